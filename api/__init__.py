@@ -1,0 +1,1 @@
+"""The whole path in one call, for Python."""

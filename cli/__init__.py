@@ -1,0 +1,1 @@
+"""Arguments in, text out: `convir-opt`, `convir-run` and their diagnostics."""

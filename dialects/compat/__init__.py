@@ -1,0 +1,1 @@
+"""Every workaround for xDSL, each with its reason beside it."""

@@ -1,0 +1,15 @@
+"""lit configuration: `lit lit` from the project's root, with the tools of the running Python."""
+# pyright: basic
+
+import sys
+from pathlib import Path
+
+import lit.formats
+
+config.name = "convir"  # noqa: F821  (lit injects `config`)
+config.test_format = lit.formats.ShTest(execute_external=True)  # noqa: F821
+config.suffixes = [".mlir", ".test"]  # noqa: F821
+config.excludes = ["Inputs"]  # noqa: F821
+bin_dir = str(Path(sys.executable).parent)
+config.environment["PATH"] = bin_dir + ":" + config.environment["PATH"]  # noqa: F821
+config.environment["PYTHONWARNINGS"] = "error::DeprecationWarning:convir"  # noqa: F821

@@ -1,0 +1,84 @@
+"""Remarks: what a pass did or refused to do, as data.
+
+A pass reports through `fired` and `refused`; nothing is kept unless somebody listens:
+
+    with collect() as remarks:
+        some_pass.apply(ctx, module)
+    for remark in remarks: ...
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import FileLineColLoc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.ir import Operation
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One decision of one pass about one operation."""
+
+    pass_name: str
+    """The pass, in kebab case."""
+    op: str
+    """The name of the operation it looked at, e.g. `tensor.insert_slice`."""
+    location: str
+    """`file:line:col`, or `-` where the location is unknown."""
+    fired: bool
+    """True if the pass rewrote the operation, False if it refused."""
+    reason: str
+    """What was gained, or which precondition failed; one clause, no full stop."""
+
+    def __str__(self) -> str:
+        verb = "rewritten" if self.fired else "not rewritten"
+        return f"{self.location}: remark: [{self.pass_name}] {self.op} {verb}: {self.reason}"
+
+
+_listeners: ContextVar[tuple[list[Remark], ...]] = ContextVar("convir_remarks", default=())
+
+
+@contextmanager
+def collect() -> Iterator[list[Remark]]:
+    """Collect the remarks of every pass run inside the block, nested collectors included."""
+    remarks: list[Remark] = []
+    token = _listeners.set((*_listeners.get(), remarks))
+    try:
+        yield remarks
+    finally:
+        _listeners.reset(token)
+
+
+def location_of(op: Operation) -> str:
+    """`file:line:col` of `op`, or `-` if it carries no file location."""
+    loc = op.location
+    if isinstance(loc, FileLineColLoc):
+        return f"{loc.filename.data}:{loc.line.data}:{loc.column.data}"
+    return "-"
+
+
+def fired(pass_name: str, op: Operation, reason: str) -> None:
+    """Report that `pass_name` is about to rewrite, or has rewritten, `op`."""
+    _emit(pass_name, op, True, reason)
+
+
+def refused(pass_name: str, op: Operation, reason: str) -> None:
+    """Report that `pass_name` looked at `op` and left it, and why."""
+    _emit(pass_name, op, False, reason)
+
+
+def _emit(pass_name: str, op: Operation, did_fire: bool, reason: str) -> None:
+    listeners = _listeners.get()
+    if not listeners:
+        return
+    remark = Remark(pass_name, op.name, location_of(op), did_fire, reason)
+    for remarks in listeners:
+        if remark not in remarks:
+            remarks.append(remark)

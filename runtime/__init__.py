@@ -1,0 +1,1 @@
+"""Programs in, results out: the NumPy reference, checking, devices and timing."""
