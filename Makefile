@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check-python lint types lit unit wheel setup
+.PHONY: demo test setup lint types lit unit wheel clean
+
+demo: $(STAMP)
+	$(BIN)/python -m convir.cli.demo
+
+test: lint types lit unit wheel
 
 setup: $(STAMP)
 
+# `.link/convir -> ..` lets pyright and pytest see the package under its name from the root.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "convir needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+		{ echo "convir needs Python 3.11 or newer: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p .link && ln -sfn .. .link/convir
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,peers]'
@@ -28,3 +34,13 @@ lit: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q
+
+# A wheel is built, its modules are compared with the tree's, and it is imported and run
+# from a virtual environment that knows nothing of the tree.
+wheel: $(STAMP)
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
+	$(BIN)/python tests/wheel.py dist/*.whl
+
+clean:
+	rm -rf $(VENV) .link build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
