@@ -1,1 +1,22 @@
-"""Tensors in, better tensors out: one file per pass, one file of named pipelines."""
+"""Tensors in, better tensors out: one file per pass, one file of named pipelines.
+
+Importing the package imports no pass and nothing of xDSL; its names load on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.passes.universe import UNIVERSE
+
+__all__ = ["UNIVERSE"]
+
+_HOMES = {"UNIVERSE": "convir.passes.universe"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,49 @@
+"""Every pass by name, imported only when it is used.
+
+A pass of ours stands in `CONVIR_PASSES` by its name alone: `some-pass` is the `ModulePass` with
+`name = "some-pass"` in `convir/passes/some_pass.py`. Adding a pass is adding that one line.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from xdsl.passes import ModulePass
+from xdsl.transforms import get_all_passes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CONVIR_PASSES: tuple[str, ...] = ()
+"""The names of our passes, in alphabetical order, one a line."""
+
+_XDSL_PASSES = get_all_passes()
+
+
+def load_pass(name: str) -> type[ModulePass]:
+    """Import the class of the pass of ours called `name`.
+
+    Raises:
+        LookupError: its module defines no pass of that name.
+    """
+    module = import_module(f"convir.passes.{name.replace('-', '_')}")
+    for value in vars(module).values():
+        if not isinstance(value, type) or value.__module__ != module.__name__:
+            continue
+        if issubclass(value, ModulePass) and getattr(value, "name", None) == name:
+            return value
+    raise LookupError(f"{module.__name__} defines no pass called {name!r}")
+
+
+ALL_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
+    **_XDSL_PASSES,
+    **{name: partial(load_pass, name) for name in CONVIR_PASSES},
+}
+"""Pass name to a factory of its class: xDSL's passes and ours; ours win where both have one."""
+
+NEW_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
+    name: ALL_PASSES[name] for name in CONVIR_PASSES if name not in _XDSL_PASSES
+}
+"""Our passes that xDSL lacks: the ones that a stock `xdsl-opt` may be offered beside its own."""

@@ -1,0 +1,13 @@
+"""What a stock `xdsl-opt` sees of convir: the entry point `xdsl.universe`.
+
+It offers nothing that xDSL has itself, since one name offered twice stops every `xdsl-opt`.
+"""
+
+from __future__ import annotations
+
+from xdsl.universe import Universe
+
+from convir.passes.registry import NEW_PASSES
+
+UNIVERSE = Universe(all_passes=dict(NEW_PASSES))
+"""Our passes that xDSL lacks."""
