@@ -16,7 +16,11 @@ from xdsl.transforms import get_all_passes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CONVIR_PASSES: tuple[str, ...] = ()
+CONVIR_PASSES: tuple[str, ...] = (
+    "canonicalize",
+    "cse",
+    "dce",
+)
 """The names of our passes, in alphabetical order, one a line."""
 
 _XDSL_PASSES = get_all_passes()

@@ -1,0 +1,34 @@
+"""`canonicalize`: bring every operation into its simplest equivalent form.
+
+    rewrite: a canonicalization pattern, a folder, a constant-foldable operation  -->  its result
+             an operation whose results are unused                                 -->  (nothing)
+
+Patterns are those of `convir.passes.canonicalization` and those that xDSL's operations carry. All
+are exact: floats keep every rounding (`extf(truncf x)` stays), integers wrap as their type does.
+Linear in the number of operations; see `convir.passes.greedy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.passes import ModulePass
+
+from convir.passes.canonicalization import patterns_of
+from convir.passes.greedy import GreedyRewriter
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+
+
+@dataclass(frozen=True)
+class CanonicalizePass(ModulePass):
+    """Apply all canonicalization patterns and folders until none fires."""
+
+    name = "canonicalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run over the whole module."""
+        GreedyRewriter(ctx, patterns_of).rewrite(op)

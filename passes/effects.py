@@ -1,0 +1,134 @@
+"""What an operation does besides computing its results, answered once per operation class.
+
+Most classes say so for good (`Pure`, no effect trait at all), and asking an operation's traits one
+by one costs more than the rest of a pass; what depends on the operation itself is asked each time.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+from xdsl.traits import (
+    IsTerminator,
+    MemoryEffect,
+    MemoryEffectKind,
+    NoMemoryEffect,
+    RecursiveMemoryEffect,
+    SymbolOpInterface,
+    get_effects,
+)
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+_READS = frozenset((MemoryEffectKind.READ,))
+_HARMLESS = frozenset((MemoryEffectKind.READ, MemoryEffectKind.ALLOC))
+
+
+class _Kind(Enum):
+    """What an operation's class alone says of its effects."""
+
+    NONE = auto()
+    """Never an effect."""
+    NESTED = auto()
+    """Those of the operations in its regions, and no other."""
+    VARIES = auto()
+    """The operation must be asked."""
+    UNKNOWN = auto()
+    """No effect trait: anything may happen."""
+
+
+class Effects:
+    """Effects of operations; one object per pass, as a class may gain traits between passes."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[type[Operation], _Kind] = {}
+        self._pinned: dict[type[Operation], bool] = {}
+
+    def is_pure(self, op: Operation) -> bool:
+        """True if `op` is known to do nothing but compute its results from its operands."""
+        kind = self._kind(type(op))
+        if kind is _Kind.NONE:
+            return True
+        if kind is _Kind.UNKNOWN:
+            return False
+        effects = get_effects(op)
+        return effects is not None and not effects
+
+    def only_reads(self, op: Operation) -> bool:
+        """True if `op` is known to do nothing to memory but read it."""
+        kind = self._kind(type(op))
+        if kind is _Kind.UNKNOWN:
+            return False
+        effects = get_effects(op)
+        return effects is not None and all(effect.kind in _READS for effect in effects)
+
+    def may_write(self, op: Operation) -> bool:
+        """True unless `op` itself, its regions aside, is known to change nothing in memory."""
+        kind = self._kind(type(op))
+        if kind is _Kind.NONE or kind is _Kind.NESTED:
+            return False
+        if kind is _Kind.UNKNOWN:
+            return True
+        effects = get_effects(op)
+        return effects is None or any(effect.kind not in _HARMLESS for effect in effects)
+
+    def removable_if_unused(self, op: Operation) -> bool:
+        """True if nobody could tell that `op` is gone once its results have no uses.
+
+        Reads may go, and so may allocations of values that `op` or its regions define.
+        """
+        op_class = type(op)
+        pinned = self._pinned.get(op_class)
+        if pinned is None:
+            pinned = self._pinned[op_class] = _is_pinned(op_class)
+        if pinned:
+            return False
+        kind = self._kind(op_class)
+        if kind is _Kind.NONE:
+            return True
+        if kind is _Kind.UNKNOWN:
+            return False
+        effects = get_effects(op)
+        return effects is not None and all(
+            effect.kind is MemoryEffectKind.READ
+            or (
+                effect.kind is MemoryEffectKind.ALLOC
+                and isinstance(effect.value, SSAValue)
+                and op.is_ancestor(effect.value.owner)
+            )
+            for effect in effects
+        )
+
+    def is_dead(self, op: Operation) -> bool:
+        """True if no result of `op` is used and nobody could tell that it is gone."""
+        for result in op.results:
+            if result.first_use is not None:
+                return False
+        return self.removable_if_unused(op)
+
+    def _kind(self, op_class: type[Operation]) -> _Kind:
+        kind = self._kinds.get(op_class)
+        if kind is None:
+            kind = self._kinds[op_class] = _kind_of(op_class)
+        return kind
+
+
+def _kind_of(op_class: type[Operation]) -> _Kind:
+    traits = op_class.get_traits_of_type(MemoryEffect)
+    if not traits:
+        return _Kind.UNKNOWN
+    if all(isinstance(trait, NoMemoryEffect) for trait in traits):
+        return _Kind.NONE
+    if all(isinstance(trait, NoMemoryEffect | RecursiveMemoryEffect) for trait in traits):
+        return _Kind.NESTED
+    return _Kind.VARIES
+
+
+def _is_pinned(op_class: type[Operation]) -> bool:
+    """True for terminators and symbols, which stay whether used or not."""
+    return op_class.has_trait(IsTerminator, value_if_unregistered=False) or op_class.has_trait(
+        SymbolOpInterface, value_if_unregistered=False
+    )

@@ -1,0 +1,114 @@
+"""Hashable keys that are equal exactly when two operations compute the same from the same values.
+
+Keys hold small numbers in place of types and attributes, so that each of those is hashed in depth
+at most once, and values by identity, so that a key stays valid as long as its operation does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.traits import Commutative
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+_COMMUTATIVE = frozenset(("arith.addf", "arith.mulf", "arith.maximumf", "arith.minimumf"))
+"""Operations that commute without a trait saying so."""
+
+
+class StructuralKeys:
+    """Builds keys; two keys are comparable only if the same builder made them."""
+
+    def __init__(self) -> None:
+        self._number_of_object: dict[int, tuple[int, Attribute]] = {}
+        self._number_of_value: dict[Attribute, int] = {}
+        self._commutes: dict[type[Operation], bool] = {}
+        self._region_keys: dict[Operation, Hashable] = {}
+
+    def without_regions(self, op: Operation) -> Hashable:
+        """The name, operands, result types, attributes and properties of `op`."""
+        return self._shallow(op, {}, {})
+
+    def of_regions(self, op: Operation) -> Hashable:
+        """What the regions of `op` compute, whatever their values and blocks are called."""
+        key = self._region_keys.get(op)
+        if key is None:
+            values: dict[SSAValue, int] = {}
+            blocks: dict[Block, int] = {}
+            for region in op.regions:
+                _number(region, values, blocks)
+            key = tuple(self._region(region, values, blocks) for region in op.regions)
+            self._region_keys[op] = key
+        return key
+
+    def _shallow(
+        self, op: Operation, values: Mapping[SSAValue, int], blocks: Mapping[Block, int]
+    ) -> Hashable:
+        operands: list[Hashable] = [values.get(operand, operand) for operand in op.operands]
+        if len(operands) == 2 and self._is_commutative(type(op)):
+            operands.sort(key=hash)
+        return (
+            op.name,
+            tuple(operands),
+            tuple([self._number(result.type) for result in op.results]),
+            self._dictionary(op.properties),
+            self._dictionary(op.attributes),
+            tuple([blocks.get(successor, successor) for successor in op.successors]),
+            len(op.regions),
+        )
+
+    def _region(
+        self, region: Region, values: Mapping[SSAValue, int], blocks: Mapping[Block, int]
+    ) -> Hashable:
+        return tuple(
+            (
+                tuple(self._number(arg.type) for arg in block.args),
+                tuple(
+                    (
+                        self._shallow(op, values, blocks),
+                        tuple(self._region(nested, values, blocks) for nested in op.regions),
+                    )
+                    for op in block.ops
+                ),
+            )
+            for block in region.blocks
+        )
+
+    def _dictionary(self, attributes: Mapping[str, Attribute]) -> Hashable:
+        if not attributes:
+            return None
+        return frozenset((name, self._number(value)) for name, value in attributes.items())
+
+    def _number(self, attribute: Attribute) -> int:
+        """A number that equal attributes share; an object seen before is not hashed again."""
+        seen = self._number_of_object.get(id(attribute))
+        if seen is not None:
+            return seen[0]
+        number = self._number_of_value.setdefault(attribute, len(self._number_of_value))
+        self._number_of_object[id(attribute)] = (number, attribute)
+        return number
+
+    def _is_commutative(self, op_class: type[Operation]) -> bool:
+        commutes = self._commutes.get(op_class)
+        if commutes is None:
+            commutes = op_class.name in _COMMUTATIVE or op_class.has_trait(
+                Commutative, value_if_unregistered=False
+            )
+            self._commutes[op_class] = commutes
+        return commutes
+
+
+def _number(region: Region, values: dict[SSAValue, int], blocks: dict[Block, int]) -> None:
+    """Number every value and block of `region`, in the order of the text."""
+    for block in region.blocks:
+        blocks[block] = len(blocks)
+        for arg in block.args:
+            values[arg] = len(values)
+        for op in block.ops:
+            for result in op.results:
+                values[result] = len(values)
+            for nested in op.regions:
+                _number(nested, values, blocks)
