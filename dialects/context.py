@@ -8,6 +8,8 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.parser import Parser
 
+from convir.dialects.registry import CONVIR_DIALECTS
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def new_context(*, allow_unregistered: bool = False) -> Context:
     """A context with xDSL's dialects, convir's overlays and convir's own dialects registered."""
     ctx = Context(allow_unregistered=allow_unregistered)
-    for name, factory in get_all_dialects().items():
+    for name, factory in {**get_all_dialects(), **CONVIR_DIALECTS}.items():
         ctx.register_dialect(name, factory)
     return ctx
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from xdsl.universe import Universe
 
+from convir.dialects.registry import CONVIR_DIALECTS
 from convir.passes.registry import NEW_PASSES
 
-UNIVERSE = Universe(all_passes=dict(NEW_PASSES))
-"""Our passes that xDSL lacks."""
+UNIVERSE = Universe(all_dialects=dict(CONVIR_DIALECTS), all_passes=dict(NEW_PASSES))
+"""Our dialects, and our passes that xDSL lacks."""
