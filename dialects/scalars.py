@@ -1,0 +1,281 @@
+"""Evaluating scalar bodies on constants: what f(0) is, exactly, or that it is not known.
+
+Only results that every implementation agrees on are given: IEEE operations rounded to their own
+type, integer operations modulo their width, and elementary functions at the points where their
+value is exact (`exp(0)`, `cos(0)`). Anything else is None.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.ir import Attribute, OpResult, SSAValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from xdsl.ir import Operation
+
+Constant: TypeAlias = "FloatAttr | IntegerAttr"
+"""A typed scalar; its `.value.data` is a Python number."""
+
+Number: TypeAlias = float | int
+
+INDEX_BITS: Final = 64
+
+_FLOAT_TYPES: Final = (Float16Type, BFloat16Type, Float32Type, Float64Type)
+
+# Correctly rounded in the type of the result when computed in binary64 and rounded once more:
+# 53 bits are at least 2p + 2 for p = 24 (f32), 11 (f16) and 8 (bf16).
+_FLOAT_BINARY: Final[dict[str, Callable[[float, float], float]]] = {
+    "arith.addf": operator.add,
+    "arith.subf": operator.sub,
+    "arith.mulf": operator.mul,
+    "arith.maximumf": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
+    "arith.minimumf": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
+    "arith.maxnumf": lambda a, b: b if math.isnan(a) else a if math.isnan(b) else max(a, b),
+    "arith.minnumf": lambda a, b: b if math.isnan(a) else a if math.isnan(b) else min(a, b),
+}
+
+_FLOAT_UNARY: Final[dict[str, Callable[[float], float]]] = {
+    "arith.negf": operator.neg,
+    "arith.extf": lambda a: a,
+    "arith.truncf": lambda a: a,
+    "math.absf": abs,
+}
+
+_EXACT_POINTS: Final[dict[str, dict[float, float]]] = {
+    "math.exp": {0.0: 1.0},
+    "math.exp2": {0.0: 1.0},
+    "math.expm1": {0.0: 0.0},
+    "math.log": {1.0: 0.0},
+    "math.log2": {1.0: 0.0},
+    "math.log10": {1.0: 0.0},
+    "math.log1p": {0.0: 0.0},
+    "math.sqrt": {0.0: 0.0, 1.0: 1.0},
+    "math.rsqrt": {1.0: 1.0},
+    "math.cbrt": {0.0: 0.0, 1.0: 1.0},
+    "math.sin": {0.0: 0.0},
+    "math.cos": {0.0: 1.0},
+    "math.tan": {0.0: 0.0},
+    "math.asin": {0.0: 0.0},
+    "math.acos": {1.0: 0.0},
+    "math.atan": {0.0: 0.0},
+    "math.sinh": {0.0: 0.0},
+    "math.cosh": {0.0: 1.0},
+    "math.tanh": {0.0: 0.0},
+    "math.asinh": {0.0: 0.0},
+    "math.acosh": {1.0: 0.0},
+    "math.atanh": {0.0: 0.0},
+    "math.erf": {0.0: 0.0},
+    "math.floor": {0.0: 0.0},
+    "math.ceil": {0.0: 0.0},
+    "math.round": {0.0: 0.0},
+    "math.roundeven": {0.0: 0.0},
+    "math.trunc": {0.0: 0.0},
+}
+
+_INT_BINARY: Final[dict[str, Callable[[int, int], int]]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.andi": lambda a, b: a & b,
+    "arith.ori": lambda a, b: a | b,
+    "arith.xori": lambda a, b: a ^ b,
+    "arith.maxsi": max,
+    "arith.minsi": min,
+}
+
+# Predicates in the order of MLIR's encoding.
+_CMPI: Final[tuple[Callable[[int, int], bool], ...]] = (
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+)
+_CMPF: Final[tuple[Callable[[float, float], bool], ...]] = (
+    operator.eq,
+    operator.gt,
+    operator.ge,
+    operator.lt,
+    operator.le,
+    operator.ne,
+)
+_CMPF_ORDERED_FIRST: Final = 1
+_CMPF_UNORDERED_FIRST: Final = 8
+
+
+def scalar_constant(value: SSAValue) -> Constant | None:
+    """The attribute of the scalar `arith.constant` that defines `value`, if one does."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, arith.ConstantOp):
+        return None
+    attr = value.op.value
+    return attr if isinstance(attr, FloatAttr | IntegerAttr) else None
+
+
+def evaluate(value: SSAValue, known: Mapping[SSAValue, Constant | None]) -> Constant | None:
+    """The constant that `value` is when the values in `known` are as given.
+
+    Walks back through scalar ops, constants included; None if it reaches a value that is neither
+    computed from constants nor known, or a result that is NaN or not exact.
+    """
+    numbers: dict[SSAValue, Number | None] = {
+        key: None if attr is None else number_of(attr) for key, attr in known.items()
+    }
+    number = _evaluate(value, numbers)
+    return None if number is None else constant_of(number, value.type)
+
+
+def number_of(constant: Constant) -> Number:
+    """The Python number in `constant`: signed, but 0 or 1 for an `i1`."""
+    number = constant.value.data
+    bits = _bits(constant.type)
+    return number if bits is None else _signed(int(number), bits)
+
+
+def constant_of(number: Number, scalar_type: Attribute) -> Constant | None:
+    """`number` as an attribute of `scalar_type`; None for NaN and types that are not scalars."""
+    if isinstance(scalar_type, IndexType):
+        return IntegerAttr.from_index_int_value(int(number))
+    bits = _bits(scalar_type)
+    if bits is not None:
+        return IntegerAttr(int(number), bits)
+    if isinstance(scalar_type, _FLOAT_TYPES) and not math.isnan(number):
+        return FloatAttr(float(number), scalar_type)
+    return None
+
+
+def _evaluate(value: SSAValue, numbers: dict[SSAValue, Number | None]) -> Number | None:
+    if value in numbers:
+        return numbers[value]
+    numbers[value] = None  # Until it is known; a cycle through a graph region stays unknown.
+    constant = scalar_constant(value)
+    if constant is not None:
+        numbers[value] = number_of(constant)
+    elif isinstance(value, OpResult) and len(value.op.results) == 1:
+        numbers[value] = _rounded(_apply(value.op, numbers), value.type)
+    return numbers[value]
+
+
+def _apply(op: Operation, numbers: dict[SSAValue, Number | None]) -> Number | None:
+    if op.name == "arith.select":
+        condition = _evaluate(op.operands[0], numbers)
+        return None if condition is None else _evaluate(op.operands[1 if condition else 2], numbers)
+    operands = [_evaluate(operand, numbers) for operand in op.operands]
+    if any(operand is None for operand in operands):
+        return None
+    match cast("list[Number]", operands):
+        case [a]:
+            return _apply_unary(op, a)
+        case [a, b]:
+            return _apply_binary(op, a, b)
+        case _:
+            return None
+
+
+def _apply_unary(op: Operation, a: Number) -> Number | None:
+    if op.name in _FLOAT_UNARY:
+        return _FLOAT_UNARY[op.name](a)
+    if op.name in _EXACT_POINTS:
+        return _EXACT_POINTS[op.name].get(a)
+    match op.name:
+        case "arith.extsi" | "arith.sitofp":
+            return -a if _bits(op.operands[0].type) == 1 else a
+        case "arith.trunci" | "arith.index_cast":
+            return a
+        case "arith.extui" | "arith.uitofp":
+            return _unsigned(a, op.operands[0].type)
+        case "arith.fptosi" | "arith.fptoui":
+            return int(a) if a == 0 else None
+        case _:
+            return None
+
+
+def _apply_binary(op: Operation, a: Number, b: Number) -> Number | None:
+    if op.name in _FLOAT_BINARY:
+        return _FLOAT_BINARY[op.name](a, b)
+    if op.name == "arith.divf":
+        return a / b if b != 0 else None
+    if isinstance(op, arith.CmpfOp):
+        return _compare_floats(op.predicate.value.data, a, b)
+    if not isinstance(a, int) or not isinstance(b, int):
+        return None
+    if op.name in _INT_BINARY:
+        return _INT_BINARY[op.name](a, b)
+    if isinstance(op, arith.CmpiOp):
+        return _compare_integers(op.predicate.value.data, a, b, op.lhs.type)
+    return None
+
+
+def _compare_integers(predicate: int, a: int, b: int, operand_type: Attribute) -> int | None:
+    if predicate < len(_CMPI):
+        return int(_CMPI[predicate](a, b))
+    unsigned = predicate - len(_CMPI) + 2
+    if unsigned >= len(_CMPI):
+        return None
+    lhs, rhs = _unsigned(a, operand_type), _unsigned(b, operand_type)
+    return None if lhs is None or rhs is None else int(_CMPI[unsigned](lhs, rhs))
+
+
+def _compare_floats(predicate: int, a: float, b: float) -> int | None:
+    """Ordered and unordered predicates agree where neither operand is NaN."""
+    if math.isnan(a) or math.isnan(b):
+        return None
+    for first in (_CMPF_ORDERED_FIRST, _CMPF_UNORDERED_FIRST):
+        if first <= predicate < first + len(_CMPF):
+            return int(_CMPF[predicate - first](a, b))
+    return None
+
+
+def _rounded(number: Number | None, scalar_type: Attribute) -> Number | None:
+    """`number` as a value of `scalar_type`: floats rounded to nearest, integers wrapped."""
+    if number is None:
+        return None
+    bits = _bits(scalar_type)
+    if bits is not None:
+        return _signed(int(number), bits)
+    if not isinstance(scalar_type, _FLOAT_TYPES):
+        return None
+    if isinstance(number, int) and float(number) != number:
+        return None  # Rounding to binary64 first could round twice.
+    try:
+        return FloatAttr(float(number), scalar_type).value.data
+    except OverflowError:
+        return None
+
+
+def _signed(number: int, bits: int) -> int:
+    """Wrap to two's complement of `bits` bits; an `i1` keeps 0 and 1."""
+    wrapped = number & ((1 << bits) - 1)
+    return wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped
+
+
+def _unsigned(number: Number, scalar_type: Attribute) -> int | None:
+    bits = _bits(scalar_type)
+    if bits is None or not isinstance(number, int):
+        return None
+    return number & ((1 << bits) - 1)
+
+
+def _bits(scalar_type: Attribute) -> int | None:
+    """The width of an integer or index type in bits, None for other types."""
+    if isinstance(scalar_type, IndexType):
+        return INDEX_BITS
+    if not isinstance(scalar_type, IntegerType):
+        return None
+    return cast("IntegerType", scalar_type).width.data

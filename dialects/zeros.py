@@ -1,0 +1,190 @@
+"""The one home of zero preservation: which tensors hold one value, and what f(0) is.
+
+Passes that move a scatter past other ops ask here what its holes hold before and after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import OpResult, SSAValue
+
+from convir.dialects.scalars import Constant, constant_of, evaluate, scalar_constant
+from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xdsl.ir import Operation
+
+    from convir.dialects.structured import Structured
+
+# Producers looked through before a tensor counts as not uniform. Longer chains are not written
+# by hand or by any importer, and an adversarial one must not exhaust the stack.
+_MAX_PRODUCERS: Final = 32
+
+# Bytes compared at a time when a dense constant that is stored in full may be a splat.
+_CHUNK: Final = 1 << 16
+
+
+def is_zero(value: SSAValue) -> bool:
+    """True if `value`, a scalar or a tensor, is provably zero (of either sign) everywhere."""
+    constant = scalar_constant(value)
+    if constant is None:
+        constant = constant_fill_of(value)
+    return constant is not None and constant.value.data == 0
+
+
+def constant_fill_of(value: SSAValue) -> Constant | None:
+    """The constant that every element of the tensor `value` equals, if there is one.
+
+    Sees splats of `arith.constant`, `linalg.fill` and `tensor.splat` of constants, slices,
+    reshapes and pads of those, and elementwise ops on those.
+    """
+    scalar = fill_of(value)
+    return scalar_constant(scalar) if isinstance(scalar, SSAValue) else scalar
+
+
+def fill_of(value: SSAValue) -> SSAValue | Constant | None:
+    """The scalar that every element of the tensor `value` equals: constant, or an SSA value.
+
+    An SSA value that is returned dominates every use of `value`.
+    """
+    return _fill_of(value, _MAX_PRODUCERS)
+
+
+def splat_of(dense: DenseIntOrFPElementsAttr) -> Constant | None:
+    """The one value of a dense attribute of floats or integers, None if it holds several.
+
+    Never unpacks the elements, so that a splat stored in full costs one pass over its bytes.
+    """
+    element_type = dense.get_element_type()
+    data = dense.data.data
+    if isinstance(element_type, IntegerType | AnyFloat):
+        width = element_type.compile_time_size
+    else:
+        return None
+    if not data or not _repeats(data, width):
+        return None
+    number = cast("float | int", next(iter(element_type.iter_unpack(data[:width]))))
+    return constant_of(number, element_type)
+
+
+def value_where(view: Structured, known: Mapping[int, Constant]) -> Constant | None:
+    """What an op's body yields where the operands in `known` have the given elements.
+
+    The other operands count as known where they are uniform constants; an operand that the body
+    does not read does not matter. None if the yielded value is not one exact constant.
+    """
+    return _value_where(view, known, _MAX_PRODUCERS)
+
+
+def value_at_zero(view: Structured, operand: int = 0) -> Constant | None:
+    """f(0): what an op's body yields where operand number `operand` is zero."""
+    argument = view.body.args[operand]
+    zero = constant_of(0, argument.type)
+    return None if zero is None else value_where(view, {operand: zero})
+
+
+def preserves_zero(view: Structured, operand: int = 0) -> bool:
+    """True if f(0) is exactly zero in the operand numbered `operand`."""
+    value = value_at_zero(view, operand)
+    return value is not None and value.value.data == 0
+
+
+def _value_where(view: Structured, known: Mapping[int, Constant], depth: int) -> Constant | None:
+    terminator = view.body.last_op
+    if terminator is None or len(terminator.operands) != 1:
+        return None
+    arguments: dict[SSAValue, Constant | None] = {}
+    for position, (operand, argument) in enumerate(zip(view.operands, view.body.args, strict=True)):
+        if position in known:
+            arguments[argument] = known[position]
+        elif argument.first_use is not None:
+            arguments[argument] = _constant_operand(operand, depth - 1)
+    return evaluate(terminator.operands[0], arguments)
+
+
+def _constant_operand(operand: SSAValue, depth: int) -> Constant | None:
+    if not isinstance(operand.type, TensorType):
+        return scalar_constant(operand)
+    scalar = _fill_of(operand, depth)
+    return scalar_constant(scalar) if isinstance(scalar, SSAValue) else scalar
+
+
+def _fill_of(value: SSAValue, depth: int) -> SSAValue | Constant | None:
+    if depth <= 0 or not isinstance(value, OpResult) or not isinstance(value.type, TensorType):
+        return None
+    match value.op:
+        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+            return splat_of(dense)
+        case linalg.FillOp() as fill:
+            return _scalar_of(fill)
+        case tensor.SplatOp(input=scalar):
+            return _simplest(scalar)
+        case tensor.CastOp(source=source):
+            return _fill_of(source, depth - 1)
+        case tensor.CollapseShapeOp(src=source) | tensor.ExpandShapeOp(src=source):
+            return _fill_of(source, depth - 1)
+        case tensor.ExtractSliceOp(source=source):
+            return _fill_of(source, depth - 1)
+        case tensor.InsertSliceOp() | tensor.PadOp():
+            return _fill_of_insertion(value.op, depth)
+        case _:
+            return _fill_of_structured(value.op, depth)
+
+
+def _fill_of_insertion(op: Operation, depth: int) -> SSAValue | Constant | None:
+    """A slice of c inserted into c, or padded with c, is c everywhere."""
+    view = slice_view(op)
+    if view is None:
+        return None
+    inner = _fill_of(view.source, depth - 1)
+    if inner is None:
+        return None
+    if view.dest is not None:
+        outer = _fill_of(view.dest, depth - 1)
+    else:
+        outer = None if view.fill is None else _simplest(view.fill)
+    return inner if inner == outer else None
+
+
+def _fill_of_structured(op: Operation, depth: int) -> Constant | None:
+    """An elementwise op that writes every element of its result from constants."""
+    view = structured(op)
+    if view is None or len(view.inits) != 1 or any(it != "parallel" for it in view.iterators):
+        return None
+    result_map = view.init_maps[0]
+    if len(result_map.results) != len(view.iterators) or not result_map.is_projected_permutation():
+        return None
+    return _value_where(view, {}, depth)
+
+
+def _scalar_of(fill: linalg.FillOp) -> SSAValue | Constant | None:
+    """The scalar of a fill, unless the fill converts it to another type."""
+    scalar = fill.inputs[0]
+    return _simplest(scalar) if scalar.type == fill.body.block.args[-1].type else None
+
+
+def _simplest(scalar: SSAValue) -> SSAValue | Constant:
+    constant = scalar_constant(scalar)
+    return scalar if constant is None else constant
+
+
+def _repeats(data: bytes, width: int) -> bool:
+    """True if `data` is its first `width` bytes over and over."""
+    if len(data) <= width:
+        return True
+    period = data[:width] * max(1, _CHUNK // width)
+    return all(
+        data.startswith(period[: len(data) - start], start)
+        for start in range(0, len(data), len(period))
+    )
