@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.dialects import compat
+from convir.dialects.compat.parser import ConvirParser
+from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
-from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
 
 from convir.dialects.registry import CONVIR_DIALECTS
 
@@ -16,16 +19,46 @@ if TYPE_CHECKING:
 
 def new_context(*, allow_unregistered: bool = False) -> Context:
     """A context with xDSL's dialects, convir's overlays and convir's own dialects registered."""
+    compat.install()
     ctx = Context(allow_unregistered=allow_unregistered)
     for name, factory in {**get_all_dialects(), **CONVIR_DIALECTS}.items():
         ctx.register_dialect(name, factory)
     return ctx
 
 
-def parse_module(text: str | bytes, name: str = "<string>", ctx: Context | None = None) -> ModuleOp:
+def parse_module(
+    text: str | bytes,
+    name: str = "<string>",
+    ctx: Context | None = None,
+    *,
+    line_offset: int = 0,
+) -> ModuleOp:
     """Parse MLIR text into a module that is not yet verified.
+
+    `line_offset` is the number of lines of the file `name` that stand before `text`.
 
     Raises:
         ParseError: the text is not MLIR, with the span of the first error.
     """
-    return Parser(new_context() if ctx is None else ctx, text, name).parse_module()
+    ctx = new_context() if ctx is None else ctx
+    return ConvirParser(ctx, text, name, line_offset=line_offset).parse_module()
+
+
+def read_module(
+    text: str | bytes,
+    name: str = "<string>",
+    ctx: Context | None = None,
+    *,
+    line_offset: int = 0,
+) -> ModuleOp:
+    """Parse MLIR text into a module and verify it.
+
+    Raises:
+        DiagnosticError: the text is not a valid module; nothing else is ever raised.
+    """
+    try:
+        module = parse_module(text, name, ctx, line_offset=line_offset)
+    except ParseError as error:
+        raise DiagnosticError(diagnostic_of(error)) from error
+    verify(module)
+    return module

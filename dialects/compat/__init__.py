@@ -1,1 +1,11 @@
-"""Every workaround for xDSL, each with its reason beside it."""
+"""Every workaround for xDSL, each with its reason beside it.
+
+`parser` reads what xDSL's parser does not; `install` adds verifiers, effects and corrections to
+xDSL's op classes, which stay the classes that xDSL's own passes know.
+"""
+
+from __future__ import annotations
+
+
+def install() -> None:
+    """Correct xDSL's op classes in this process; calling it again does nothing."""
