@@ -27,6 +27,10 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
     i64,
 )
 from xdsl.ir import Attribute, Dialect
@@ -42,7 +46,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import conv_assembly, conv_verify
-from convir.dialects.conv_geometry import Geometry, Role
+from convir.dialects.conv_geometry import Direction, Geometry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +57,11 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
+    from convir.dialects.conv_geometry import Role
     from convir.dialects.windows import Window
+
+ELEMENT_TYPES: Mapping[str, AnyFloat] = {"f16": f16, "bf16": bf16, "f32": f32, "f64": f64}
+"""The element types of tensors and accumulators, by name."""
 
 
 class ConvOp(IRDLOperation, ABC):
@@ -80,8 +88,7 @@ class ConvOp(IRDLOperation, ABC):
 
     traits = traits_def(Pure())
 
-    ROLES: ClassVar[tuple[Role, Role, Role]]
-    """What `lhs`, `rhs` and the result are."""
+    DIRECTION: ClassVar[Direction]
 
     def __init__(
         self,
@@ -129,7 +136,7 @@ class ConvOp(IRDLOperation, ABC):
         values = (self.lhs, self.rhs, self.result)
         return {
             role: cast("TensorType[Attribute]", value.type)
-            for role, value in zip(self.ROLES, values, strict=True)
+            for role, value in zip(self.DIRECTION.roles, values, strict=True)
         }
 
     @property
@@ -174,7 +181,7 @@ class FpropOp(ConvOp):
     """
 
     name = "conv.fprop"
-    ROLES: ClassVar[tuple[Role, Role, Role]] = ("input", "filter", "output")
+    DIRECTION: ClassVar[Direction] = Direction.FPROP
 
 
 @irdl_op_definition
@@ -194,7 +201,7 @@ class DgradOp(ConvOp):
     """
 
     name = "conv.dgrad"
-    ROLES: ClassVar[tuple[Role, Role, Role]] = ("output", "filter", "input")
+    DIRECTION: ClassVar[Direction] = Direction.DGRAD
 
 
 @irdl_op_definition
@@ -213,7 +220,12 @@ class WgradOp(ConvOp):
     """
 
     name = "conv.wgrad"
-    ROLES: ClassVar[tuple[Role, Role, Role]] = ("input", "output", "filter")
+    DIRECTION: ClassVar[Direction] = Direction.WGRAD
 
 
-Conv = Dialect("conv", [FpropOp, DgradOp, WgradOp], [])
+CONV_OPS: Mapping[Direction, type[ConvOp]] = {
+    op.DIRECTION: op for op in (FpropOp, DgradOp, WgradOp)
+}
+"""The op of each direction."""
+
+Conv = Dialect("conv", list(CONV_OPS.values()), [])

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from convir.dialects.layouts import Layout
 from convir.dialects.windows import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Role: TypeAlias = Literal["input", "filter", "output"]
 """Which of the forward convolution's three tensors (or its gradient) an operand is."""
 ROLES: tuple[Role, Role, Role] = ("input", "filter", "output")
+
+
+class Direction(StrEnum):
+    """Which of the three tensors is computed from the other two."""
+
+    FPROP = "fprop"
+    DGRAD = "dgrad"
+    WGRAD = "wgrad"
+
+    @property
+    def roles(self) -> tuple[Role, Role, Role]:
+        """The roles of the left operand, the right operand and the result."""
+        return _ROLES_OF[self]
+
+
+_ROLES_OF: Mapping[Direction, tuple[Role, Role, Role]] = {
+    Direction.FPROP: ("input", "filter", "output"),
+    Direction.DGRAD: ("output", "filter", "input"),
+    Direction.WGRAD: ("input", "output", "filter"),
+}
 
 
 @dataclass(frozen=True)

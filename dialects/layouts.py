@@ -17,6 +17,8 @@ ACTIVATION_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 """Spatial letters of an activation by spatial rank, slowest first."""
 FILTER_SPATIAL = {1: "S", 2: "RS", 3: "TRS"}
 """Tap letters of a filter by spatial rank, in the order of the activation's."""
+FILTER_TO_ACTIVATION = {"K": "N", "C": "C", "T": "D", "R": "H", "S": "W"}
+"""The letters by which MIOpen calls a filter's dimensions: those of an activation."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,10 @@ class Window:
             )
         return slack // self.stride + 1
 
+    def smallest_input(self, output_size: int) -> int:
+        """The smallest H that gives P outputs; so do the `stride - 1` sizes above it."""
+        return (output_size - 1) * self.stride + self.extent - self.pad_low - self.pad_high
+
     def reads(self, output_position: int, tap: int) -> int:
         """The input position that `tap` of the window at `output_position` reads."""
         return output_position * self.stride + tap * self.dilation - self.pad_low
@@ -110,18 +114,19 @@ class Window:
 
     def inputs_read(self, input_size: int, output_size: int) -> int:
         """How many input positions any window reads."""
-        positions: set[int] = set()
+        by_residue: dict[int, list[range]] = {}
         for tap in range(self.taps):
-            reading = self.outputs_of_tap(tap, input_size, output_size)
-            positions.update(self.reads(p, tap) for p in reading)
-        return len(positions)
+            outputs = self.outputs_of_tap(tap, input_size, output_size)
+            quotient, residue = divmod(self.reads(0, tap), self.stride)
+            interval = range(outputs.start + quotient, outputs.stop + quotient)
+            by_residue.setdefault(residue, []).append(interval)
+        return sum(_union_size(intervals) for intervals in by_residue.values())
 
     def outputs_used(self, input_size: int, output_size: int) -> int:
         """How many output positions have a tap on a real input position."""
-        positions: set[int] = set()
-        for tap in range(self.taps):
-            positions.update(self.outputs_of_tap(tap, input_size, output_size))
-        return len(positions)
+        return _union_size(
+            [self.outputs_of_tap(tap, input_size, output_size) for tap in range(self.taps)]
+        )
 
     def taps_used(self, input_size: int, output_size: int) -> int:
         """How many taps read a real input position from some window."""
@@ -134,6 +139,16 @@ class Window:
             f"filter {self.taps}, stride {self.stride}, dilation {self.dilation}, "
             f"padding {self.pad_low}:{self.pad_high}"
         )
+
+
+def _union_size(intervals: Sequence[range]) -> int:
+    """How many integers lie in at least one of the intervals (ranges of step 1)."""
+    size, reached = 0, None
+    for interval in sorted(filter(len, intervals), key=lambda interval: interval.start):
+        start = interval.start if reached is None else max(interval.start, reached)
+        size += max(0, interval.stop - start)
+        reached = interval.stop if reached is None else max(reached, interval.stop)
+    return size
 
 
 def output_shape(

@@ -1,0 +1,1 @@
+"""What others speak: MIOpenDriver lines come in, modules of `dialects` go out."""

@@ -1,0 +1,57 @@
+"""The problems of a MIOpenDriver line as a module: one function, one conv op each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func, linalg, tensor
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType
+from xdsl.rewriter import InsertPoint
+
+from convir.dialects.conv import CONV_OPS, ELEMENT_TYPES
+from convir.dialects.conv_geometry import Direction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from convir.dialects.problem import ConvProblem
+    from convir.frontends.miopen import ConvLine
+
+SOURCE_ATTRIBUTE = "convir.source"
+"""The module attribute that holds the text which a module was imported from."""
+
+_ARGUMENT_NAMES: Mapping[Direction, tuple[str, str, str]] = {
+    Direction.FPROP: ("x", "w", "y"),
+    Direction.DGRAD: ("dy", "w", "dx"),
+    Direction.WGRAD: ("x", "dy", "dw"),
+}
+"""What the two arguments and the result are called."""
+
+
+def module_of_line(line: ConvLine) -> ModuleOp:
+    """A module with a function for each problem of `line`, which it names as its source."""
+    functions = [function_of(name, problem) for name, problem in line.problems.items()]
+    return ModuleOp(list(functions), {SOURCE_ATTRIBUTE: StringAttr(line.text)})
+
+
+def function_of(name: str, problem: ConvProblem) -> func.FuncOp:
+    """A function of the problem's two operands (in its layouts) that returns its result."""
+    element = ELEMENT_TYPES[problem.dtype]
+    lhs_type, rhs_type, result_type = (TensorType(element, shape) for shape in problem.shapes)
+    function = func.FuncOp(name, ((lhs_type, rhs_type), (result_type,)))
+    block = function.body.block
+    builder = Builder(InsertPoint.at_end(block))
+    zero = builder.insert(arith.ConstantOp(FloatAttr(0.0, element)))
+    empty = builder.insert(tensor.EmptyOp((), result_type))
+    init = builder.insert(linalg.ops.FillOp((zero.result,), (empty.tensor,), (result_type,)))
+    lhs, rhs = block.args
+    op = builder.insert(
+        CONV_OPS[problem.direction](
+            lhs, rhs, init.res[0], problem.geometry, ELEMENT_TYPES[problem.accumulator]
+        )
+    )
+    builder.insert(func.ReturnOp(op.result))
+    lhs.name_hint, rhs.name_hint, op.result.name_hint = _ARGUMENT_NAMES[problem.direction]
+    zero.result.name_hint, init.res[0].name_hint = "zero", "init"
+    return function
