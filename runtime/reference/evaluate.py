@@ -1,0 +1,128 @@
+"""The entry of the reference: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from convir.runtime.reference import arithmetic, control, linalg, tensors, transcendental
+from convir.runtime.reference.dtypes import Array, FloatFormat, convert, dtype_of, element_type_of
+from convir.runtime.reference.interpreter import (
+    DEFAULT_WORKSPACE_BYTES,
+    Handlers,
+    Interpreter,
+    Observer,
+    has_shape,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+
+
+HANDLERS = Handlers(
+    {
+        **arithmetic.HANDLERS,
+        **control.HANDLERS,
+        **linalg.HANDLERS,
+        **tensors.HANDLERS,
+        **transcendental.HANDLERS,
+    }
+)
+"""Every operation that the reference can evaluate."""
+
+
+def evaluate(
+    module: ModuleOp,
+    function: str,
+    args: Sequence[npt.ArrayLike],
+    *,
+    float_format: FloatFormat = FloatFormat.DECLARED,
+    workspace_bytes: int = DEFAULT_WORKSPACE_BYTES,
+    observer: Observer | None = None,
+) -> tuple[Array, ...]:
+    """Call a function of `module` on `args` and return its results, as fresh arrays.
+
+    `args` are one array or scalar per argument, of the shape and dtype that the argument's type
+    says (`?` is any size; bf16 is ml_dtypes' bfloat16). With `FloatFormat.WIDE` floats of any
+    dtype are taken, and every float is computed in f64. `workspace_bytes` bounds what one
+    operation takes besides its operands and results.
+
+    Raises:
+        ValueError: there is no such function, or an argument does not match its type.
+        EvaluationError: an operation is unknown to the reference, or undefined on its operands.
+    """
+    func = find_function(module, function)
+    types = tuple(func.function_type.inputs)
+    if len(types) != len(args):
+        raise ValueError(f"function '{function}' takes {len(types)} arguments, not {len(args)}")
+    arrays = [
+        _argument(function, position, arg, declared, float_format)
+        for position, (arg, declared) in enumerate(zip(args, types, strict=True))
+    ]
+    interpreter = Interpreter(
+        _functions(module),
+        HANDLERS,
+        float_format=float_format,
+        workspace_bytes=workspace_bytes,
+        observer=observer,
+    )
+    with np.errstate(all="ignore"):
+        results = interpreter.call(func, arrays)
+    return tuple(_owned(result, arrays) for result in results)
+
+
+def find_function(module: ModuleOp, name: str) -> FuncOp:
+    """The function of `module` called `name`.
+
+    Raises:
+        ValueError: there is none with a body.
+    """
+    functions = _functions(module)
+    func = functions.get(name)
+    if func is None or not func.body.blocks:
+        known = ", ".join(functions) or "none"
+        raise ValueError(f"there is no function '{name}' with a body; the module has: {known}")
+    return func
+
+
+def _functions(module: ModuleOp) -> dict[str, FuncOp]:
+    return {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+
+
+def _argument(
+    function: str,
+    position: int,
+    arg: npt.ArrayLike,
+    declared: Attribute,
+    float_format: FloatFormat,
+) -> Array:
+    array = np.asarray(arg)
+    where = f"argument #{position} of '{function}'"
+    if not has_shape(declared, array.shape) or (
+        array.ndim and declared == element_type_of(declared)
+    ):
+        raise ValueError(f"{where} is {declared}, but got an array of shape {array.shape}")
+    dtype = dtype_of(element_type_of(declared))
+    if dtype is None:
+        raise ValueError(f"{where} is {declared}, which has no NumPy dtype")
+    if float_format is FloatFormat.WIDE:
+        wide = dtype_of(element_type_of(declared), float_format)
+        return array if wide is None else convert(array, wide)
+    if array.dtype != dtype:
+        raise ValueError(f"{where} is {declared}, but got an array of dtype {array.dtype}")
+    return array
+
+
+def _owned(result: Array, arguments: Sequence[Array]) -> Array:
+    """`result` as an array that the caller may keep and write."""
+    result = np.asarray(result)
+    if any(np.may_share_memory(result, argument) for argument in arguments):
+        return np.array(result, order="C")
+    flags = result.flags
+    return result if flags.writeable and flags.c_contiguous else np.array(result, order="C")

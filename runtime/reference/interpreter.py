@@ -1,0 +1,215 @@
+"""Walks the IR: one frame of values per function, one handler per operation name.
+
+A handler takes the operation, its operands as arrays and the frame, and returns its results.
+Inside the body of a structured op every operand is an array over the loops (`Frame.loops`), of
+which axes may be 1: handlers of scalar ops are NumPy functions that broadcast, so the same ones
+serve scalars, tensors and bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.traits import IsTerminator
+
+from convir.runtime.reference.dtypes import Array, DType, FloatFormat, dtype_of, element_type_of
+from convir.runtime.reference.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+    from convir.runtime.reference.loops import LoopRange
+
+DEFAULT_WORKSPACE_BYTES = 256 << 20
+"""What one op may take besides its operands and results, in bytes."""
+
+
+class Observer(Protocol):
+    """Follows an evaluation; called after every op that is not in a structured op's body."""
+
+    def observe(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        """`op` has turned `operands` into `results`."""
+        ...
+
+    def bind(self, values: Sequence[SSAValue], sources: Sequence[SSAValue]) -> None:
+        """`values` (block arguments, results of a region's op) now hold what `sources` hold."""
+        ...
+
+
+@dataclass
+class Frame:
+    """The values in scope: of one function, or of one body over a range of its loops."""
+
+    interpreter: Interpreter
+    values: dict[SSAValue, Array] = field(default_factory=dict["SSAValue", Array])
+    loops: LoopRange | None = None
+    """The loops that the arrays range over, in the body of a structured op."""
+    parent: Frame | None = None
+    """Where the values that a body captures are."""
+
+    def get(self, op: Operation, value: SSAValue) -> Array:
+        """The array that `value` holds.
+
+        Raises:
+            EvaluationError: it holds none, so `op` reads what was never computed.
+        """
+        frame: Frame | None = self
+        while frame is not None:
+            array = frame.values.get(value)
+            if array is not None:
+                return array
+            frame = frame.parent
+        raise EvaluationError(op, "reads a value that was not computed")
+
+    def dtype(self, op: Operation, value: SSAValue) -> DType:
+        """The dtype of the elements of `value`.
+
+        Raises:
+            EvaluationError: the reference has no dtype for its type.
+        """
+        return self.interpreter.dtype(op, value)
+
+
+Handler = Callable[["Operation", tuple[Array, ...], Frame], tuple[Array, ...]]
+
+
+class Handlers(dict[str, Handler]):
+    """How operations are evaluated, by name; `linalg.*` is any op of a dialect without its own."""
+
+    def handles(self, *names: str) -> Callable[[Handler], Handler]:
+        """Register the decorated function as the handler of the operations called `names`."""
+
+        def register(handler: Handler) -> Handler:
+            self.update(dict.fromkeys(names, handler))
+            return handler
+
+        return register
+
+    def of(self, op: Operation) -> Handler:
+        """The handler of `op`: that of its name, else that of its dialect.
+
+        Raises:
+            EvaluationError: there is none.
+        """
+        handler = self.get(op.name) or self.get(f"{op.name.partition('.')[0]}.*")
+        if handler is None:
+            raise EvaluationError(op, "is not an operation that the reference can evaluate")
+        return handler
+
+
+class Interpreter:
+    """Evaluates the functions of one module, found by name."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, FuncOp],
+        handlers: Handlers,
+        *,
+        float_format: FloatFormat,
+        workspace_bytes: int,
+        observer: Observer | None = None,
+    ):
+        self.functions = functions
+        self.handlers = handlers
+        self.float_format = float_format
+        self.workspace_bytes = workspace_bytes
+        self.observer = observer
+        self._last_uses: dict[Block, dict[Operation, tuple[SSAValue, ...]]] = {}
+
+    def dtype(self, op: Operation, value: SSAValue) -> DType:
+        """The dtype of the elements of `value`, an operand or result of `op`.
+
+        Raises:
+            EvaluationError: the reference has no dtype for its type.
+        """
+        element_type = element_type_of(value.type)
+        dtype = dtype_of(element_type, self.float_format)
+        if dtype is None:
+            raise EvaluationError(op, f"has the type {value.type}, which has no NumPy dtype")
+        return dtype
+
+    def call(self, function: FuncOp, arguments: Sequence[Array]) -> tuple[Array, ...]:
+        """Run the body of `function` on `arguments`, one array for each of its arguments."""
+        if not function.body.blocks:
+            raise EvaluationError(function, "has no body")
+        frame = Frame(self)
+        block = function.body.blocks[0]
+        self.assign(function, block.args, arguments, frame)
+        return self.run_block(block, frame)
+
+    def run_block(self, block: Block, frame: Frame) -> tuple[Array, ...]:
+        """Run the ops of `block`, whose arguments are in `frame`; what its terminator yields.
+
+        A value is dropped after its last use, so that memory holds only what is live.
+        """
+        last_uses = self._block_last_uses(block)
+        for op in block.ops:
+            if op.has_trait(IsTerminator):
+                return tuple(frame.get(op, operand) for operand in op.operands)
+            self.run_op(op, frame)
+            for value in last_uses.get(op, ()):
+                frame.values.pop(value, None)
+        return ()
+
+    def run_op(self, op: Operation, frame: Frame) -> None:
+        """Evaluate `op` into `frame`.
+
+        Raises:
+            EvaluationError: there is no handler for `op`, or it has no meaning for its operands.
+        """
+        handler = self.handlers.of(op)
+        operands = tuple(frame.get(op, operand) for operand in op.operands)
+        results = handler(op, operands, frame)
+        self.assign(op, op.results, results, frame)
+        if self.observer is not None and frame.loops is None:
+            self.observer.observe(op, operands, results)
+
+    def assign(
+        self, op: Operation, values: Sequence[SSAValue], arrays: Sequence[Array], frame: Frame
+    ) -> None:
+        """Bind `values` to `arrays` in `frame`, checking the shapes that the types promise."""
+        for value, array in zip(values, arrays, strict=True):
+            if not has_shape(value.type, array.shape):
+                raise EvaluationError(op, f"gives a tensor of {array.shape} where {value.type} is")
+            frame.values[value] = array
+
+    def _block_last_uses(self, block: Block) -> dict[Operation, tuple[SSAValue, ...]]:
+        if block in self._last_uses:
+            return self._last_uses[block]
+        seen: set[SSAValue] = set()
+        last_uses: dict[Operation, tuple[SSAValue, ...]] = {}
+        local = {*block.args, *(result for op in block.ops for result in op.results)}
+        for op in reversed(tuple(block.ops)):
+            used = {operand for inner in op.walk() for operand in inner.operands}
+            used.update(result for result in op.results if not result.uses)
+            last_uses[op] = tuple((used & local) - seen)
+            seen |= used
+        self._last_uses[block] = last_uses
+        return last_uses
+
+
+def has_shape(declared: Attribute, shape: Sequence[int]) -> bool:
+    """Whether a tensor of type `declared` may have `shape`; other types have none to check."""
+    if not isinstance(declared, TensorType):
+        return True
+    sizes = cast("TensorType[Attribute]", declared).get_shape()
+    return len(sizes) == len(shape) and all(
+        size in (DYNAMIC_INDEX, actual) for size, actual in zip(sizes, shape, strict=True)
+    )
+
+
+def uniform(op: Operation, values: Array, what: str) -> int:
+    """The one integer that `values` holds, which may be broadcast over loops.
+
+    Raises:
+        EvaluationError: it differs between elements, so that `op` cannot be run whole.
+    """
+    flat = np.asarray(values).reshape(-1)
+    if flat.size == 0 or not bool(np.all(flat == flat[0])):
+        raise EvaluationError(op, f"has a {what} that differs between loop iterations")
+    return int(flat[0])
