@@ -1,0 +1,1 @@
+"""Tensors in, runtime programs out: kernel regions, buffers, memory plans, and kernel code."""

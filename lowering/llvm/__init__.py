@@ -1,0 +1,1 @@
+"""Code for the CPU: loops become the LLVM dialect, contractions become register-tiled kernels."""

@@ -1,0 +1,187 @@
+"""Loop nests of a kernel: which elements are written, in what order, by whom.
+
+A kernel becomes one function per piece of its results, to be launched one after the other. Each
+takes the kernel's inputs and outputs as memrefs and a range of its outermost loop, so that a
+launch can be split between threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from xdsl.builder import Builder
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
+from convir.lowering.loops.evaluate import Evaluator, static_shape
+from convir.lowering.loops.indices import Index, IndexBuilder
+from convir.lowering.loops.tensor_rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.dialects import kernel
+    from convir.dialects.slices import SliceView
+
+RANGE_ATTR = "convir.range"
+"""On a loop function: the number of iterations of its outermost loop, an i64."""
+
+INNER_ELEMENTS = 256
+"""An outer iteration writes at least so many elements where the result has them: enough to pay
+for taking its position apart, few enough to leave every thread some."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of one result: `value`'s elements, each written at an index of the result."""
+
+    result: int
+    value: SSAValue
+    slices: tuple[SliceView, ...] = field(default=())
+    """The insertions on the way from `value` to the result, innermost first."""
+
+
+def lower_kernel(kernel_func: kernel.FuncOp) -> list[func.FuncOp]:
+    """The loops of a kernel, as functions to launch in order.
+
+    Each has the arguments: the kernel's inputs, its outputs (both memrefs where they are tensors),
+    `begin` and `end` of the outermost loop's range, whose full length is the attribute
+    `convir.range`.
+
+    Raises:
+        PassFailedException: an op of the body has no loops, or a size is dynamic.
+    """
+    returned = kernel_func.body.block.last_op
+    assert returned is not None
+    pieces = [
+        piece
+        for result, value in enumerate(returned.operands)
+        for piece in _pieces(result, value, ())
+    ]
+    name = kernel_func.sym_name.data
+    return [
+        _lower_piece(kernel_func, piece, f"{name}_{i}" if len(pieces) > 1 else name)
+        for i, piece in enumerate(pieces)
+    ]
+
+
+def is_expensive(value: SSAValue) -> bool:
+    """Whether an element of `value` costs a reduction, so that none may be computed in vain."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return False
+    view = structured(owner)
+    if view is not None and view.loops_of("reduction"):
+        return True
+    return any(
+        is_expensive(operand) for operand in owner.operands if isinstance(operand.type, TensorType)
+    )
+
+
+def _pieces(result: int, value: SSAValue, outer: tuple[SliceView, ...]) -> list[Piece]:
+    """Insertions of expensive values are written destination first, each by a nest of its own."""
+    owner = value.owner
+    view = slice_view(owner) if isinstance(owner, Operation) else None
+    if view is None or view.dest is None or not is_expensive(view.source):
+        return [Piece(result, value, outer)]
+    below = _pieces(result, view.dest, outer)
+    return [*below, *_pieces(result, view.source, (view, *outer))]
+
+
+def _lower_piece(kernel_func: kernel.FuncOp, piece: Piece, name: str) -> func.FuncOp:
+    inputs = kernel_func.function_type.inputs.data
+    outputs = kernel_func.function_type.outputs.data
+    types = [_buffer_type(t) for t in (*inputs, *outputs)]
+    entry = Block(arg_types=[*types, IndexType(), IndexType()])
+    builder = Builder(InsertPoint.at_end(entry))
+    at = IndexBuilder(builder, entry)
+    arguments = kernel_func.body.block.args
+    ev = Evaluator(builder, at, dict(zip(arguments, entry.args, strict=False)), RULES)
+    out = entry.args[len(inputs) + piece.result]
+    begin, end = entry.args[-2:]
+
+    shape = static_shape(piece.value)
+    split = _outer_rank(shape)
+    _for(
+        ev,
+        begin,
+        end,
+        lambda position: _inner_loops(
+            ev, at.delinearize(position, shape[:split]), shape, piece, out
+        ),
+    )
+    builder.insert(func.ReturnOp())
+    lowered = func.FuncOp(
+        name, FunctionType.from_lists(list(entry.arg_types), []), Region(entry), "public"
+    )
+    lowered.attributes[RANGE_ATTR] = IntegerAttr(prod(shape[:split]), i64)
+    return lowered
+
+
+def _outer_rank(shape: tuple[int, ...]) -> int:
+    """How many leading dimensions make up the range that a launch is split by."""
+    inner = 1
+    for rank in range(len(shape) - 1, 0, -1):
+        inner *= shape[rank]
+        if inner >= INNER_ELEMENTS:
+            return rank
+    return min(1, len(shape))
+
+
+def _inner_loops(
+    ev: Evaluator, outer: list[Index], shape: tuple[int, ...], piece: Piece, out: SSAValue
+) -> None:
+    if len(outer) < len(shape):
+        bound = ev.at.constant(shape[len(outer)])
+        _for(
+            ev,
+            ev.at.constant(0),
+            bound,
+            lambda index: _inner_loops(ev, [*outer, index], shape, piece, out),
+        )
+        return
+    value = ev.element(piece.value, outer)
+    target = outer
+    for view in piece.slices:
+        target = _slice_target(ev, view, target)
+    ev.builder.insert(memref.StoreOp.get(value, out, [ev.at.value(index) for index in target]))
+
+
+def _slice_target(ev: Evaluator, view: SliceView, indices: list[Index]) -> list[Index]:
+    """The index of a destination that an element of an inserted source goes to."""
+    kept = iter(indices)
+    target: list[Index] = []
+    for dim, (offset, stride) in enumerate(zip(view.offsets, view.strides, strict=True)):
+        index = 0 if dim in view.dropped else next(kept)
+        target.append(ev.at.add(ev.at.mul(index, cast("int", stride)), cast("int", offset)))
+    return target
+
+
+def _for(ev: Evaluator, begin: SSAValue, end: SSAValue, body: Callable[[SSAValue], None]) -> None:
+    block = Block(arg_types=[IndexType()])
+    outer = ev.builder.insertion_point
+    ev.builder.insertion_point = InsertPoint.at_end(block)
+    body(block.args[0])
+    ev.builder.insert(scf.YieldOp())
+    ev.builder.insertion_point = outer
+    ev.builder.insert(scf.ForOp(begin, end, ev.at.constant(1), [], block))
+
+
+def _buffer_type(value_type: Attribute) -> Attribute:
+    if not isinstance(value_type, TensorType):
+        return value_type
+    tensor_type = cast("TensorType[Attribute]", value_type)
+    return MemRefType(tensor_type.element_type, tensor_type.get_shape())

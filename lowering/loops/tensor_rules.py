@@ -1,0 +1,175 @@
+"""How an element of the result of each tensor op is computed: the rules of the evaluator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.dialects.slices import slice_view
+from convir.dialects.zeros import constant_fill_of
+from convir.lowering.loops.evaluate import Evaluator, Rule, static_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.dialects import tensor
+    from xdsl.ir import Operation, SSAValue
+
+    from convir.dialects.slices import SliceView
+    from convir.lowering.loops.indices import Index
+
+
+def _constant(ev: Evaluator, op: Operation, _indices: list[Index]) -> SSAValue:
+    scalar = constant_fill_of(op.results[0])
+    if scalar is None:
+        raise PassFailedException("a dense constant inside a kernel must be a splat")
+    return ev.constant(scalar)
+
+
+def _empty(ev: Evaluator, op: Operation, _indices: list[Index]) -> SSAValue:
+    # Whoever reads an uninitialised element has no claim on its value.
+    return ev.zero(cast("tensor.EmptyOp", op).tensor.type.element_type)
+
+
+def _splat(ev: Evaluator, op: Operation, _indices: list[Index]) -> SSAValue:
+    return ev.scalar(cast("tensor.SplatOp", op).input)
+
+
+def _cast(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    return ev.element(op.operands[0], indices)
+
+
+def _extract_slice(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    view = _static_view(op)
+    kept = iter(indices)
+    source: list[Index] = []
+    for dim, (offset, stride) in enumerate(zip(view.offsets, view.strides, strict=True)):
+        index = 0 if dim in view.dropped else next(kept)
+        source.append(ev.at.add(ev.at.mul(index, cast("int", stride)), cast("int", offset)))
+    return ev.element(view.source, source)
+
+
+def _insert_slice(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    view = _static_view(op)
+    dest = view.dest
+    assert dest is not None
+    inside, source = slice_position(ev, view, indices)
+    return ev.choose(
+        ev.at.all(inside),
+        lambda: ev.element(view.source, source),
+        lambda: ev.element(dest, indices),
+    )
+
+
+def slice_position(
+    ev: Evaluator, view: SliceView, indices: Sequence[Index]
+) -> tuple[list[SSAValue | bool], list[Index]]:
+    """Where `indices` of a destination lie in its slice: whether inside, and at which index."""
+    assert view.dest is not None
+    inside: list[SSAValue | bool] = []
+    source: list[Index] = []
+    for dim, (index, size) in enumerate(zip(indices, static_shape(view.dest), strict=True)):
+        offset, count, stride = (
+            cast("int", values[dim]) for values in (view.offsets, view.sizes, view.strides)
+        )
+        relative = ev.at.sub(index, offset)
+        if offset > 0:
+            inside.append(ev.at.at_least(relative, 0))
+        if count * stride < size - offset:
+            inside.append(ev.at.less(relative, count * stride))
+        if stride > 1:
+            inside.append(ev.at.equal(ev.at.mod(relative, stride), 0))
+        if dim not in view.dropped:
+            source.append(ev.at.div(relative, stride))
+    return inside, source
+
+
+def _pad(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    pad = cast("tensor.PadOp", op)
+    if pad.low or pad.high:
+        raise PassFailedException("a tensor.pad by dynamic amounts has no loops")
+    inside: list[SSAValue | bool] = []
+    source: list[Index] = []
+    low = pad.static_low.get_values()
+    high = pad.static_high.get_values()
+    for index, before, after, size in zip(
+        indices, low, high, static_shape(pad.source), strict=True
+    ):
+        relative = ev.at.sub(index, before)
+        if before > 0:
+            inside.append(ev.at.at_least(relative, 0))
+        if after > 0:
+            inside.append(ev.at.less(relative, size))
+        source.append(relative)
+    filler = pad.region.block.last_op
+    assert filler is not None
+    if pad.region.block.first_op is not filler:
+        raise PassFailedException("a tensor.pad whose value depends on the index has no loops")
+    return ev.choose(
+        ev.at.all(inside),
+        lambda: ev.element(pad.source, source),
+        lambda: ev.scalar(filler.operands[0]),
+    )
+
+
+def _reshape(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    """Dense reshapes keep the row-major position inside each group of dimensions."""
+    reshape = cast("tensor.ExpandShapeOp | tensor.CollapseShapeOp", op)
+    groups = [[dim.value.data for dim in group] for group in reshape.reassociation]
+    source, result = static_shape(reshape.src), static_shape(reshape.result)
+    if op.name == "tensor.expand_shape":
+        return ev.element(
+            reshape.src,
+            [ev.at.linearize([indices[d] for d in g], [result[d] for d in g]) for g in groups],
+        )
+    expanded: list[Index] = []
+    for index, group in zip(indices, groups, strict=True):
+        expanded += ev.at.delinearize(index, [source[d] for d in group])
+    return ev.element(reshape.src, expanded)
+
+
+def _concat(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    concat = cast("tensor.ConcatOp", op)
+    dim = concat.dim.value.data
+    return _concat_from(ev, list(concat.inputs), dim, indices)
+
+
+def _concat_from(ev: Evaluator, inputs: list[SSAValue], dim: int, indices: list[Index]) -> SSAValue:
+    first, *rest = inputs
+    if not rest:
+        return ev.element(first, indices)
+    size = static_shape(first)[dim]
+    shifted = [*indices[:dim], ev.at.sub(indices[dim], size), *indices[dim + 1 :]]
+    return ev.choose(
+        ev.at.less(indices[dim], size),
+        lambda: ev.element(first, indices),
+        lambda: _concat_from(ev, rest, dim, shifted),
+    )
+
+
+def _static_view(op: Operation) -> SliceView:
+    view = slice_view(op)
+    assert view is not None
+    if None in (*view.offsets, *view.sizes, *view.strides):
+        raise PassFailedException(
+            f"a {op.name} with dynamic offsets, sizes or strides has no loops"
+        )
+    if not isinstance(view.source.type, TensorType):
+        raise PassFailedException(f"{op.name} of {view.source.type} has no loops")
+    return view
+
+
+RULES: dict[str, Rule] = {
+    "arith.constant": _constant,
+    "tensor.cast": _cast,
+    "tensor.collapse_shape": _reshape,
+    "tensor.concat": _concat,
+    "tensor.empty": _empty,
+    "tensor.expand_shape": _reshape,
+    "tensor.extract_slice": _extract_slice,
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+    "tensor.splat": _splat,
+}
