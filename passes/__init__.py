@@ -9,11 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from convir.passes.manager import Result, run
+    from convir.passes.remarks import Remark
     from convir.passes.universe import UNIVERSE
 
-__all__ = ["UNIVERSE"]
+__all__ = ["UNIVERSE", "Remark", "Result", "run"]
 
-_HOMES = {"UNIVERSE": "convir.passes.universe"}
+_HOMES = {
+    "Remark": "convir.passes.remarks",
+    "Result": "convir.passes.manager",
+    "UNIVERSE": "convir.passes.universe",
+    "run": "convir.passes.manager",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import FileLineColLoc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from xdsl.ir import Operation
 
@@ -46,7 +46,7 @@ _listeners: ContextVar[tuple[list[Remark], ...]] = ContextVar("convir_remarks", 
 
 
 @contextmanager
-def collect() -> Iterator[list[Remark]]:
+def collect() -> Generator[list[Remark]]:
     """Collect the remarks of every pass run inside the block, nested collectors included."""
     remarks: list[Remark] = []
     token = _listeners.set((*_listeners.get(), remarks))

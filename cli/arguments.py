@@ -1,0 +1,47 @@
+"""Command lines: an argument parser whose errors are one line and name what was meant."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class UsageError(Exception):
+    """The command line is wrong, or names what cannot be read or written: exit 2."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without abbreviations and without exits: an error raises `UsageError`."""
+
+    def __init__(self, tool: str, description: str):
+        super().__init__(
+            prog=tool,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError` with argparse's message."""
+        raise UsageError(message)
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The parsed command line.
+
+        Raises:
+            UsageError: an option is unknown (the nearest one is suggested) or misused.
+        """
+        namespace, unknown = self.parse_known_args(argv)
+        if not unknown:
+            return namespace
+        name = unknown[0].split("=")[0]
+        if not name.startswith("-"):
+            raise UsageError(f"unexpected argument '{name}'")
+        near = get_close_matches(name, list(self._option_string_actions), n=1)
+        raise UsageError(
+            f"unknown option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        )

@@ -1,0 +1,51 @@
+"""`convir-opt`: IR in, passes over it, IR out.
+
+IR goes to stdout and everything else to stderr. The exit status is 0, 1 after a diagnostic, and
+2 where the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from convir.cli.opt_arguments import TOOL, parse_arguments
+from convir.cli.streams import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What only some runs need is imported where they need it: a short run is mostly imports.
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool on `argv`, by default the process's own arguments; returns its exit status."""
+    if argv is not None:
+        return guarded(TOOL, argv, _main)
+    return guarded(TOOL, sys.argv[1:], lambda args: _main(args, owns_process=True))
+
+
+def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
+    options = parse_arguments(argv)
+    if options.version:
+        return _print_version()
+    if options.list_passes:
+        from convir.cli.list_passes import print_passes  # noqa: PLC0415
+
+        return print_passes()
+    from convir.cli.opt_job import process_file  # noqa: PLC0415
+
+    return process_file(options, owns_process=owns_process)
+
+
+def _print_version() -> int:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    from convir import __version__  # noqa: PLC0415
+
+    sys.stdout.write(f"{TOOL} {__version__} (xDSL {version('xdsl')})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
