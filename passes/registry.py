@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONVIR_PASSES: tuple[str, ...] = (
     "canonicalize",
+    "convert-conv-to-linalg",
     "cse",
     "dce",
 )
