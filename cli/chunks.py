@@ -8,27 +8,23 @@ from dataclasses import dataclass
 SEPARATOR = "// -----"
 """The line that stands between two chunks, in the input and in the output."""
 
-_SEPARATOR_LINE = re.compile(r"^// -----[^\S\n]*$", re.MULTILINE)
+_SEPARATOR_LINE = re.compile(rb"^// -----[^\S\n]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The text of one module, and the line of the file on which it starts."""
+    """The bytes of one module, and where they stand in the file."""
 
-    text: str
-    first_line: int = 1
-
-    @property
-    def padded(self) -> str:
-        """The text after as many empty lines as stand above it: its lines are the file's."""
-        return "\n" * (self.first_line - 1) + self.text
+    data: bytes
+    line_offset: int = 0
+    """The number of lines of the file before the first one of `data`."""
 
 
-def split(text: str) -> tuple[Chunk, ...]:
-    """The chunks of `text`, in order; one where no separator stands."""
+def split(data: bytes) -> tuple[Chunk, ...]:
+    """The chunks of `data`, in order; one where no separator stands."""
     chunks: list[Chunk] = []
-    line = 1
-    for part in _SEPARATOR_LINE.split(text):
-        chunks.append(Chunk(part, line))
-        line += part.count("\n")
+    lines = 0
+    for part in _SEPARATOR_LINE.split(data):
+        chunks.append(Chunk(part, lines))
+        lines += part.count(b"\n")
     return tuple(chunks)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic, DiagnosticError
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,19 +48,20 @@ class Expectation:
         )
 
 
-def expectations(chunk: Chunk) -> tuple[Expectation, ...]:
-    """The designators of `chunk`, with the lines of the file.
+def expectations(chunk: Chunk, file: str) -> tuple[Expectation, ...]:
+    """The designators of `chunk`, with the lines of `file`.
 
     Raises:
         DiagnosticError: the text of an `expected-…-re` holds a malformed regular expression.
     """
     found: list[Expectation] = []
     waiting_for_line_below: list[tuple[int, re.Match[str]]] = []
-    line_above = chunk.first_line - 1
-    for line, text in enumerate(chunk.text.split("\n"), start=chunk.first_line):
+    line_above = chunk.line_offset
+    lines = chunk.data.decode("utf-8", "replace").split("\n")
+    for line, text in enumerate(lines, start=chunk.line_offset + 1):
         match = _DESIGNATOR.search(text)
         if match is None:
-            found += [_expectation(m, line, on) for on, m in waiting_for_line_below]
+            found += [_expectation(m, line, on, file) for on, m in waiting_for_line_below]
             waiting_for_line_below.clear()
             line_above = line
             continue
@@ -68,23 +69,23 @@ def expectations(chunk: Chunk) -> tuple[Expectation, ...]:
         if place == "below":
             waiting_for_line_below.append((line, match))
         elif place == "above":
-            found.append(_expectation(match, line_above, line))
+            found.append(_expectation(match, line_above, line, file))
         elif place == "unknown":
-            found.append(_expectation(match, _UNKNOWN_LINE, line))
+            found.append(_expectation(match, _UNKNOWN_LINE, line, file))
         else:
-            found.append(_expectation(match, line + int(place or 0), line))
-    found += [_expectation(m, on, on) for on, m in waiting_for_line_below]
+            found.append(_expectation(match, line + int(place or 0), line, file))
+    found += [_expectation(m, on, on, file) for on, m in waiting_for_line_below]
     return tuple(found)
 
 
-def _expectation(match: re.Match[str], line: int, written_on: int) -> Expectation:
+def _expectation(match: re.Match[str], line: int, written_on: int, file: str) -> Expectation:
     text = match["text"]
     source = _pattern_with_blocks(text) if match["regex"] else re.escape(text)
     try:
         pattern = re.compile(source)
     except re.error as exc:
         message = f"malformed regular expression in '{text}': {exc}"
-        where = Diagnostic(UNKNOWN_FILE, written_on, match.start() + 1, "error", message)
+        where = Diagnostic(file, written_on, match.start() + 1, "error", message)
         raise DiagnosticError(where) from exc
     return Expectation(match["severity"], line, text, pattern, written_on)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from convir.cli.streams import (
     read_input,
     report_traceback,
     write_output,
+    write_stdout,
 )
 from convir.cli.timing_table import START_UP, print_timing, seconds_since_process_start
 from convir.dialects.context import new_context, parse_module
@@ -49,12 +49,13 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     """
     if options.output is not None:
         check_writable(options.output)
+    name = STDIN_NAME if options.file == STDIN else options.file
     job = _Job(
         options=options,
-        name=STDIN_NAME if options.file == STDIN else options.file,
+        name=name,
         passes=_selected_passes(options),
         ctx=new_context(allow_unregistered=options.allow_unregistered_dialect),
-        reporter=Reporter(holding=options.verify_diagnostics),
+        reporter=Reporter(name),
         timing=Timing(),
         dump_folder=prepare_folder(options.dump_stages_to) if options.dump_stages_to else None,
     )
@@ -95,28 +96,13 @@ class _Job:
 
     def process(self, data: bytes) -> None:
         """Process all chunks and write what they become; errors are with the reporter."""
-        text = self._decoded(data)
-        if text is None:
-            return
-        chunks = split(text) if self.options.split_input_file else (Chunk(text),)
+        chunks = split(data) if self.options.split_input_file else (Chunk(data),)
         outputs = [self._process_chunk(number, chunk) for number, chunk in enumerate(chunks)]
         output = f"{SEPARATOR}\n".join(text for text in outputs if text is not None)
         if self.options.output is None:
-            sys.stdout.write(output)
+            write_stdout(output)
         elif not self.reporter.errors:
             write_output(self.options.output, output)
-
-    def _decoded(self, data: bytes) -> str | None:
-        """The text of the input, or None after an error that says where it stops being text."""
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as exc:
-            line = data.count(b"\n", 0, exc.start) + 1
-            column = exc.start - data.rfind(b"\n", 0, exc.start)
-            message = f"not UTF-8 text: byte 0x{data[exc.start]:02x}"
-            self.reporter.holding = False
-            self.reporter.report(Diagnostic(self.name, line, column, "error", message))
-            return None
 
     def _process_chunk(self, number: int, chunk: Chunk) -> str | None:
         """What `chunk` becomes, or None; with `--verify-diagnostics`, its comments compared."""
@@ -126,7 +112,7 @@ class _Job:
         output = self._reported(number, chunk)
         self.reporter.holding = False
         try:
-            wrong = compare(expectations(chunk), self.reporter.release(), self.name)
+            wrong = compare(expectations(chunk, self.name), self.reporter.release(), self.name)
         except DiagnosticError as exc:
             wrong = exc.diagnostics
         for diagnostic in wrong:
@@ -143,6 +129,8 @@ class _Job:
             for diagnostic in exc.diagnostics:
                 self.reporter.report(diagnostic)
             return None
+        except (UsageError, OSError):
+            raise
         except RecursionError:
             message = "nested too deeply"
         except PassCrashError as exc:
@@ -169,7 +157,7 @@ class _Job:
 
     def _parse(self, chunk: Chunk) -> ModuleOp:
         try:
-            return parse_module(chunk.padded, self.name, self.ctx)
+            return parse_module(chunk.data, self.name, self.ctx, line_offset=chunk.line_offset)
         except ParseError as exc:
             raise DiagnosticError(diagnostic_of(exc)) from exc
 

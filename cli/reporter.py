@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Reporter:
     """Prints diagnostics as they come, or keeps them where `holding`."""
 
+    name: str
+    """The input's name, which stands in for a file that is not known."""
     holding: bool = False
     held: list[Diagnostic] = field(default_factory=list[Diagnostic])
     errors: int = 0
@@ -23,6 +25,8 @@ class Reporter:
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Print `diagnostic` on one line of stderr, or hold it back."""
+        if diagnostic.file == UNKNOWN_FILE:
+            diagnostic = replace(diagnostic, file=self.name)
         if self.holding:
             self.held.append(diagnostic)
             return

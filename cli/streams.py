@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from convir.cli.arguments import UsageError
 
@@ -17,6 +17,8 @@ STDIN = "-"
 """How a command line names the standard input."""
 STDIN_NAME = "<stdin>"
 """What diagnostics call the standard input."""
+
+STDOUT_NAME = "<stdout>"
 
 EXIT_OK = 0
 EXIT_FAILURE = 1
@@ -33,7 +35,8 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
     """The exit status of `body(argv)`; every failure is one line, `--debug` adds the traceback."""
     try:
         status = body(argv)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except UsageError as exc:
         sys.stderr.write(f"{tool}: error: {exc}\n")
         return EXIT_USAGE
@@ -44,7 +47,7 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
         return EXIT_BROKEN_PIPE
     except OSError as exc:
         _silence_stdout()
-        sys.stderr.write(f"{tool}: error: {exc.filename or '<stdout>'}: {exc.strerror}\n")
+        sys.stderr.write(f"{tool}: error: {exc.filename or STDOUT_NAME}: {exc.strerror}\n")
         return EXIT_FAILURE
     except Exception as exc:
         debug = "--debug" in argv
@@ -85,13 +88,28 @@ def read_input(path: str) -> bytes:
         UsageError: there is no such file, or it cannot be read.
     """
     if path == STDIN:
-        return sys.stdin.buffer.read()
+        return _opened(sys.stdin, STDIN_NAME).buffer.read()
     try:
         return Path(path).read_bytes()
     except OSError as exc:
         raise UsageError(f"{path}: {exc.strerror}") from exc
     except ValueError as exc:
         raise UsageError(f"{path!r}: {exc}") from exc
+
+
+def write_stdout(text: str) -> None:
+    """Write `text` to the standard output.
+
+    Raises:
+        UsageError: the standard output is closed.
+    """
+    _opened(sys.stdout, STDOUT_NAME).write(text)
+
+
+def _opened(stream: TextIO | None, name: str) -> TextIO:
+    if stream is None:
+        raise UsageError(f"{name} is closed")
+    return stream
 
 
 def check_writable(path: str) -> None:

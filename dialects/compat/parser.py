@@ -71,16 +71,20 @@ class ConvirParser(LiteralParser, Parser):
             ParseError: the input is not UTF-8, or does not begin with a token.
         """
         super().__init__(ctx, "", name)
-        text = input if isinstance(input, str) else _decoded(input, name)
-        self.ssa_values = _Names()
         self._line_offset = line_offset
+        try:
+            text = input if isinstance(input, str) else _decoded(input, name)
+            self._parser_state = ParserState(ConvirLexer(Input(text, name)))
+        except ParseError as error:
+            error.span = self._shifted(error.span)
+            raise
+        self.ssa_values = _Names()
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._filename = StringAttr(name)
         self._first_uses: dict[str, Span] = {}
         self._parsed_types: dict[str, TypeAttribute] = {}
         self._parsed_maps: dict[str, Attribute] = {}
         self._interned: dict[int, IntAttr] = {}
-        self._parser_state = ParserState(ConvirLexer(Input(text, name)))
 
     # Modules and operations.
 
