@@ -7,7 +7,7 @@ from pathlib import Path
 import lit.formats
 
 config.name = "convir"  # noqa: F821  (lit injects `config`)
-config.test_format = lit.formats.ShTest(execute_external=True)  # noqa: F821
+config.test_format = lit.formats.ShTest()  # noqa: F821
 config.suffixes = [".mlir", ".test"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 bin_dir = str(Path(sys.executable).parent)

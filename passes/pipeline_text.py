@@ -98,9 +98,9 @@ class _Reader:
         name = self.text[start : self.position]
         if not name:
             raise self.error("expected the name of a pass")
+        end = self.position
         if self.peek() == "(":
             return self.read_nested(name)
-        end = self.position
         if self.peek() in ("{", "["):
             self.skip_options()
             end = self.position
