@@ -1,0 +1,1 @@
+"""The host device's toolchain: LLVM IR enters, callable machine code leaves, on all cores."""

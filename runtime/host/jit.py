@@ -1,0 +1,204 @@
+"""LLVM IR to callable machine code, through object code that is cached on disk.
+
+    library = compile_ir(ir, exports=("kernel",))
+    address = library.address("kernel")
+
+The object code of one (IR, target, options, LLVM) is compiled once, whatever the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import threading
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from convir.runtime.host.compile_error import CompileError
+from convir.runtime.host.llvm_binding import VERSIONS, llvm
+from convir.runtime.host.object_cache import ObjectCache, cache_folder
+from convir.runtime.host.object_file import undefined_symbols
+from convir.runtime.host.target import Target, target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_log = logging.getLogger(__name__)
+
+CODE_VERSION = 1
+"""Counts the changes of this module that change object code for the same IR."""
+
+_BUILTINS = frozenset(
+    ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2")
+)
+"""What `builtins.ll` defines."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How IR becomes object code."""
+
+    opt_level: int = 3
+    """Code generation effort, 0 to 3."""
+    optimize_ir: bool = True
+    """Run LLVM's own pipeline of `opt_level`, its vectorizers included. Kernels that were
+    emitted with explicit vectors and registers are compiled as they are."""
+
+    def __str__(self) -> str:
+        return f"-O{self.opt_level}{'' if self.optimize_ir else ' as it is'}"
+
+
+class Library:
+    """Loaded machine code; its addresses are valid as long as it is referenced."""
+
+    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
+        self._tracker = tracker
+        self._addresses = addresses
+
+    def address(self, name: str) -> int:
+        """The address of the exported function `name`.
+
+        Raises:
+            KeyError: `name` was not exported.
+        """
+        return self._addresses[name]
+
+
+_lock = threading.RLock()
+_libraries: WeakValueDictionary[tuple[str, tuple[str, ...]], Library] = WeakValueDictionary()
+_library_numbers = itertools.count()
+_caches: dict[str, ObjectCache] = {}
+
+
+def compile_ir(
+    ir: str,
+    *,
+    exports: Sequence[str],
+    cpu: Target | None = None,
+    options: CompileOptions = CompileOptions(),
+) -> Library:
+    """Compile `ir`, LLVM assembly, for `cpu` (the host's if None) and load it.
+
+    Symbols that the IR only declares are looked up in the process; half and bfloat conversions
+    that the CPU lacks are supplied.
+
+    Raises:
+        CompileError: the IR is wrong, or a symbol is defined nowhere. Nothing has run.
+    """
+    cpu = target() if cpu is None else cpu
+    key = _key(ir, cpu, options)
+    identity = (key, tuple(exports))
+    with _lock:
+        library = _libraries.get(identity)
+        if library is None:
+            library = _load(_object_code(ir, cpu, options, key), ir, cpu, options, exports)
+            _libraries[identity] = library
+        return library
+
+
+def object_code(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -> bytes:
+    """The object file of `ir`, from the cache where it is there.
+
+    Raises:
+        CompileError: the IR is wrong.
+    """
+    with _lock:
+        return _object_code(ir, cpu, options, _key(ir, cpu, options))
+
+
+def assembly(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -> str:
+    """The assembly of `ir`, to read; never cached.
+
+    Raises:
+        CompileError: the IR is wrong.
+    """
+    with _lock:
+        module = _optimized(ir, cpu, options)
+        return _machine(cpu, options.opt_level).emit_assembly(module)
+
+
+def _key(ir: str, cpu: Target, options: CompileOptions) -> str:
+    environment = f"{CODE_VERSION} {VERSIONS}\0{cpu.triple}\0{cpu.cpu}\0{cpu.features}\0{options}\0"
+    return hashlib.sha256(environment.encode() + ir.encode()).hexdigest()
+
+
+def _object_code(ir: str, cpu: Target, options: CompileOptions, key: str) -> bytes:
+    folder = cache_folder() / "objects"
+    stored = _caches.setdefault(str(folder), ObjectCache(folder))
+    code = stored.load(key)
+    if code is None:
+        module = _optimized(ir, cpu, options)
+        code = _machine(cpu, options.opt_level).emit_object(module)
+        stored.store(key, code)
+    return code
+
+
+def _optimized(ir: str, cpu: Target, options: CompileOptions) -> Any:
+    machine = _machine(cpu, options.opt_level)
+    try:
+        module = llvm.parse_assembly(ir, llvm.create_context())
+        module.triple = cpu.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise _error("LLVM refuses the generated IR", ir, cpu, options, str(error)) from error
+    if options.optimize_ir:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
+        tuning.loop_vectorization = tuning.slp_vectorization = options.opt_level > 1
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    return module
+
+
+@cache
+def _machine(cpu: Target, opt_level: int) -> Any:
+    _initialize()
+    return llvm.Target.from_triple(cpu.triple).create_target_machine(
+        cpu=cpu.cpu, features=cpu.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_machine(target(), 3), suppress_errors=True)
+
+
+@cache
+def _builtins(cpu: Target) -> bytes:
+    ir = resources.files("convir.runtime.host").joinpath("builtins.ll").read_text(encoding="utf-8")
+    return object_code(ir, cpu)
+
+
+def _load(
+    code: bytes, ir: str, cpu: Target, options: CompileOptions, exports: Sequence[str]
+) -> Library:
+    undefined = undefined_symbols(code)
+    supplied = undefined & _BUILTINS
+    missing = sorted(name for name in undefined - supplied if llvm.address_of_symbol(name) is None)
+    if missing:
+        log = f"undefined: {', '.join(missing)}"
+        raise _error("generated code calls what does not exist: " + log, ir, cpu, options, log)
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    if supplied:
+        builder.add_object_img(_builtins(cpu))
+    for name in exports:
+        builder.export_symbol(name)
+    try:
+        tracker = builder.link(_linker(), f"convir.{next(_library_numbers)}")
+    except RuntimeError as error:
+        raise _error("the generated code cannot be loaded", ir, cpu, options, str(error)) from error
+    return Library(tracker, {name: tracker[name] for name in exports})
+
+
+def _error(message: str, ir: str, cpu: Target, options: CompileOptions, log: str) -> CompileError:
+    return CompileError(message, source=ir, options=f"{cpu.name} ({cpu.cpu}) {options}", log=log)

@@ -1,0 +1,85 @@
+"""Object code on disk, shared by processes: content-addressed, atomic, self-checking.
+
+An entry is a file named after its key, holding a header with the digest of the payload. A writer
+makes a temporary file and renames it over the entry, so a reader sees a whole entry or none, and
+two processes that race write the same bytes. An entry whose digest is wrong is a miss with a
+warning, and the next store replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+FOLDER_VARIABLE = "CONVIR_CACHE_DIR"
+"""Names the cache folder; without it, `convir` in the XDG cache folder is used."""
+
+_MAGIC = b"convir object 1\n"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def cache_folder() -> Path:
+    """The folder that caches live in, which need not exist."""
+    if chosen := os.environ.get(FOLDER_VARIABLE):
+        return Path(chosen)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "convir"
+    return Path("~/.cache/convir").expanduser()
+
+
+@dataclass
+class ObjectCache:
+    """A folder of entries; a folder that cannot be used costs one warning and nothing else."""
+
+    folder: Path
+    """Where the entries live."""
+    _warned: bool = field(default=False, init=False)
+
+    def path(self, key: str) -> Path:
+        """The file of the entry `key`, a hexadecimal digest."""
+        return self.folder / key[:2] / key[2:]
+
+    def load(self, key: str) -> bytes | None:
+        """The payload stored under `key`, or None if there is none or it is damaged."""
+        path = self.path(key)
+        try:
+            entry = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn_once(error)
+            return None
+        head = len(_MAGIC) + _DIGEST_BYTES
+        payload = entry[head:]
+        if entry[:head] != _MAGIC + hashlib.sha256(payload).digest():
+            _log.warning("object cache: %s is corrupt, compiling again", path)
+            return None
+        return payload
+
+    def store(self, key: str, payload: bytes) -> None:
+        """Keep `payload` under `key`, replacing what was there."""
+        path = self.path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            self._warn_once(error)
+
+    def _warn_once(self, error: OSError) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        _log.warning("object cache: %s cannot be used, going on in memory: %s", self.folder, error)

@@ -1,0 +1,261 @@
+; A pool of helper threads for range-split launches, without a lock on the fast path.
+;
+; A launch calls  void kernel(ptr args, i64 begin, i64 end, i64 worker)  on disjoint pieces of
+; [0, items) until all are done. The caller is worker 0 and does what no helper takes: a helper
+; that wakes late finds the gate closed and goes back to sleep; nobody waits for it.
+;
+; The gate is one word: the launch's number in the high half, an open bit, and the number of
+; helpers inside. A helper enters by incrementing it while it is open; the launch closes it and
+; waits until it is empty, so helpers only ever read the fields of a launch that is alive.
+
+%pool = type {
+  i64,            ; 0 gate
+  [56 x i8],      ;   (one cache line each for what different threads write)
+  i64,            ; 2 next: the first item nobody took
+  [56 x i8],
+  i32,            ; 4 busy: 1 while a launch owns the pool
+  i32,            ; 5 stop: 1 once helpers have to return
+  ptr,            ; 6 kernel
+  ptr,            ; 7 args
+  i64,            ; 8 items
+  i64,            ; 9 chunk: items taken at a time
+  i64,            ; 10 workers: of this launch, the caller included
+  [16 x i8]
+}
+; One per worker; helpers sleep on their own semaphore (glibc's is 32 bytes).
+%seat = type { i32, [60 x i8], [64 x i8] }
+
+@pool_bytes = constant i64 192
+@seat_bytes = constant i64 128
+
+declare i32 @sem_init(ptr, i32, i32)
+declare i32 @sem_post(ptr)
+declare i32 @sem_wait(ptr)
+declare i32 @sched_yield()
+
+define void @pool_init(ptr %pool, ptr %seats, i64 %workers) {
+entry:
+  br label %loop
+loop:
+  %w = phi i64 [ 0, %entry ], [ %w.next, %loop ]
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %status = call i32 @sem_init(ptr %semaphore, i32 0, i32 0)
+  %w.next = add i64 %w, 1
+  %more = icmp ult i64 %w.next, %workers
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; Take pieces until none is left.
+define internal void @work(ptr %pool, i64 %worker) {
+entry:
+  %next.ptr = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
+  %items.ptr = getelementptr %pool, ptr %pool, i64 0, i32 8
+  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 9
+  %kernel = load ptr, ptr %kernel.ptr
+  %args = load ptr, ptr %args.ptr
+  %items = load i64, ptr %items.ptr
+  %chunk = load i64, ptr %chunk.ptr
+  br label %take
+take:
+  %begin = atomicrmw add ptr %next.ptr, i64 %chunk monotonic
+  %left = icmp slt i64 %begin, %items
+  br i1 %left, label %run, label %done
+run:
+  %end.full = add i64 %begin, %chunk
+  %partial = icmp slt i64 %items, %end.full
+  %end = select i1 %partial, i64 %items, i64 %end.full
+  call void %kernel(ptr %args, i64 %begin, i64 %end, i64 %worker)
+  br label %take
+done:
+  ret void
+}
+
+; Returns the number of workers that the launch could use: 1 if the pool was busy.
+define i64 @pool_launch(ptr %pool, ptr %seats, ptr %kernel, ptr %args, i64 %items, i64 %chunk, i64 %workers) {
+entry:
+  %alone.wanted = icmp ule i64 %workers, 1
+  br i1 %alone.wanted, label %alone, label %acquire
+acquire:
+  %busy.ptr = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %was = atomicrmw xchg ptr %busy.ptr, i32 1 acquire
+  %free = icmp eq i32 %was, 0
+  br i1 %free, label %publish, label %alone
+alone:
+  call void %kernel(ptr %args, i64 0, i64 %items, i64 0)
+  ret i64 1
+publish:
+  %next.ptr = getelementptr %pool, ptr %pool, i64 0, i32 2
+  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
+  %items.ptr = getelementptr %pool, ptr %pool, i64 0, i32 8
+  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 9
+  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 10
+  store ptr %kernel, ptr %kernel.ptr
+  store ptr %args, ptr %args.ptr
+  store i64 %items, ptr %items.ptr
+  store i64 %chunk, ptr %chunk.ptr
+  store i64 %workers, ptr %workers.ptr
+  store atomic i64 0, ptr %next.ptr monotonic, align 8
+  %gate.old = load atomic i64, ptr %pool monotonic, align 8
+  %number.old = and i64 %gate.old, -4294967296
+  %number = add i64 %number.old, 4294967296
+  %gate.open = or i64 %number, 2147483648
+  store atomic i64 %gate.open, ptr %pool seq_cst, align 8
+  br label %wake
+wake:
+  %w = phi i64 [ 1, %publish ], [ %w.next, %wake.done ]
+  %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %w, i32 0
+  %sleeping.seen = load atomic i32, ptr %sleeping.ptr seq_cst, align 4
+  %maybe = icmp ne i32 %sleeping.seen, 0
+  br i1 %maybe, label %claim, label %wake.done
+claim:
+  %sleeping = atomicrmw xchg ptr %sleeping.ptr, i32 0 seq_cst
+  %asleep = icmp ne i32 %sleeping, 0
+  br i1 %asleep, label %post, label %wake.done
+post:
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %posted = call i32 @sem_post(ptr %semaphore)
+  br label %wake.done
+wake.done:
+  %w.next = add i64 %w, 1
+  %more = icmp ult i64 %w.next, %workers
+  br i1 %more, label %wake, label %participate
+participate:
+  call void @work(ptr %pool, i64 0)
+  %closing = atomicrmw and ptr %pool, i64 -2147483649 seq_cst
+  br label %drain
+drain:
+  %turn = phi i64 [ 0, %participate ], [ %turn.next, %again ]
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %inside = and i64 %gate, 2147483647
+  %empty = icmp eq i64 %inside, 0
+  br i1 %empty, label %release, label %pause
+pause:
+  call void @relax()
+  %turn.next = add i64 %turn, 1
+  ; A helper that lost its core needs ours.
+  %long = icmp ugt i64 %turn.next, 20000
+  br i1 %long, label %yield, label %again
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %again
+again:
+  br label %drain
+release:
+  store atomic i32 0, ptr %busy.ptr release, align 4
+  ret i64 %workers
+}
+
+; The life of helper `worker`: look at the gate `spins` times, then sleep. Returns on stop.
+define void @pool_serve(ptr %pool, ptr %seats, i64 %worker, i64 %spins) {
+entry:
+  %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %worker, i32 0
+  %semaphore = getelementptr %seat, ptr %seats, i64 %worker, i32 2
+  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 10
+  %served = alloca i64
+  store i64 0, ptr %served
+  br label %idle
+idle:
+  br label %look
+look:
+  %turn = phi i64 [ 0, %idle ], [ %turn.next, %spin ]
+  %gate = load atomic i64, ptr %pool seq_cst, align 8
+  %open = call i1 @is_new(i64 %gate, ptr %served)
+  br i1 %open, label %enter, label %check.stop
+check.stop:
+  %stop = load atomic i32, ptr %stop.ptr seq_cst, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %done, label %spin.or.sleep
+spin.or.sleep:
+  %turn.next = add i64 %turn, 1
+  %patient = icmp ult i64 %turn.next, %spins
+  br i1 %patient, label %spin, label %sleep
+spin:
+  call void @relax()
+  br label %look
+sleep:
+  store atomic i32 1, ptr %sleeping.ptr seq_cst, align 4
+  ; A launch that opened the gate before seeing the mark above must not be missed.
+  %gate.again = load atomic i64, ptr %pool seq_cst, align 8
+  %open.again = call i1 @is_new(i64 %gate.again, ptr %served)
+  %stop.again = load atomic i32, ptr %stop.ptr seq_cst, align 4
+  %stopped.again = icmp ne i32 %stop.again, 0
+  %awake = or i1 %open.again, %stopped.again
+  br i1 %awake, label %unmark, label %wait
+unmark:
+  %mark = atomicrmw xchg ptr %sleeping.ptr, i32 0 seq_cst
+  %unposted = icmp ne i32 %mark, 0
+  br i1 %unposted, label %idle, label %wait
+wait:
+  %waited = call i32 @sem_wait(ptr %semaphore)
+  %interrupted = icmp ne i32 %waited, 0
+  br i1 %interrupted, label %wait, label %idle
+enter:
+  %inside = add i64 %gate, 1
+  %swap = cmpxchg ptr %pool, i64 %gate, i64 %inside seq_cst seq_cst
+  %entered = extractvalue { i64, i1 } %swap, 1
+  br i1 %entered, label %serve, label %idle
+serve:
+  %number = lshr i64 %gate, 32
+  store i64 %number, ptr %served
+  %workers = load i64, ptr %workers.ptr
+  %wanted = icmp ult i64 %worker, %workers
+  br i1 %wanted, label %help, label %leave
+help:
+  call void @work(ptr %pool, i64 %worker)
+  br label %leave
+leave:
+  %left = atomicrmw sub ptr %pool, i64 1 seq_cst
+  br label %idle
+done:
+  ret void
+}
+
+; Open, and not the launch that this helper served last.
+define internal i1 @is_new(i64 %gate, ptr %served) {
+  %bit = and i64 %gate, 2147483648
+  %open = icmp ne i64 %bit, 0
+  %number = lshr i64 %gate, 32
+  %last = load i64, ptr %served
+  %other = icmp ne i64 %number, %last
+  %new = and i1 %open, %other
+  ret i1 %new
+}
+
+define void @pool_stop(ptr %pool, ptr %seats, i64 %workers) {
+entry:
+  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
+  store atomic i32 1, ptr %stop.ptr seq_cst, align 4
+  br label %next
+next:
+  %w = phi i64 [ 1, %entry ], [ %w.next, %next.done ]
+  %more = icmp ult i64 %w, %workers
+  br i1 %more, label %claim, label %done
+claim:
+  %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %w, i32 0
+  %sleeping = atomicrmw xchg ptr %sleeping.ptr, i32 0 seq_cst
+  %asleep = icmp ne i32 %sleeping, 0
+  br i1 %asleep, label %post, label %next.done
+post:
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %posted = call i32 @sem_post(ptr %semaphore)
+  br label %next.done
+next.done:
+  %w.next = add i64 %w, 1
+  br label %next
+done:
+  ret void
+}
+
+declare void @llvm.x86.sse2.pause()
+
+; What a thread calls while it waits for a word to change.
+define internal void @relax() {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}

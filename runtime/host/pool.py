@@ -1,0 +1,156 @@
+"""The thread pool: one launch, many items, all cores, no Python in between.
+
+A kernel is machine code with the signature
+
+    void kernel(void *args, int64_t begin, int64_t end, int64_t worker)
+
+which does the items [begin, end) and may use scratch memory number `worker`. Helpers are Python
+threads that live inside native code (`pool.ll`), so neither launching nor working holds the GIL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from convir.runtime.host.jit import Library, compile_ir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPIN_TURNS = 2000
+"""How often an idle helper looks for work before it sleeps: some tens of microseconds, so that
+launches in a row find it awake, and an idle process burns nothing."""
+
+PIECES_PER_WORKER = 4
+"""Items are handed out in about this many pieces a worker, so that a worker that was held up
+leaves the rest to the others."""
+
+_CACHE_LINE = 64
+_POOL_BYTES = 192
+_SEAT_BYTES = 128
+
+_INIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_int64,
+)
+_STOP = _INIT
+
+
+def available_cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class ThreadPool:
+    """`workers - 1` helper threads beside the caller, started on the first launch that needs them.
+
+    Calls from several threads are safe: a launch that finds the pool busy runs on its own thread.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = max(1, workers)
+        self._library = _native()
+        seats = _POOL_BYTES + _SEAT_BYTES * self.workers
+        self._memory = ctypes.create_string_buffer(seats + _CACHE_LINE)
+        self._pool = -(-ctypes.addressof(self._memory) // _CACHE_LINE) * _CACHE_LINE
+        self._seats = self._pool + _POOL_BYTES
+        self._helpers: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        self._launch: Callable[..., int] = _LAUNCH(self._library.address("pool_launch"))
+        _INIT(self._library.address("pool_init"))(self._pool, self._seats, self.workers)
+
+    def launch(self, kernel: int, args: int, items: int, workers: int | None = None) -> int:
+        """Run the kernel at address `kernel` on `items` items with at most `workers` threads.
+
+        Args:
+            kernel: the address of a function with the signature in the module's docstring.
+            args: the address handed to it, which stays valid until this returns.
+            items: how many independent items there are.
+            workers: at most so many threads, the caller included; all of the pool's if None.
+
+        Returns:
+            The number of threads that could take part; 1 if the pool was busy.
+        """
+        wanted = min(self.workers if workers is None else workers, self.workers, items)
+        if wanted > 1 and not self._helpers:
+            self._start()
+        chunk = max(1, items // (wanted * PIECES_PER_WORKER)) if wanted > 1 else items
+        return self._launch(self._pool, self._seats, kernel, args, items, chunk, wanted)
+
+    def close(self) -> None:
+        """Stop the helpers and wait for them; the pool cannot launch on threads again."""
+        with self._starting:
+            helpers, self._helpers, self.workers = self._helpers, [], 1
+            if helpers:
+                stop = _STOP(self._library.address("pool_stop"))
+                stop(self._pool, self._seats, len(helpers) + 1)
+            for helper in helpers:
+                helper.join()
+            atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._helpers or self.workers == 1:
+                return
+            helpers = [
+                threading.Thread(
+                    target=self._serve, args=(worker,), name=f"convir-worker-{worker}", daemon=True
+                )
+                for worker in range(1, self.workers)
+            ]
+            for helper in helpers:
+                helper.start()
+            self._helpers = helpers
+            # The code that helpers live in must not be unloaded under them.
+            atexit.register(self.close)
+
+    def _serve(self, worker: int) -> None:
+        serve = _SERVE(self._library.address("pool_serve"))
+        serve(self._pool, self._seats, worker, SPIN_TURNS)
+
+
+@cache
+def _native() -> Library:
+    ir = resources.files("convir.runtime.host").joinpath("pool.ll").read_text(encoding="utf-8")
+    return compile_ir(ir, exports=("pool_init", "pool_launch", "pool_serve", "pool_stop"))
+
+
+_shared: ThreadPool | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_pool() -> ThreadPool:
+    """The process's pool, with one worker per available core."""
+    global _shared
+    if _shared is None:
+        with _shared_lock:
+            if _shared is None:
+                _shared = ThreadPool(available_cores())
+    return _shared
+
+
+def _forget_shared() -> None:
+    # A fork leaves the helpers behind, and maybe a gate half open: the child starts afresh.
+    global _shared, _shared_lock
+    _shared = None
+    _shared_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared)

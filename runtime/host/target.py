@@ -1,0 +1,73 @@
+"""The CPUs that code is generated for: LLVM's name, features, and the vectors they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from convir.runtime.host.llvm_binding import llvm
+
+X86_64 = "x86-64"
+X86_64_V3 = "x86-64-v3"
+HOST = "host"
+
+# Their float → bfloat conversions turn subnormals into zero, which IEEE arithmetic does not.
+_FLUSHES_SUBNORMALS = ("avx512bf16", "avxneconvert")
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A CPU as code generation sees it."""
+
+    name: str
+    """What the user calls it: `x86-64`, `x86-64-v3`, `host`."""
+    triple: str
+    """The LLVM target triple."""
+    cpu: str
+    """The LLVM name of the processor."""
+    features: str
+    """LLVM features, `+a,-b`; empty where the processor's name says all."""
+    vector_bits: int
+    """Width of the widest vector register that pays: 128, 256 or 512."""
+    vector_registers: int
+    """Number of vector registers."""
+    fma: bool
+    """True if multiply-add is one instruction."""
+
+    def lanes(self, element_bits: int) -> int:
+        """How many elements of `element_bits` bits one vector holds."""
+        return self.vector_bits // element_bits
+
+
+@cache
+def target(name: str = HOST) -> Target:
+    """The target called `name`.
+
+    Raises:
+        ValueError: the name is none of `x86-64`, `x86-64-v3` and `host`.
+    """
+    triple = llvm.get_process_triple()
+    if name == X86_64:
+        return Target(name, triple, name, "", 128, 16, False)
+    if name == X86_64_V3:
+        return Target(name, triple, name, "", 256, 16, True)
+    if name == HOST:
+        return _host(triple)
+    raise ValueError(f"unknown CPU target '{name}': one of {X86_64}, {X86_64_V3}, {HOST}")
+
+
+def _host(triple: str) -> Target:
+    features: dict[str, bool] = llvm.get_host_cpu_features()
+    for feature in _FLUSHES_SUBNORMALS:
+        features[feature] = False
+    flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
+    cpu = llvm.get_host_cpu_name()
+    fma = features.get("fma", False)
+    if all(features.get(feature, False) for feature in _AVX512):
+        return Target(HOST, triple, cpu, flat, 512, 32, fma)
+    if features.get("avx2", False) and fma:
+        return Target(HOST, triple, cpu, flat, 256, 16, fma)
+    # Other architectures (NEON) have 32 registers of 128 bits and a fused multiply-add.
+    registers = 16 if triple.startswith("x86_64") else 32
+    return Target(HOST, triple, cpu, flat, 128, registers, fma or registers == 32)
