@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects import compat
-from convir.dialects.compat.parser import ConvirParser
-from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.utils.exceptions import ParseError
 
+from convir.dialects import compat
+from convir.dialects.compat.parser import ConvirParser
+from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from convir.dialects.registry import CONVIR_DIALECTS
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def size_of(value: SSAValue, dim: int) -> Size:
             return index_of(sizes[_dynamic_position(value, dim)])
         case tensor.InsertSliceOp(dest=dest) | tensor.InsertOp(dest=dest):
             return size_of(dest, dim)
-        case linalg.FillOp() as fill:
+        case FillOp() as fill:
             return size_of(fill.outputs[0], dim)
         case tensor.ExtractSliceOp() | tensor.PadOp():
             return _size_of_slice(value, dim)

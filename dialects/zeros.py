@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
 )
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import OpResult, SSAValue
 
 from convir.dialects.scalars import Constant, constant_of, evaluate, scalar_constant
@@ -126,7 +127,7 @@ def _fill_of(value: SSAValue, depth: int) -> SSAValue | Constant | None:
     match value.op:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
             return splat_of(dense)
-        case linalg.FillOp() as fill:
+        case FillOp() as fill:
             return _scalar_of(fill)
         case tensor.SplatOp(input=scalar):
             return _simplest(scalar)
@@ -168,7 +169,7 @@ def _fill_of_structured(op: Operation, depth: int) -> Constant | None:
     return _value_where(view, {}, depth)
 
 
-def _scalar_of(fill: linalg.FillOp) -> SSAValue | Constant | None:
+def _scalar_of(fill: FillOp) -> SSAValue | Constant | None:
     """The scalar of a fill, unless the fill converts it to another type."""
     scalar = fill.inputs[0]
     return _simplest(scalar) if scalar.type == fill.body.block.args[-1].type else None

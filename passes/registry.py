@@ -21,6 +21,7 @@ CONVIR_PASSES: tuple[str, ...] = (
     "convert-conv-to-linalg",
     "cse",
     "dce",
+    "swap-strided-insert-slice-with-contraction",
 )
 """The names of our passes, in alphabetical order, one a line."""
 

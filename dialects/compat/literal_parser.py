@@ -5,15 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from convir.dialects.compat.literals import (
-    LiteralError,
-    Number,
-    dense_from_hex,
-    dense_from_numbers,
-    float_from_bytes,
-    integer_value,
-    pack_float,
-)
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -28,10 +19,21 @@ from xdsl.parser import AttrParser
 from xdsl.utils.hints import isa
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from convir.dialects.compat.literals import (
+    LiteralError,
+    Number,
+    dense_from_hex,
+    dense_from_numbers,
+    float_from_bytes,
+    integer_value,
+    pack_float,
+)
+
 if TYPE_CHECKING:
-    from convir.dialects.compat.literals import Element
     from xdsl.dialects.builtin import AnyDenseElement, DenseIntOrFPElementsAttr, RankedStructure
     from xdsl.ir import Attribute
+
+    from convir.dialects.compat.literals import Element
 
 
 class LiteralParser(AttrParser):

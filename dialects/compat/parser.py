@@ -18,15 +18,16 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from convir.dialects.compat.lexer import ConvirLexer
-from convir.dialects.compat.literal_parser import LiteralParser
-from convir.dialects.compat.syntax import CUSTOM_SYNTAX
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from convir.dialects.compat.lexer import ConvirLexer
+from convir.dialects.compat.literal_parser import LiteralParser
+from convir.dialects.compat.syntax import CUSTOM_SYNTAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,94 @@
+"""Row-major reshapes between shapes of static and symbolic sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.dialects.slices import Size
+
+Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Dimensions of one shape, and the dimensions of another that hold the same elements."""
+
+
+def reassociation(before: Sequence[Size], after: Sequence[Size]) -> tuple[Group, ...] | None:
+    """The finest groups of dimensions that correspond in a reshape of `before` to `after`.
+
+    None if the two shapes do not provably hold the same elements in the same order, or if only
+    one of them has rank 0.
+    """
+    if len(before) == 0 or len(after) == 0:
+        return () if len(before) == len(after) else None
+    groups: list[Group] = []
+    left, right = _Run(before), _Run(after)
+    while not (left.finished and right.finished):
+        if left.same_elements(right) and left.taken and right.taken:
+            _take_units(left, right)
+            groups.append((left.restart(), right.restart()))
+            continue
+        behind = left if left.smaller_than(right) else right
+        if behind.exhausted:
+            behind = right if behind is left else left
+        if behind.exhausted:
+            return None
+        behind.take()
+    return tuple(groups)
+
+
+@dataclass
+class _Run:
+    """The dimensions of one shape taken into the group that is being formed."""
+
+    sizes: Sequence[Size]
+    position: int = 0
+    taken: list[int] = field(default_factory=list[int])
+
+    @property
+    def exhausted(self) -> bool:
+        return self.position == len(self.sizes)
+
+    @property
+    def finished(self) -> bool:
+        return self.exhausted and not self.taken
+
+    def take(self) -> None:
+        self.taken.append(self.position)
+        self.position += 1
+
+    def restart(self) -> tuple[int, ...]:
+        taken, self.taken = tuple(self.taken), []
+        return taken
+
+    @property
+    def static(self) -> int:
+        return prod(size for dim in self.taken if isinstance(size := self.sizes[dim], int))
+
+    @property
+    def symbols(self) -> list[Size]:
+        return [size for dim in self.taken if not isinstance(size := self.sizes[dim], int)]
+
+    def same_elements(self, other: _Run) -> bool:
+        return self.static == other.static and self.symbols == other.symbols
+
+    def smaller_than(self, other: _Run) -> bool:
+        if not self.taken or not other.taken:
+            return not self.taken
+        if len(self.symbols) != len(other.symbols):
+            return len(self.symbols) < len(other.symbols)
+        return self.static < other.static
+
+
+def _take_units(left: _Run, right: _Run) -> None:
+    """Unit dimensions join the group before them where the shapes do not both have one.
+
+    Trailing units of the one shape would otherwise be left without a partner.
+    """
+    for run, other in ((left, right), (right, left)):
+        while not run.exhausted and run.sizes[run.position] == 1:
+            if not other.exhausted and other.sizes[other.position] == 1:
+                break
+            run.take()

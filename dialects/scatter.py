@@ -1,0 +1,197 @@
+"""Tensors that are zero except where a dense tensor was scattered into them.
+
+A scatter starts at a `tensor.insert_slice` into zeros or a `tensor.pad` with zeros. Further
+insertions, pads, extractions and reshapes of it are followed, so that whatever IR spells the
+zero-stuffing, its reader sees one dense source and where each dimension's elements lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import OpResult
+
+from convir.dialects.placement import (
+    Digits,
+    Placement,
+    covers,
+    place,
+    product,
+    read,
+    simplified,
+    split,
+)
+from convir.dialects.refusal import Refusal
+from convir.dialects.slices import SliceView, size_of, slice_view
+from convir.dialects.zeros import is_zero
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+    from convir.dialects.slices import Size
+
+# Ops between the scatter and its reader that are followed.
+_MAX_PATH: Final = 32
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A dense `source`, and where its elements lie in a tensor that is zero elsewhere.
+
+    In row-major order, the source's elements are those of the digits of `dims`, each digit of
+    `source_size` elements of which `size` are placed.
+    """
+
+    source: SSAValue
+    dims: tuple[Digits, ...]
+    """The placements of each dimension of the tensor."""
+    path: tuple[Operation, ...]
+    """The ops from the scatter itself to the one that defines the tensor."""
+
+    @property
+    def op(self) -> Operation:
+        """The insertion or pad where the scatter starts."""
+        return self.path[0]
+
+    @property
+    def placements(self) -> Digits:
+        """The placements of all dimensions, in row-major order."""
+        return tuple(placement for digits in self.dims for placement in digits)
+
+    @property
+    def strided(self) -> bool:
+        """True if there are gaps between elements of the source."""
+        return any(placement.stride != 1 for placement in self.placements)
+
+    def covers(self, dim: int) -> bool:
+        """True if dimension `dim` provably has no gap."""
+        return covers(self.dims[dim])
+
+
+def scatter_of(value: SSAValue) -> Scatter | Refusal:
+    """The scatter that defines the tensor `value`, or why there is none that is understood."""
+    return _scatter_of(value, _MAX_PATH)
+
+
+def _scatter_of(value: SSAValue, depth: int) -> Scatter | Refusal:
+    if depth <= 0 or not isinstance(value, OpResult) or not isinstance(value.type, TensorType):
+        return Refusal("it is not scattered into zeros")
+    match value.op:
+        case tensor.InsertSliceOp() | tensor.PadOp():
+            return _of_insertion(value.op, depth)
+        case tensor.ExtractSliceOp(source=source):
+            return _of_extraction(value.op, _scatter_of(source, depth - 1))
+        case tensor.CollapseShapeOp(src=source):
+            return _of_collapse(value.op, _scatter_of(source, depth - 1))
+        case tensor.ExpandShapeOp(src=source):
+            return _of_expansion(value.op, _scatter_of(source, depth - 1))
+        case _:
+            return Refusal("it is not scattered into zeros")
+
+
+def _of_insertion(op: Operation, depth: int) -> Scatter | Refusal:
+    view = slice_view(op)
+    if view is None:
+        return Refusal(f"the offsets, sizes and strides of its {op.name} do not fit its types")
+    if not _into_zeros(view):
+        where = "padded with" if view.dest is None else "inserted into"
+        return Refusal(f"it is not {where} zeros")
+    if 0 in view.mixed_sizes:
+        return Refusal("nothing is inserted")
+    inner = _scatter_of(view.source, depth - 1)
+    if isinstance(inner, Refusal):
+        inner = _dense(view.source)
+    dims: list[Digits] = []
+    for dim in range(view.rank):
+        small = view.small_dim(dim)
+        extent = size_of(view.large, dim)
+        digits = () if small is None else inner.dims[small]
+        offset, stride = view.mixed_offsets[dim], view.mixed_strides[dim]
+        if view.covers(dim):
+            dims.append(digits)
+            continue
+        placed = place(digits, offset, stride, extent)
+        if placed is None:
+            return Refusal(f"dimension {dim} is scattered twice in a way that does not compose")
+        dims.append(simplified(placed))
+    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+
+
+def _into_zeros(view: SliceView) -> bool:
+    if view.dest is not None:
+        return is_zero(view.dest)
+    return view.fill is not None and is_zero(view.fill)
+
+
+def _dense(value: SSAValue) -> Scatter:
+    """A tensor as a scatter of itself, without gaps."""
+    value_type = value.type
+    assert isinstance(value_type, TensorType)
+    sizes: list[Size] = [size_of(value, dim) for dim in range(len(value_type.get_shape()))]
+    return Scatter(value, tuple((Placement.whole(size),) for size in sizes), ())
+
+
+def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal:
+    view = slice_view(op)
+    if isinstance(inner, Refusal) or view is None:
+        return Refusal("it is not scattered into zeros")
+    dims: list[Digits] = []
+    dropped: Digits = ()
+    for dim, digits in enumerate(inner.dims):
+        seen = read(digits, view.mixed_offsets[dim], view.mixed_strides[dim], view.mixed_sizes[dim])
+        if seen is None:
+            return Refusal(f"what its extract_slice reads of dimension {dim} cannot be proved")
+        if dim in view.dropped:
+            dropped = (*dropped, *seen)
+            continue
+        dims.append(simplified((*dropped, *seen)))
+        dropped = ()
+    if dropped and not dims:
+        return Refusal("its extract_slice drops every dimension")
+    if dropped:
+        dims[-1] = simplified((*dims[-1], *dropped))
+    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+
+
+def _of_collapse(op: tensor.CollapseShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
+    if isinstance(inner, Refusal):
+        return inner
+    dims: list[Digits] = []
+    for group in groups_of(op):
+        digits = tuple(placement for dim in group for placement in inner.dims[dim])
+        dims.append(simplified(digits))
+    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+
+
+def _of_expansion(op: tensor.ExpandShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
+    if isinstance(inner, Refusal):
+        return inner
+    dims: list[Digits] = []
+    for digits, group in zip(inner.dims, groups_of(op), strict=True):
+        if len(group) == 1:
+            dims.append(digits)
+            continue
+        parts = split(digits, [size_of(op.result, dim) for dim in group])
+        if parts is None:
+            return Refusal("its expand_shape divides a dimension between scattered elements")
+        dims.extend(simplified(part) for part in parts)
+    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+
+
+def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> tuple[tuple[int, ...], ...]:
+    """The reassociation: for each dimension of the smaller shape, those of the larger one."""
+    return tuple(tuple(index.value.data for index in group) for group in op.reassociation)
+
+
+def element_count(digits: Digits) -> Size | None:
+    """How many elements of the source lie in a dimension; None if that is no single symbol."""
+    return product([placement.size for placement in digits])
+
+
+def narrowed(scatter: Scatter, dim: int, digits: Digits) -> Scatter:
+    """The scatter with the placements of dimension `dim` replaced."""
+    dims = tuple(digits if i == dim else old for i, old in enumerate(scatter.dims))
+    return replace(scatter, dims=dims)

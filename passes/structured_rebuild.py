@@ -1,0 +1,59 @@
+"""Rebuilding a linalg op on operands of other shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir.affine import AffineMap
+
+    from convir.dialects.structured import Structured
+
+_SEGMENTS = "operandSegmentSizes"
+
+
+def rebuilt(
+    view: Structured,
+    operands: Sequence[SSAValue],
+    result_type: Attribute,
+    maps: Sequence[AffineMap] | None = None,
+) -> Operation:
+    """A copy of the op on other operands, of the same kind where its kind allows.
+
+    Attributes, properties, body, location and name hint are kept. A named op whose indexing maps
+    change becomes a `linalg.generic` with the same body.
+    """
+    op = view.op
+    new_maps = view.maps if maps is None else tuple(maps)
+    properties = dict(op.properties)
+    kind = type(op)
+    if new_maps != view.maps:
+        maps_attr = ArrayAttr([AffineMapAttr(new_map) for new_map in new_maps])
+        if isinstance(op, GenericOp):
+            properties["indexing_maps"] = maps_attr
+        else:
+            kind = GenericOp
+            properties = {
+                _SEGMENTS: op.properties[_SEGMENTS],
+                "indexing_maps": maps_attr,
+                "iterator_types": ArrayAttr(
+                    [IteratorTypeAttr(IteratorType(it)) for it in view.iterators]
+                ),
+            }
+    new = kind.create(
+        operands=operands,
+        result_types=[result_type],
+        properties=properties,
+        attributes=dict(op.attributes),
+        regions=[region.clone() for region in op.regions],
+        location=op.location,
+    )
+    new.results[0].name_hint = op.results[0].name_hint
+    return new

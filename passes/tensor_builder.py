@@ -1,0 +1,310 @@
+"""Building tensors at one place of the IR: fills, slices, reshapes, gathers and scatters.
+
+Shapes are given as sizes that may be symbols; the builder materialises `tensor.dim` only for
+sizes that no SSA value holds yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Attribute, SSAValue
+
+from convir.dialects.placement import Placement, covers, product
+from convir.dialects.reshapes import reassociation
+from convir.dialects.scalars import constant_of
+from convir.dialects.slices import DimOf, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.dialects.builtin import AnyFloat, IntegerType
+    from xdsl.ir import Operation
+    from xdsl.pattern_rewriter import PatternRewriter
+    from xdsl.rewriter import InsertPoint
+
+    from convir.dialects.placement import Digits
+    from convir.dialects.scalars import Constant
+    from convir.dialects.scatter import Scatter
+    from convir.dialects.slices import Mixed, Size
+
+
+@dataclass(frozen=True)
+class TensorBuilder:
+    """Inserts ops at `point`, with the location of `like`."""
+
+    rewriter: PatternRewriter
+    point: InsertPoint
+    like: Operation
+
+    def insert(self, op: Operation) -> SSAValue:
+        """Insert `op` and return its only result."""
+        op.location = self.like.location
+        self.rewriter.insert(op, self.point)
+        return op.results[0]
+
+    def index(self, size: Size) -> Mixed:
+        """`size` as something an op takes: static, or an SSA value of type `index`."""
+        if not isinstance(size, DimOf):
+            return size
+        dim = self.insert(arith.ConstantOp(IntegerAttr.from_index_int_value(size.dim)))
+        return self.insert(tensor.DimOp(size.value, dim))
+
+    def uninitialised(self, element_type: Attribute, sizes: Sequence[Size]) -> SSAValue:
+        """A `tensor.empty` of the given sizes."""
+        dynamic = [self.index(size) for size in sizes if not isinstance(size, int)]
+        values = [value for value in dynamic if isinstance(value, SSAValue)]
+        return self.insert(tensor.EmptyOp(values, tensor_type(element_type, sizes)))
+
+    def constant(self, value: Constant, sizes: Sequence[Size]) -> SSAValue:
+        """A tensor that holds `value` everywhere: an `arith.constant` where the shape is static."""
+        if all(isinstance(size, int) for size in sizes):
+            return self.insert(arith.ConstantOp(splat(value, tensor_type(value.type, sizes))))
+        return self.fill(self.insert(arith.ConstantOp(value)), sizes)
+
+    def fill(self, value: SSAValue | Constant, sizes: Sequence[Size]) -> SSAValue:
+        """A `linalg.fill` of a fresh tensor with `value`."""
+        scalar = value if isinstance(value, SSAValue) else self.insert(arith.ConstantOp(value))
+        init = self.uninitialised(scalar.type, sizes)
+        return self.insert(FillOp((scalar,), (init,), (init.type,)))
+
+    def filled(self, value: SSAValue | Constant, sizes: Sequence[Size]) -> SSAValue:
+        """A tensor that holds `value` everywhere, as a constant if it can be one."""
+        if isinstance(value, SSAValue):
+            return self.fill(value, sizes)
+        return self.constant(value, sizes)
+
+    def cast(self, value: SSAValue, result: Attribute) -> SSAValue:
+        """`value` with the type `result`, which differs at most in what it knows of the sizes."""
+        if value.type == result:
+            return value
+        return self.insert(tensor.CastOp(value, cast("TensorType[Attribute]", result)))
+
+    def reshape(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """`value` with the given sizes in row-major order, by at most one collapse and expand.
+
+        Raises:
+            ValueError: the sizes are not provably those of a reshape.
+        """
+        have = sizes_of(value)
+        value = self.cast(value, tensor_type(element_type_of(value), have))
+        groups = reassociation(have, sizes)
+        if groups is None:
+            raise ValueError(f"cannot reshape {value.type} to {tuple(sizes)}")
+        if any(len(old) > 1 for old, _ in groups):
+            merged = [_known_product([have[dim] for dim in old]) for old, _ in groups]
+            result = tensor_type(element_type_of(value), merged)
+            value = self.insert(
+                tensor.CollapseShapeOp(
+                    operands=[value],
+                    result_types=[result],
+                    properties={"reassociation": _reassociation([old for old, _ in groups])},
+                )
+            )
+        if any(len(new) > 1 for _, new in groups):
+            dynamic = [self.index(size) for size in sizes if not isinstance(size, int)]
+            value = self.insert(
+                tensor.ExpandShapeOp(
+                    value,
+                    [size for size in dynamic if isinstance(size, SSAValue)],
+                    _reassociation([new for _, new in groups]),
+                    _static(sizes),
+                    tensor_type(element_type_of(value), sizes),
+                )
+            )
+        return value
+
+    def extract(
+        self,
+        value: SSAValue,
+        offsets: Sequence[Mixed],
+        sizes: Sequence[Size],
+        strides: Sequence[Mixed],
+    ) -> SSAValue:
+        """A `tensor.extract_slice` of `value`."""
+        slices = self._slice(offsets, sizes, strides)
+        return self.insert(
+            tensor.ExtractSliceOp.build(
+                operands=[value, *slices.dynamic],
+                result_types=[tensor_type(element_type_of(value), sizes)],
+                properties=slices.static,
+            )
+        )
+
+    def insert_into(self, value: SSAValue, dest: SSAValue, placed: Digits) -> SSAValue:
+        """A `tensor.insert_slice` of `value` into `dest`, one placement per dimension."""
+        slices = self._slice(
+            [placement.offset for placement in placed],
+            [placement.size for placement in placed],
+            [placement.stride for placement in placed],
+        )
+        return self.insert(
+            tensor.InsertSliceOp.build(
+                operands=[value, dest, *slices.dynamic],
+                result_types=[dest.type],
+                properties=slices.static,
+            )
+        )
+
+    def gather(self, value: SSAValue, dims: Sequence[Digits]) -> SSAValue:
+        """The elements of `value` that lie at the placements of each dimension."""
+        if all(covers(digits) for digits in dims):
+            return value
+        placed = flattened(dims)
+        spread = self.reshape(value, [placement.extent for placement in placed])
+        taken = self.extract(
+            spread,
+            [placement.offset for placement in placed],
+            [placement.size for placement in placed],
+            [placement.stride for placement in placed],
+        )
+        return self.reshape(taken, element_counts(dims))
+
+    def scatter(self, small: SSAValue, dest: SSAValue, dims: Sequence[Digits]) -> SSAValue:
+        """`dest` with the elements of `small` at the placements of each dimension.
+
+        `dest` has one dimension per placement.
+        """
+        placed = flattened(dims)
+        spread = self.reshape(small, [placement.size for placement in placed])
+        result = self.insert_into(spread, dest, placed)
+        return self.reshape(result, extents(dims))
+
+    def source_of(self, scatter: Scatter, kept: frozenset[int]) -> SSAValue:
+        """The dense tensor that was scattered, still scattered in the dimensions in `kept`."""
+        placed = scatter.placements
+        value = self.reshape(scatter.source, [placement.source_size for placement in placed])
+        if any(placement.crops for placement in placed):
+            value = self.extract(
+                value,
+                [placement.start for placement in placed],
+                [placement.size for placement in placed],
+                [placement.step for placement in placed],
+            )
+        dims = [
+            digits if dim in kept else gapless(digits) for dim, digits in enumerate(scatter.dims)
+        ]
+        if all(covers(digits) for digits in dims):
+            return self.reshape(value, element_counts(dims))
+        zero = zero_of(element_type_of(value))
+        dest = self.constant(zero, [placement.extent for placement in flattened(dims)])
+        placed_value = self.insert_into(value, dest, flattened(dims))
+        return self.reshape(placed_value, extents(dims))
+
+    def _slice(
+        self, offsets: Sequence[Mixed], sizes: Sequence[Size], strides: Sequence[Mixed]
+    ) -> _Slice:
+        mixed_sizes = [self.index(size) for size in sizes]
+        return _Slice(
+            [_dynamic(entries) for entries in (offsets, mixed_sizes, strides)],
+            {
+                "static_offsets": DenseArrayBase.from_list(i64, _static(offsets)),
+                "static_sizes": DenseArrayBase.from_list(i64, _static(mixed_sizes)),
+                "static_strides": DenseArrayBase.from_list(i64, _static(strides)),
+            },
+        )
+
+
+@dataclass(frozen=True)
+class _Slice:
+    dynamic: list[list[SSAValue]]
+    static: dict[str, Attribute]
+
+
+def tensor_type(element_type: Attribute, sizes: Sequence[Size]) -> TensorType[Attribute]:
+    """The tensor type with the given sizes, dynamic where they are not static."""
+    return TensorType(element_type, _static(sizes))
+
+
+def ranked(value: SSAValue) -> TensorType[Attribute]:
+    """The type of a ranked tensor.
+
+    Raises:
+        TypeError: `value` is none.
+    """
+    value_type = value.type
+    if not isinstance(value_type, TensorType):
+        raise TypeError(f"{value} is no ranked tensor")
+    return cast("TensorType[Attribute]", value_type)
+
+
+def element_type_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor."""
+    return ranked(value).get_element_type()
+
+
+def sizes_of(value: SSAValue) -> tuple[Size, ...]:
+    """The sizes of a tensor's dimensions."""
+    return tuple(size_of(value, dim) for dim in range(len(ranked(value).get_shape())))
+
+
+def splat(value: Constant, result: TensorType[Attribute]) -> DenseIntOrFPElementsAttr:
+    """A dense attribute that holds `value` everywhere, stored as one element."""
+    element_type = cast("AnyFloat | IntegerType", value.type)
+    number = cast("int", value.value.data)
+    packed = BytesAttr(element_type.pack((number,)))
+    return DenseIntOrFPElementsAttr(cast("TensorType[IntegerType]", result), packed)
+
+
+def zero_of(element_type: Attribute) -> Constant:
+    """Zero as an attribute of `element_type`.
+
+    Raises:
+        TypeError: `element_type` is no float or integer type.
+    """
+    zero = constant_of(0, element_type)
+    if zero is None:
+        raise TypeError(f"{element_type} is no scalar type")
+    return zero
+
+
+def flattened(dims: Sequence[Digits]) -> Digits:
+    """The placements of all dimensions, in row-major order."""
+    return tuple(placement for digits in dims for placement in digits)
+
+
+def gapless(digits: Digits) -> Digits:
+    """The digits as they are once only the placed elements are left."""
+    return tuple(Placement.whole(placement.size) for placement in digits)
+
+
+def element_counts(dims: Sequence[Digits]) -> list[Size]:
+    """How many elements are placed in each dimension."""
+    return [_known_product([placement.size for placement in digits]) for digits in dims]
+
+
+def extents(dims: Sequence[Digits]) -> list[Size]:
+    """The size of each dimension, gaps included."""
+    return [_known_product([placement.extent for placement in digits]) for digits in dims]
+
+
+def _known_product(sizes: Sequence[Size]) -> Size:
+    size = product(sizes)
+    if size is None:
+        raise ValueError(f"the product of {tuple(sizes)} is no single symbol")
+    return size
+
+
+def _dynamic(entries: Sequence[Size]) -> list[SSAValue]:
+    return [entry for entry in entries if isinstance(entry, SSAValue)]
+
+
+def _static(entries: Sequence[Size]) -> list[int]:
+    return [entry if isinstance(entry, int) else DYNAMIC_INDEX for entry in entries]
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
