@@ -49,7 +49,7 @@ class SliceView:
     """
 
     op: Operation
-    kind: Literal["insert_slice", "extract_slice", "pad"]
+    kind: Literal["insert_slice", "extract_slice", "pad", "generic"]
     source: SSAValue
     """The tensor read: small for an insertion or a pad, large for an extraction."""
     dest: SSAValue | None

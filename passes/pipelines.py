@@ -4,10 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.passes.canonicalize import CanonicalizePass
+from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
+from convir.passes.convert_strided_insert_slice_to_generic import (
+    ConvertStridedInsertSliceToGenericPass,
+)
+from convir.passes.cse import CsePass
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xdsl.passes import ModulePass
 
-PIPELINES: Mapping[str, tuple[ModulePass, ...]] = {}
+BACKWARD_DATA: tuple[ModulePass, ...] = (
+    # What is left is a scatter under a contraction whose windows do overlap. One pass writes it;
+    # a store that scatters a finished result stays an insert_slice, for its producer to absorb.
+    ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
+    # After the rewrites above no contraction changes its shape any more, which is what the
+    # choice of a filter's layout depends on.
+    ConvertFilterToChannelsLastPass(),
+    # The zeros, fills and reshapes that the rewrites orphaned or stacked up.
+    CanonicalizePass(),
+    # Each rewrite brings its own constants and empty tensors.
+    CsePass(),
+)
+"""Strided backward data convolutions without multiplications by zero where that is possible."""
+
+PIPELINES: Mapping[str, tuple[ModulePass, ...]] = {
+    "backward-data": BACKWARD_DATA,
+}
 """Pipeline name to its passes, in order."""

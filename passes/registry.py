@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CONVIR_PASSES: tuple[str, ...] = (
     "canonicalize",
     "convert-conv-to-linalg",
+    "convert-filter-to-channels-last",
+    "convert-strided-insert-slice-to-generic",
     "cse",
     "dce",
     "swap-strided-insert-slice-with-contraction",
