@@ -121,25 +121,24 @@ class _Job:
 
     def _reported(self, number: int, chunk: Chunk) -> str | None:
         """What `chunk` becomes, or None after what went wrong was reported."""
-        debug: bool = self.options.debug
         try:
             return self._compile(number, chunk)
-        except DiagnosticError as exc:
-            report_traceback(debug=debug)
-            for diagnostic in exc.diagnostics:
-                self.reporter.report(diagnostic)
-            return None
         except (UsageError, OSError):
             raise
-        except RecursionError:
-            message = "nested too deeply"
-        except PassCrashError as exc:
-            message = f"internal: {exc}{debug_hint(debug=debug)}"
         except Exception as exc:
-            message = f"internal: {described(exc)}{debug_hint(debug=debug)}"
-        report_traceback(debug=debug)
-        self.reporter.report(Diagnostic(self.name, 0, 0, "error", message))
-        return None
+            report_traceback(debug=self.options.debug)
+            for diagnostic in self._diagnostics_of(exc):
+                self.reporter.report(diagnostic)
+            return None
+
+    def _diagnostics_of(self, exc: Exception) -> tuple[Diagnostic, ...]:
+        if isinstance(exc, DiagnosticError):
+            return exc.diagnostics
+        if isinstance(exc, RecursionError):
+            return (Diagnostic(self.name, 0, 0, "error", "nested too deeply"),)
+        reason = str(exc) if isinstance(exc, PassCrashError) else described(exc)
+        message = f"internal: {reason}{debug_hint(debug=self.options.debug)}"
+        return (Diagnostic(self.name, 0, 0, "error", message),)
 
     def _compile(self, number: int, chunk: Chunk) -> str:
         """The text of `chunk` after all passes, with the stages dumped on the way."""
