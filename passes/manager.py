@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.utils.exceptions import DiagnosticException
@@ -32,20 +33,20 @@ class Result:
     """What each pass did or refused to do, and why, in order."""
 
 
-def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass]) -> Result:
+def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass | str]) -> Result:
     """Rewrite a copy of `module` and say what happened.
 
     Args:
         module: a module, or MLIR text.
         pipeline: the name of a pipeline (`"backward-data"`), passes as text (`"a,b{x=1}"`), or
-            passes.
+            a sequence of passes and such texts.
 
     Raises:
         PipelineError: the pipeline's text is malformed or names what does not exist.
         DiagnosticError: the text or the module is wrong, or a pass failed on it.
         PassCrashError: a pass is broken.
     """
-    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    passes = _passes_of((pipeline,) if isinstance(pipeline, str) else pipeline)
     ctx = new_context()
     if isinstance(module, str):
         module = read_module(module, "<string>", ctx)
@@ -55,6 +56,11 @@ def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass]) -> Result:
     with collect() as remarks:
         apply_passes(ctx, module, passes)
     return Result(module, tuple(remarks))
+
+
+def _passes_of(parts: Sequence[ModulePass | str]) -> tuple[ModulePass, ...]:
+    nested = (parse_pipeline(part) if isinstance(part, str) else (part,) for part in parts)
+    return tuple(chain.from_iterable(nested))
 
 
 class PassCrashError(Exception):
