@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
+
+from convir.passes.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,5 @@ class ArgumentParser(argparse.ArgumentParser):
         name = unknown[0].split("=")[0]
         if not name.startswith("-"):
             raise UsageError(f"unexpected argument '{name}'")
-        near = get_close_matches(name, list(self._option_string_actions), n=1)
-        raise UsageError(
-            f"unknown option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
-        )
+        near = did_you_mean(name, self._option_string_actions)
+        raise UsageError(f"unknown option '{name}'{near}")

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
+from convir.passes.nearest import did_you_mean
 from convir.passes.registry import ALL_PASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from xdsl.passes import ModulePass
 
@@ -25,6 +25,9 @@ ANCHORS = ("builtin.module", "func.func", "any")
 """What a nested pipeline may be anchored on."""
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+
+_CLOSING = {"{": "}", "[": "]"}
 
 
 class PipelineError(ValueError):
@@ -55,12 +58,6 @@ def named_pipeline(name: str) -> tuple[ModulePass, ...]:
     if name not in pipelines:
         raise PipelineError(f"unknown pipeline '{name}'{did_you_mean(name, pipelines)}")
     return pipelines[name]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'nearest'?`, or nothing where no known name is near."""
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 @dataclass
@@ -98,13 +95,9 @@ class _Reader:
         name = self.text[start : self.position]
         if not name:
             raise self.error("expected the name of a pass")
-        end = self.position
         if self.peek() == "(":
             return self.read_nested(name)
-        if self.peek() in ("{", "["):
-            self.skip_options()
-            end = self.position
-        return _resolve(name, self.text[start:end])
+        return _resolve(name, self.read_options())
 
     def read_nested(self, anchor: str) -> tuple[ModulePass, ...]:
         if anchor not in ANCHORS:
@@ -117,29 +110,32 @@ class _Reader:
         self.position += 1
         return tuple(passes)
 
-    def skip_options(self) -> None:
-        """Move past `{...}` or `[...]`; brackets inside a string do not count."""
-        closing = {"{": "}", "[": "]"}[self.peek()]
-        in_string = False
+    def read_options(self) -> str:
+        """`{...}` or `[...]` without the spaces just inside; empty where neither stands here."""
+        opening = self.peek()
+        if opening not in _CLOSING:
+            return ""
+        start, in_string = self.position, False
         while self.position < len(self.text):
             character = self.text[self.position]
             self.position += 2 if in_string and character == "\\" else 1
             if character == '"':
                 in_string = not in_string
-            if character == closing and not in_string:
-                return
-        raise self.error(f"expected '{closing}'")
+            if character == _CLOSING[opening] and not in_string:
+                inside = self.text[start + 1 : self.position - 1].strip()
+                return f"{opening}{inside}{character}"
+        raise self.error(f"expected '{_CLOSING[opening]}'")
 
 
-def _resolve(name: str, text: str) -> tuple[ModulePass, ...]:
-    """The pass written `text`, or the passes of the pipeline called `name`."""
+def _resolve(name: str, options: str) -> tuple[ModulePass, ...]:
+    """The pass called `name` with `options`, or the passes of the pipeline called `name`."""
     if name in ALL_PASSES:
-        return (_build_pass(name, text),)
+        return (_build_pass(name, options),)
     pipelines = _pipelines()
     if name not in pipelines:
         near = did_you_mean(name, (*ALL_PASSES, *pipelines))
         raise PipelineError(f"unknown pass '{name}'{near}")
-    if text != name:
+    if options:
         raise PipelineError(f"the pipeline '{name}' takes no options")
     return pipelines[name]
 
@@ -150,22 +146,21 @@ def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
     return PIPELINES
 
 
-def _build_pass(name: str, text: str) -> ModulePass:
+def _build_pass(name: str, options: str) -> ModulePass:
     try:
-        spec = parse_spec(text.replace("{ ", "{")).normalize_parameter_names()
+        spec = parse_spec(name + options).normalize_parameter_names()
     except ArgSpecParseError as exc:
         *_, reason = str(exc).splitlines()
-        raise PipelineError(f"pass '{name}': {reason.strip()} in '{text}'") from exc
-    pass_class = ALL_PASSES[name]()
-    options = [field.name for field in dataclasses.fields(pass_class) if field.name != "name"]
-    for option in spec.parameters:
-        if option not in options:
-            spelled = option.replace("_", "-")
-            known = [known.replace("_", "-") for known in options]
-            near = did_you_mean(spelled, known) or (
-                f"; it takes {', '.join(known)}" if known else "; it takes none"
-            )
-            raise PipelineError(f"pass '{name}' has no option '{spelled}'{near}")
+        raise PipelineError(f"pass '{name}': {reason.strip()} in '{options}'") from exc
+    try:
+        pass_class = ALL_PASSES[name]()
+    except ImportError as exc:
+        raise PipelineError(f"pass '{name}' cannot be loaded: {exc}") from exc
+    known = [field.name.replace("_", "-") for field in dataclasses.fields(pass_class)]
+    for option in (parameter.replace("_", "-") for parameter in spec.parameters):
+        if option not in known:
+            near = did_you_mean(option, known) or f"; it takes {', '.join(known) or 'none'}"
+            raise PipelineError(f"pass '{name}' has no option '{option}'{near}")
     try:
         return pass_class.from_spec(spec)
     except (TypeError, ValueError) as exc:
