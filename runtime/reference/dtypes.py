@@ -7,6 +7,7 @@ bfloat16. A `FloatFormat` decides what a float type is stored in: `declared` is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -58,6 +59,36 @@ POISON_BYTE = 0xA5
 
 _EXACT_IN_F64 = 1 << 53
 _STICKY_BITS = 12
+
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """What numbers a float type holds."""
+
+    digits: int
+    """Significant bits, the implicit one included."""
+    lowest_exponent: int
+    """The exponent of the smallest subnormal number."""
+    highest_exponent: int
+    """The exponent of the largest power of two."""
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        return (2.0 - 2.0 ** (1 - self.digits)) * 2.0**self.highest_exponent
+
+    @property
+    def half_ulp(self) -> float:
+        """The largest error of one rounding, relative to the value."""
+        return 2.0**-self.digits
+
+
+FLOAT_LIMITS: dict[DType, FloatLimits] = {
+    np.dtype(np.float16): FloatLimits(11, -24, 15),
+    BFLOAT16: FloatLimits(8, -133, 127),
+    FLOAT32: FloatLimits(24, -149, 127),
+    FLOAT64: FloatLimits(53, -1074, 1023),
+}
 
 
 class FloatFormat(Enum):

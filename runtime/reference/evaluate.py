@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
+from convir.dialects import kernel
 from convir.runtime.reference import arithmetic, control, linalg, tensors, transcendental
 from convir.runtime.reference.dtypes import Array, FloatFormat, convert, dtype_of, element_type_of
 from convir.runtime.reference.interpreter import (
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, Operation
 
 
 HANDLERS = Handlers(
@@ -73,7 +74,7 @@ def evaluate(
         observer=observer,
     )
     with np.errstate(all="ignore"):
-        results = interpreter.call(func, arrays)
+        results = interpreter.call(func, func.body, arrays)
     return tuple(_owned(result, arrays) for result in results)
 
 
@@ -85,14 +86,15 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
     """
     functions = _functions(module)
     func = functions.get(name)
-    if func is None or not func.body.blocks:
+    if not isinstance(func, FuncOp) or not func.body.blocks:
         known = ", ".join(functions) or "none"
         raise ValueError(f"there is no function '{name}' with a body; the module has: {known}")
     return func
 
 
-def _functions(module: ModuleOp) -> dict[str, FuncOp]:
-    return {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+def _functions(module: ModuleOp) -> dict[str, Operation]:
+    """What a call in `module` can name: functions and kernels."""
+    return {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp | kernel.FuncOp)}
 
 
 def _argument(

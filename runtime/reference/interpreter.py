@@ -20,8 +20,7 @@ from convir.runtime.reference.dtypes import Array, DType, FloatFormat, dtype_of,
 from convir.runtime.reference.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from xdsl.dialects.func import FuncOp
-    from xdsl.ir import Attribute, Block, Operation, SSAValue
+    from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
     from convir.runtime.reference.loops import LoopRange
 
@@ -30,14 +29,14 @@ DEFAULT_WORKSPACE_BYTES = 256 << 20
 
 
 class Observer(Protocol):
-    """Follows an evaluation; called after every op that is not in a structured op's body."""
+    """Follows an evaluation, at the ops that are not in the body of a structured op."""
 
-    def observe(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
-        """`op` has turned `operands` into `results`."""
+    def observe(self, op: Operation, results: Sequence[Array], frame: Frame) -> None:
+        """`op` has given `results`; its operands are still in `frame`."""
         ...
 
     def bind(self, values: Sequence[SSAValue], sources: Sequence[SSAValue]) -> None:
-        """`values` (block arguments, results of a region's op) now hold what `sources` hold."""
+        """`values` (a region's arguments, or an op's results) now hold what `sources` hold."""
         ...
 
 
@@ -103,11 +102,11 @@ class Handlers(dict[str, Handler]):
 
 
 class Interpreter:
-    """Evaluates the functions of one module, found by name."""
+    """Evaluates functions; `functions` are those that a call may name, of any dialect."""
 
     def __init__(
         self,
-        functions: Mapping[str, FuncOp],
+        functions: Mapping[str, Operation],
         handlers: Handlers,
         *,
         float_format: FloatFormat,
@@ -133,14 +132,30 @@ class Interpreter:
             raise EvaluationError(op, f"has the type {value.type}, which has no NumPy dtype")
         return dtype
 
-    def call(self, function: FuncOp, arguments: Sequence[Array]) -> tuple[Array, ...]:
-        """Run the body of `function` on `arguments`, one array for each of its arguments."""
-        if not function.body.blocks:
-            raise EvaluationError(function, "has no body")
-        frame = Frame(self)
-        block = function.body.blocks[0]
-        self.assign(function, block.args, arguments, frame)
+    def call(self, op: Operation, body: Region, arguments: Sequence[Array]) -> tuple[Array, ...]:
+        """Run a function's body in a frame of its own; `op` is the function or the call."""
+        if not body.blocks:
+            raise EvaluationError(op, "calls a function without a body")
+        return self.enter(op, body.blocks[0], arguments, op.operands, Frame(self))
+
+    def enter(
+        self,
+        op: Operation,
+        block: Block,
+        arguments: Sequence[Array],
+        sources: Sequence[SSAValue],
+        frame: Frame,
+    ) -> tuple[Array, ...]:
+        """Run a block of `op` on `arguments`, which `sources` hold; what its terminator yields."""
+        self.assign(op, block.args, arguments, frame)
+        if self.observer is not None and frame.loops is None:
+            self.observer.bind(block.args, sources)
         return self.run_block(block, frame)
+
+    def leave(self, op: Operation, sources: Sequence[SSAValue], frame: Frame) -> None:
+        """The results of `op` are what `sources`, the operands of a terminator, hold."""
+        if self.observer is not None and frame.loops is None:
+            self.observer.bind(op.results, sources)
 
     def run_block(self, block: Block, frame: Frame) -> tuple[Array, ...]:
         """Run the ops of `block`, whose arguments are in `frame`; what its terminator yields.
@@ -167,7 +182,7 @@ class Interpreter:
         results = handler(op, operands, frame)
         self.assign(op, op.results, results, frame)
         if self.observer is not None and frame.loops is None:
-            self.observer.observe(op, operands, results)
+            self.observer.observe(op, results, frame)
 
     def assign(
         self, op: Operation, values: Sequence[SSAValue], arrays: Sequence[Array], frame: Frame

@@ -44,13 +44,28 @@ _BYTES_PER_VALUE = 8
 """What one value of the body is counted as when a nest is cut to the workspace."""
 
 
-@HANDLERS.handles("linalg.*")
+@HANDLERS.handles("linalg.*", "linalg.reduce")
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
-    view = structured(op)
-    if view is None:
+    nest = nest_of(op, operands, frame)
+    if nest is None:
         raise EvaluationError(op, "is not an operation that the reference can evaluate")
-    nest = Nest.of(op, operands, len(view.inputs), view.maps, view.iterators, view.body, frame)
     return run_nest(nest)
+
+
+def nest_of(op: Operation, operands: Sequence[Array], frame: Frame) -> Nest | None:
+    """The loop nest of `op` on `operands`; None if it is no structured op."""
+    view = structured(op)
+    if view is not None:
+        inputs = len(view.inputs)
+        return Nest.of(op, operands, inputs, view.maps, view.iterators, view.body, frame)
+    if op.name != "linalg.reduce":
+        return None
+    dimensions = _dimensions(op)
+    inputs, rank = len(operands) // 2, operands[0].ndim
+    kept = tuple(AffineDimExpr(dim) for dim in range(rank) if dim not in dimensions)
+    maps = [AffineMap.identity(rank)] * inputs + [AffineMap(rank, 0, kept)] * inputs
+    iterators = [REDUCTION if dim in dimensions else "parallel" for dim in range(rank)]
+    return Nest.of(op, operands, inputs, maps, iterators, op.regions[0].block, frame)
 
 
 @HANDLERS.handles("linalg.fill")
@@ -63,18 +78,6 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
     source, init = operands
     return (np.broadcast_to(np.expand_dims(source, _dimensions(op)), init.shape),)
-
-
-@HANDLERS.handles("linalg.reduce")
-def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
-    dimensions = _dimensions(op)
-    num_inputs = len(operands) // 2
-    rank = operands[0].ndim
-    kept = tuple(AffineDimExpr(dim) for dim in range(rank) if dim not in dimensions)
-    maps = [AffineMap.identity(rank)] * num_inputs + [AffineMap(rank, 0, kept)] * num_inputs
-    iterators = [REDUCTION if dim in dimensions else "parallel" for dim in range(rank)]
-    body = op.regions[0].block
-    return run_nest(Nest.of(op, operands, num_inputs, maps, iterators, body, frame))
 
 
 @HANDLERS.handles("linalg.index")
@@ -108,10 +111,12 @@ def run_nest(nest: Nest) -> tuple[Array, ...]:
         return results
     if not nest.sequential_loops():
         return _moved(nest) or _mapped(nest)
-    combiners = _combiners(nest)
-    if combiners is not None:
-        return _reduced(nest, combiners)
-    return _stepped(nest)
+    combiners = combiners_of(nest)
+    if combiners is None or not nest.is_reduction:
+        return _stepped(nest)
+    if any(map(_rounds_every_step, combiners, nest.inits)):
+        return _stepped(nest)
+    return _reduced(nest, combiners)
 
 
 def _moved(nest: Nest) -> tuple[Array, ...] | None:
@@ -142,7 +147,7 @@ def _mapped(nest: Nest) -> tuple[Array, ...]:
 
 
 @dataclass(frozen=True)
-class _Combiner:
+class Combiner:
     """How one result is reduced: `yield combine(out, value)`."""
 
     op: Operation
@@ -172,10 +177,8 @@ _BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
 _ROUNDING = frozenset({"arith.addf", "arith.mulf"})
 
 
-def _combiners(nest: Nest) -> tuple[_Combiner, ...] | None:
-    """How each result is reduced, or None if NumPy has no reduction for one of them."""
-    if not set(nest.sequential_loops()) <= set(nest.reduction_loops):
-        return None
+def combiners_of(nest: Nest) -> tuple[Combiner, ...] | None:
+    """How each result is reduced, or None if one is not by a function that NumPy has."""
     found = [
         _combiner(value, argument, init)
         for value, argument, init in zip(nest.yielded, nest.init_arguments, nest.inits, strict=True)
@@ -184,7 +187,7 @@ def _combiners(nest: Nest) -> tuple[_Combiner, ...] | None:
     return combiners if len(combiners) == len(found) else None
 
 
-def _combiner(yielded: SSAValue, accumulator: SSAValue, init: Array) -> _Combiner | None:
+def _combiner(yielded: SSAValue, accumulator: SSAValue, init: Array) -> Combiner | None:
     op = yielded.op if isinstance(yielded, OpResult) else None
     if op is None or op.name not in _UFUNCS or accumulator.has_more_than_one_use():
         return None
@@ -193,12 +196,15 @@ def _combiner(yielded: SSAValue, accumulator: SSAValue, init: Array) -> _Combine
         return None
     if init.dtype == BOOL and op.name not in _BITWISE:
         return None
-    if is_narrow_float(init.dtype) and op.name in _ROUNDING:
-        return None
-    return _Combiner(op, others[0], _UFUNCS[op.name], op.name.endswith("ui"))
+    return Combiner(op, others[0], _UFUNCS[op.name], op.name.endswith("ui"))
 
 
-def _reduced(nest: Nest, combiners: Sequence[_Combiner]) -> tuple[Array, ...]:
+def _rounds_every_step(combiner: Combiner, init: Array) -> bool:
+    """Whether NumPy, which adds 16-bit floats in f32, would leave roundings out."""
+    return is_narrow_float(init.dtype) and combiner.op.name in _ROUNDING
+
+
+def _reduced(nest: Nest, combiners: Sequence[Combiner]) -> tuple[Array, ...]:
     results = nest.result_arrays()
     targets = nest.writable(results)
     views = (*nest.input_views(), *targets)
@@ -212,7 +218,7 @@ def _reduced(nest: Nest, combiners: Sequence[_Combiner]) -> tuple[Array, ...]:
     return results
 
 
-def _reduce_into(part: Array, combiner: _Combiner, values: Array, nest: Nest) -> None:
+def _reduce_into(part: Array, combiner: Combiner, values: Array, nest: Nest) -> None:
     read: Any = unsigned if combiner.is_unsigned else np.asarray
     reduced = combiner.ufunc.reduce(read(values), axis=nest.reduction_loops, keepdims=True)
     part[...] = back_to(combiner.ufunc(read(part), reduced), part.dtype)

@@ -21,6 +21,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
+from convir.dialects.linear import linear_map
 from convir.runtime.reference.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
     from xdsl.ir.affine import AffineMap
 
+    from convir.dialects.linear import LinearIndex
     from convir.runtime.reference.dtypes import Array
 
 
@@ -76,38 +78,6 @@ class LoopRange:
             yield self.narrowed(loop, start, min(start + step, self.stops[loop]))
 
 
-@dataclass(frozen=True)
-class LinearIndex:
-    """One result of an indexing map as `sum of coefficient * loop + constant`."""
-
-    coefficients: tuple[int, ...]
-    """One per loop."""
-    constant: int
-
-
-def linear_index(expr: AffineExpr, num_loops: int) -> LinearIndex | None:
-    """`expr` as a linear index, or None if it takes a remainder or a quotient."""
-    if isinstance(expr, AffineConstantExpr):
-        return LinearIndex((0,) * num_loops, expr.value)
-    if isinstance(expr, AffineDimExpr):
-        return LinearIndex(tuple(int(d == expr.position) for d in range(num_loops)), 0)
-    if not isinstance(expr, AffineBinaryOpExpr):
-        return None
-    lhs, rhs = linear_index(expr.lhs, num_loops), linear_index(expr.rhs, num_loops)
-    if lhs is None or rhs is None:
-        return None
-    if expr.kind is AffineBinaryOpKind.Add:
-        pairs = zip(lhs.coefficients, rhs.coefficients, strict=True)
-        return LinearIndex(tuple(a + b for a, b in pairs), lhs.constant + rhs.constant)
-    if expr.kind is AffineBinaryOpKind.Mul:
-        scaled, factor = (lhs, rhs) if not any(rhs.coefficients) else (rhs, lhs)
-        if any(factor.coefficients):
-            return None
-        scale = factor.constant
-        return LinearIndex(tuple(c * scale for c in scaled.coefficients), scaled.constant * scale)
-    return None
-
-
 def loop_bounds(
     op: Operation, maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]], num_loops: int
 ) -> tuple[int, ...]:
@@ -148,9 +118,8 @@ def loop_view(
         EvaluationError: some iteration indexes outside `array`, or a copy would be written.
     """
     num_loops = len(bounds)
-    indices = [linear_index(expr, num_loops) for expr in indexing_map.results]
-    linear = [index for index in indices if index is not None]
-    if len(linear) != len(indices):
+    linear = linear_map(indexing_map)
+    if linear is None:
         if writeable:
             raise EvaluationError(op, "writes through a map that is not linear")
         return _gathered(op, array, indexing_map, bounds)
@@ -158,9 +127,9 @@ def loop_view(
     used = [False] * num_loops
     for dim, index in enumerate(linear):
         _require_inside(op, index, bounds, array.shape[dim], dim)
-        for loop, coefficient in enumerate(index.coefficients):
+        for loop, coefficient in index.terms:
             strides[loop] += coefficient * array.strides[dim]
-            used[loop] = used[loop] or coefficient != 0
+            used[loop] = True
     origin = array[tuple(slice(index.constant, None) for index in linear)]
     shape = [bound if use else 1 for bound, use in zip(bounds, used, strict=True)]
     return np.lib.stride_tricks.as_strided(origin, shape, strides, writeable=writeable)
@@ -182,7 +151,7 @@ def boxes(box: LoopRange, limit: int, order: Sequence[int]) -> Iterator[LoopRang
 def _require_inside(
     op: Operation, index: LinearIndex, bounds: Sequence[int], size: int, dim: int
 ) -> None:
-    ends = [c * (bound - 1) for c, bound in zip(index.coefficients, bounds, strict=True)]
+    ends = [coefficient * (bounds[loop] - 1) for loop, coefficient in index.terms]
     low = index.constant + sum(end for end in ends if end < 0)
     high = index.constant + sum(end for end in ends if end > 0)
     if low < 0 or high >= size:

@@ -85,13 +85,8 @@ def _input_behind(value: SSAValue, arguments: Sequence[BlockArgument]) -> int | 
 
 
 def is_blas_shaped(nest: Nest, dtype: DType) -> bool:
-    """Whether the sum may be left to BLAS.
-
-    Not if every step rounds to a 16-bit float, nor if a result element is indexed by a sum of
-    loops, nor if a parallel loop indexes no result.
-    """
-    sequential = set(nest.sequential_loops())
-    return not is_narrow_float(dtype) and sequential <= set(nest.reduction_loops)
+    """Whether the sum may be left to BLAS: not if every step rounds to a 16-bit float."""
+    return not is_narrow_float(dtype) and nest.is_reduction
 
 
 def accumulate_products(nest: Nest, plan: MultiplyAdd, result: Array) -> None:

@@ -135,6 +135,13 @@ class Nest:
             if bound > 1 and (loop not in parallel or self.iterators[loop] == REDUCTION)
         )
 
+    @property
+    def is_reduction(self) -> bool:
+        """Whether the parallel loops, and they alone, tell the elements of the results apart."""
+        reduced = set(self.reduction_loops)
+        indexing = {d for m in self.init_maps() for expr in m.results for d in expr.used_dims()}
+        return set(self.sequential_loops()) <= reduced and not indexing & reduced
+
     def run_body(
         self,
         loops: LoopRange,

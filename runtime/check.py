@@ -1,0 +1,305 @@
+"""Checking a rewrite by running it: a function before and after, on the same random inputs.
+
+Bits must agree (-0 is 0) where the reference proves both runs exact, which small-integer inputs
+give for all convolutions. Elsewhere `after` must be within CK's tolerance of `before` evaluated in
+f64: |error| <= rtol * (|value| + max |value|), rtol counting the roundings of `before`.
+
+Elements that are NaN before, because they read memory that nothing wrote or a hole of a scatter
+met an infinity, may be anything after; a report says how many there were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from convir.dialects.cost import cost_of, peak_bytes
+from convir.runtime.inputs import DYNAMIC_SIZE, Distribution, random_arguments
+from convir.runtime.reference import EvaluationError, FloatFormat, evaluate, find_function
+from convir.runtime.reference.dtypes import FLOAT64, Array
+from convir.runtime.reference.exactness import ExactnessTracker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from convir.runtime.reference.facts import Fact
+
+_WIDENING = 4
+"""How much larger tensors of 16-bit floats are in f64."""
+_CHUNK_ELEMENTS = 1 << 20
+"""How many elements are compared at a time."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a check may take; past it a function is not checked."""
+
+    bytes: int = 4 << 30
+    """Peak memory of one evaluation."""
+    flops: int = 10**12
+    """FLOPs of one evaluation, zeros included."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What checking one module against another found."""
+
+    checked: bool
+    """False if nothing was compared: `reason` says why."""
+    passed: bool
+    """True if everything was compared and agrees."""
+    exact: bool = False
+    """Whether agreement in every bit was demanded."""
+    max_error: float = 0.0
+    """The largest |after - before| where it is worst against its tolerance."""
+    tolerance: float = 0.0
+    """What was allowed there; 0 if exact."""
+    where: str = ""
+    """The place of `max_error`: `@function result #i [index]`; empty if there is no error."""
+    reason: str = ""
+    """Why nothing was compared, or why agreement in every bit was not demanded; one clause."""
+    failure: str = ""
+    """Why it failed without a comparison: `after` has another type, or does not evaluate."""
+    undefined: int = 0
+    """Elements left out because they are NaN before."""
+
+    def __str__(self) -> str:
+        if not self.checked:
+            return f"not checked: {self.reason}"
+        if self.failure:
+            return f"differs at {self.where}: {self.failure}"
+        how = "bit for bit" if self.exact else f"not bit for bit: {self.reason}"
+        left_out = f", {self.undefined} undefined elements left out" if self.undefined else ""
+        error = f"largest error {self.max_error:.3g}, allowed {self.tolerance:.3g}"
+        verdict = "agrees" if self.passed else f"differs at {self.where}"
+        return f"{verdict}: {error} ({how}{left_out})"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The results of one function on its random arguments."""
+
+    arguments: tuple[Array, ...]
+    results: tuple[Array, ...]
+    facts: tuple[Fact, ...]
+    wide: tuple[Array, ...] | None
+    """The results in f64, where some result is not exact and f64 can be had."""
+
+
+class Checker:
+    """Compares modules with what the functions of `before` gave, which is computed once.
+
+    `before` may be rewritten in place afterwards. `function` is the one to check, by default every
+    function with a body.
+
+    Raises:
+        ValueError: there is no such function.
+    """
+
+    def __init__(
+        self,
+        before: ModuleOp,
+        function: str | None = None,
+        *,
+        seed: int = 0,
+        budget: Budget | None = None,
+        distribution: Distribution = Distribution.INTEGERS,
+    ):
+        self._budget = budget or Budget()
+        self._seed = seed
+        self._distribution = distribution
+        names = _functions(before) if function is None else [function]
+        self._runs = {name: self._run(before, find_function(before, name)) for name in names}
+
+    def check(self, after: ModuleOp) -> Report:
+        """Run `after` on the same arguments and compare."""
+        reports = [self._check(after, name, run) for name, run in self._runs.items()]
+        if not reports:
+            return Report(False, False, reason="there is no function with a body")
+        return _worst(reports)
+
+    def _run(self, module: ModuleOp, function: FuncOp) -> _Run | str:
+        """Run a function of `before`, or say why not."""
+        refusal = self._over_budget(function)
+        if refusal is not None:
+            return refusal
+        try:
+            arguments = random_arguments(
+                tuple(function.function_type.inputs), self._seed, self._distribution
+            )
+            results, facts = _evaluate(module, function, arguments)
+        except (EvaluationError, ValueError) as error:
+            return f"before: {error}"
+        if all(fact.inexact is None for fact in facts):
+            return _Run(arguments, results, facts, None)
+        return _Run(arguments, results, facts, self._wide(module, function, arguments))
+
+    def _wide(
+        self, module: ModuleOp, function: FuncOp, arguments: Sequence[Array]
+    ) -> tuple[Array, ...] | None:
+        """The results in f64; None if that exceeds the budget or the bits of floats are read."""
+        peak = peak_bytes(function.body.blocks[0], DYNAMIC_SIZE)
+        if peak * _WIDENING > self._budget.bytes:
+            return None
+        name = function.sym_name.data
+        try:
+            return evaluate(module, name, arguments, float_format=FloatFormat.WIDE)
+        except EvaluationError:
+            return None
+
+    def _check(self, after: ModuleOp, name: str, run: _Run | str) -> Report:
+        if isinstance(run, str):
+            return Report(False, False, reason=run)
+        function = _functions(after).get(name)
+        if function is None:
+            return Report(True, False, where=f"@{name}", failure="the function is gone")
+        refusal = self._over_budget(function)
+        if refusal is not None:
+            return Report(False, False, reason=refusal)
+        try:
+            results, facts = _evaluate(after, function, run.arguments)
+        except (EvaluationError, ValueError) as error:
+            return Report(True, False, where=f"@{name}", failure=f"after: {error}")
+        if len(results) != len(run.results):
+            return Report(True, False, where=f"@{name}", failure="the number of results differs")
+        if not results:
+            return Report(True, True, exact=True)
+        return _worst(
+            [
+                _compare(f"@{name} result #{i}", run, i, result, fact)
+                for i, (result, fact) in enumerate(zip(results, facts, strict=True))
+            ]
+        )
+
+    def _over_budget(self, function: FuncOp) -> str | None:
+        flops = cost_of(function, DYNAMIC_SIZE).flops
+        if flops > self._budget.flops:
+            return f"{flops:.3g} FLOPs exceed the budget of {self._budget.flops:.3g}"
+        peak = peak_bytes(function.body.blocks[0], DYNAMIC_SIZE)
+        if peak > self._budget.bytes:
+            return f"{peak:.3g} bytes exceed the budget of {self._budget.bytes:.3g}"
+        return None
+
+
+def check(
+    before: ModuleOp,
+    after: ModuleOp,
+    function: str | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
+    distribution: Distribution = Distribution.INTEGERS,
+) -> Report:
+    """Compare two modules on the same random inputs.
+
+    Raises:
+        ValueError: `before` has no such function.
+    """
+    checker = Checker(before, function, seed=seed, budget=budget, distribution=distribution)
+    return checker.check(after)
+
+
+def _functions(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions of `module` that have a body."""
+    functions = (op for op in module.walk() if isinstance(op, FuncOp))
+    return {op.sym_name.data: op for op in functions if op.body.blocks}
+
+
+def _evaluate(
+    module: ModuleOp, function: FuncOp, arguments: Sequence[Array]
+) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
+    tracker = ExactnessTracker()
+    results = evaluate(module, function.sym_name.data, arguments, observer=tracker)
+    returned = function.get_return_op()
+    values = () if returned is None else returned.operands
+    return results, tuple(tracker.fact(value) for value in values)
+
+
+def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact) -> Report:
+    """Compare one result with what it was before."""
+    before, before_fact = run.results[position], run.facts[position]
+    if (before.shape, before.dtype) != (after.shape, after.dtype):
+        found = f"{after.dtype} of shape {after.shape}"
+        expected = f"{before.dtype} of shape {before.shape}"
+        return Report(True, False, where=name, failure=f"{found} where {expected} was")
+    reason = before_fact.inexact or after_fact.inexact
+    use_wide = run.wide is not None and before_fact.inexact is not None
+    expected = run.wide[position] if use_wide and run.wide is not None else before
+    fact = before_fact if before_fact.inexact is not None else after_fact
+    worst = _largest_error(expected, after, 0.0 if reason is None else fact.relative_error)
+    if worst.undefined == expected.size and expected.size:
+        return Report(False, False, reason=f"{name} is undefined everywhere before")
+    index = [int(i) for i in np.unravel_index(worst.position, expected.shape)]
+    return Report(
+        checked=True,
+        passed=worst.error <= worst.allowed,
+        exact=reason is None,
+        max_error=worst.error,
+        tolerance=worst.allowed,
+        where=f"{name} {index}" if worst.error > 0 else "",
+        reason=reason or "",
+        undefined=worst.undefined,
+    )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """Where two arrays differ most, against what is allowed there."""
+
+    position: int = 0
+    """In the flattened arrays."""
+    error: float = 0.0
+    allowed: float = 0.0
+    undefined: int = 0
+    """How many elements were expected to be NaN, and so may be anything."""
+
+
+def _largest_error(expected: Array, actual: Array, relative: float) -> _Difference:
+    """Where |actual - expected| exceeds relative * (|expected| + max |expected|) most.
+
+    The arrays are taken in chunks, so that nothing of their size is made.
+    """
+    flat_expected, flat_actual = expected.reshape(-1), actual.reshape(-1)
+    starts = range(0, expected.size, _CHUNK_ELEMENTS)
+    largest = 0.0
+    if relative > 0:
+        for start in starts:
+            chunk = np.abs(flat_expected[start : start + _CHUNK_ELEMENTS].astype(FLOAT64))
+            largest = max(largest, float(chunk[np.isfinite(chunk)].max(initial=0.0)))
+    worst = _Difference()
+    undefined = 0
+    for start in starts:
+        part = slice(start, start + _CHUNK_ELEMENTS)
+        error, magnitude, missing = _errors(flat_expected[part], flat_actual[part])
+        allowed = relative * (magnitude + largest)
+        position = int(np.argmax(error - allowed))
+        found = _Difference(start + position, float(error[position]), float(allowed[position]))
+        undefined += missing
+        if start == 0 or found.error - found.allowed > worst.error - worst.allowed:
+            worst = found
+    return replace(worst, undefined=undefined)
+
+
+def _errors(expected: Array, actual: Array) -> tuple[Array, Array, int]:
+    """|actual - expected| and |expected| in f64, 0 where NaN was expected; how many those are."""
+    wide_expected, wide_actual = expected.astype(FLOAT64), actual.astype(FLOAT64)
+    undefined = np.isnan(wide_expected)
+    with np.errstate(all="ignore"):
+        error = np.abs(wide_actual - wide_expected)
+    error = np.where((actual == expected) | undefined, 0.0, error)
+    error = np.where(np.isnan(error), np.inf, error)
+    magnitude = np.where(np.isfinite(wide_expected), np.abs(wide_expected), 0.0)
+    return error, magnitude, int(np.count_nonzero(undefined))
+
+
+def _worst(reports: Sequence[Report]) -> Report:
+    """The one report of several: not checked before failed before largest error."""
+    first = next((r for r in reports if not r.checked), None)
+    first = first or next((r for r in reports if not r.passed), None)
+    if first is not None:
+        return first
+    return max(reports, key=lambda r: (not r.exact, r.max_error))
