@@ -1,0 +1,228 @@
+"""`form-kernel-regions`: tensor ops are grouped into what will be one launch each.
+
+    rewrite: %0 = contraction; %1 = generic %0; %2 = insert_slice %1 …
+             --> %2 = kernel.region { … kernel.yield %2 }
+
+A contraction takes the single-use chain behind it: elementwise generics that read each element
+once, and the insertions that store it, so that all phases of one backward data convolution meet
+in one region. Everything else takes the cheap producers that only it reads. Reshapes at a border
+stay outside: on dense buffers they are another name of the same memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from convir.dialects import kernel
+from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+
+ALIASES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
+"""Ops whose result is their operand's memory under another type."""
+
+FREE = frozenset({"tensor.empty", "tensor.splat", "arith.constant", "linalg.fill", "tensor.dim"})
+"""Ops that every kernel which needs them repeats, rather than reads from memory."""
+
+
+def form_regions(block: Block) -> None:
+    """Wrap the tensor ops of `block` in kernel regions."""
+    compute = [op for op in block.ops if _is_compute(op)]
+    groups = _Groups({op: i for i, op in enumerate(compute)})
+    for op in compute:
+        if is_reduction(op):
+            _take_epilogue(op, groups)
+    for op in reversed(compute):
+        _join_reader(op, groups)
+    order = {op: i for i, op in enumerate(block.ops)}
+    for members in groups.members():
+        _wrap(_with_aliases(members), order)
+
+
+def is_reduction(op: Operation) -> bool:
+    """Whether an element of the op's results costs a loop."""
+    view = structured(op)
+    return view is not None and bool(view.loops_of("reduction"))
+
+
+@dataclass
+class _Groups:
+    """Disjoint sets of ops, each named by its smallest position."""
+
+    position: dict[Operation, int]
+    _parent: dict[int, int] = field(default_factory=dict[int, int])
+
+    def find(self, op: Operation) -> int | None:
+        """The name of the group of `op`; None if it is in none."""
+        name = self.position.get(op)
+        while name is not None and name in self._parent:
+            name = self._parent[name]
+        return name
+
+    def merge(self, a: Operation, b: Operation) -> None:
+        """Make one group of those of `a` and `b`."""
+        first, second = self.find(a), self.find(b)
+        if first is None or second is None or first == second:
+            return
+        self._parent[max(first, second)] = min(first, second)
+
+    def members(self) -> list[list[Operation]]:
+        """The groups, each in block order."""
+        found: dict[int, list[Operation]] = {}
+        for op in self.position:
+            name = self.find(op)
+            assert name is not None
+            found.setdefault(name, []).append(op)
+        return list(found.values())
+
+    def has_reduction(self, group: int) -> bool:
+        """Whether one of the ops of a group reduces."""
+        return any(is_reduction(op) for op in self.position if self.find(op) == group)
+
+
+def _is_compute(op: Operation) -> bool:
+    if op.name in ALIASES or op.name in FREE or op.has_trait(IsTerminator):
+        return False
+    return bool(op.results) and all(isinstance(r.type, TensorType) for r in op.results)
+
+
+def _take_epilogue(op: Operation, groups: _Groups) -> None:
+    """Grow a reduction's group along the chain that reads each element of its result once."""
+    while len(op.results) == 1:
+        user = _only_user(op.results[0])
+        if user is None or user not in groups.position or is_reduction(user):
+            return
+        if not (_reads_once(user, op.results[0]) or _stores(user)):
+            return
+        groups.merge(op, user)
+        op = user
+
+
+def _join_reader(op: Operation, groups: _Groups) -> None:
+    """Join a cheap op to the group that reads it, where one group reads all of it."""
+    if is_reduction(op):
+        return
+    own = groups.find(op)
+    readers = {groups.find(user) for user in _readers(op)}
+    if len(readers) != 1:
+        return
+    reader = readers.pop()
+    if reader is None or reader == own or groups.has_reduction(reader):
+        return
+    target = next(user for user in _readers(op) if groups.find(user) == reader)
+    groups.merge(op, target)
+
+
+def _readers(op: Operation) -> Iterable[Operation]:
+    """The ops that read a result of `op`, looking through aliases."""
+    for result in op.results:
+        for use in result.uses:
+            if use.operation.name in ALIASES:
+                yield from _readers(use.operation)
+            else:
+                yield use.operation
+
+
+def _only_user(value: OpResult) -> Operation | None:
+    uses = list(value.uses)
+    if len(uses) != 1 or uses[0].operation.parent is not value.op.parent:
+        return None
+    return uses[0].operation
+
+
+def _reads_once(user: Operation, value: SSAValue) -> bool:
+    """Whether `user` computes elementwise and reads each element of `value` exactly once."""
+    view = structured(user)
+    if view is None or set(view.iterators) != {"parallel"}:
+        return False
+    reading = [m for m, operand in zip(view.maps, view.operands, strict=True) if operand is value]
+    return len(reading) == 1 and reading[0].inverse_permutation() is not None
+
+
+def _stores(user: Operation) -> bool:
+    view = slice_view(user)
+    return view is not None and view.kind == "insert_slice"
+
+
+def _with_aliases(members: list[Operation]) -> list[Operation]:
+    """`members` and the reshapes between them, which only they read."""
+    inside = set(members)
+    result: list[Operation] = []
+
+    def add_operands(op: Operation) -> None:
+        for operand in op.operands:
+            owner = operand.owner
+            if not isinstance(owner, Operation) or owner.name not in ALIASES or owner in inside:
+                continue
+            source = owner.operands[0].owner
+            if source not in inside or any(use.operation not in inside for use in operand.uses):
+                continue
+            inside.add(owner)
+            result.append(owner)
+
+    for op in members:
+        add_operands(op)
+        result.append(op)
+    return result
+
+
+def _wrap(members: list[Operation], order: dict[Operation, int]) -> None:
+    """Move `members` into one region at the place of the last of them."""
+    inside = set(members)
+    last = max(members, key=order.__getitem__)
+    results = [
+        result
+        for op in members
+        for result in op.results
+        if any(use.operation not in inside for use in result.uses)
+    ]
+    if any(
+        order.get(use.operation, len(order)) < order[last]
+        for result in results
+        for use in result.uses
+        if use.operation not in inside
+    ):
+        for op in members:
+            if op.name not in ALIASES:
+                _wrap([op], order)
+        return
+    if not results:
+        return
+    body = Block()
+    region = kernel.RegionOp(Region(body), [result.type for result in results])
+    region.location = last.location
+    Rewriter.insert_op(region, InsertPoint.before(last))
+    order[region] = order[last]
+    for op in sorted(members, key=order.__getitem__):
+        op.detach()
+        body.add_op(op)
+    for old, new in zip(results, region.res, strict=True):
+        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+        new.name_hint = old.name_hint
+    body.add_op(kernel.YieldOp(*results))
+
+
+@dataclass(frozen=True)
+class FormKernelRegionsPass(ModulePass):
+    """Group the tensor ops of every function into kernel regions."""
+
+    name = "form-kernel-regions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every function with one block."""
+        for function in list(op.walk()):
+            if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
+                form_regions(function.body.block)
