@@ -306,8 +306,16 @@ class GemmOp(IRDLOperation):
         self._verify_operand("a", self.a, a_shape)
         self._verify_operand("b", self.b, b_shape)
         self._verify_operand("c", self.c, (m, n))
-        if self.size("batch") > 1 and self.size("stride_c") < (m - 1) * self.size("ldc") + n:
+        if self.size("batch") > 1 and self._batches_overlap():
             raise VerifyException("the results of two batches overlap")
+
+    def _batches_overlap(self) -> bool:
+        """Batches lie one after the other, or side by side within each other's rows."""
+        m, n, batch = self.size("m"), self.size("n"), self.size("batch")
+        ldc, stride = self.size("ldc"), self.size("stride_c")
+        after = stride >= (m - 1) * ldc + n
+        beside = stride >= n and (batch - 1) * stride + n <= ldc
+        return not after and not beside
 
     def _verify_operand(self, name: str, operand: SSAValue, shape: tuple[int, int]) -> None:
         rows, columns = shape

@@ -1,0 +1,298 @@
+"""`convert-to-rt`: tensors become buffers, kernel calls become runtime calls.
+
+    rewrite: func @f(%x: tensor<A>) -> tensor<B> { %0 = kernel.call @k(%x); return %0 }
+             --> func @f(%x: memref<A>, %out: memref<B>) attributes {rt.program} {
+                   rt.launch @k ins(%x) outs(%out); return }
+
+Reshapes become views of the same memory and constants read-only buffers. A value that is returned
+is written where the caller wants it; every other one gets a `memref.alloc`, which `plan-memory`
+turns into a piece of the arena. A kernel whose config says `gemm` becomes `rt.gemm`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.dialects import kernel, rt
+from convir.dialects.contraction import contraction_dims
+from convir.dialects.refusal import Refusal
+from convir.dialects.structured import structured
+from convir.dialects.zeros import is_zero
+from convir.lowering.form_kernel_regions import ALIASES
+from convir.lowering.gemm import GemmLayout, gemm_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+
+PROGRAM_ATTR = "rt.program"
+"""On a function: it is a program of runtime calls."""
+
+GEMM = "gemm"
+"""The config of a kernel that is one library call."""
+
+
+def buffer_type(tensor_type: Attribute) -> rt.Buffer:
+    """The dense memref that holds a static tensor.
+
+    Raises:
+        PassFailedException: the type is not a tensor with a static shape.
+    """
+    if not isinstance(tensor_type, TensorType):
+        raise PassFailedException(f"a program's values are tensors, not {tensor_type}")
+    static = cast("TensorType[Attribute]", tensor_type)
+    if DYNAMIC_INDEX in static.get_shape():
+        raise PassFailedException(f"sizes must be bound before lowering: {tensor_type}")
+    return MemRefType(static.element_type, static.get_shape())
+
+
+@dataclass
+class _Program:
+    """One function on its way from tensors to buffers."""
+
+    device: str
+    body: Block
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    destinations: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Tensor values that are written straight into an output buffer of the program."""
+
+    def convert(self, op: Operation) -> None:
+        if op.name in ALIASES:
+            source = self.buffers[op.operands[0]]
+            target = buffer_type(op.results[0].type)
+            self.buffers[op.results[0]] = self.view(source, target)
+        elif isinstance(op, arith.ConstantOp):
+            self._constant(op)
+        elif isinstance(op, kernel.CallOp):
+            self._call(op)
+        else:
+            raise PassFailedException(f"{op.name} is in no kernel, and no runtime call does it")
+
+    def view(self, source: SSAValue, target: rt.Buffer) -> SSAValue:
+        """`source` under another type of the same size."""
+        if source.type == target:
+            return source
+        return self._emit(rt.ViewOp(source, 0, target)).results[0]
+
+    def _constant(self, op: arith.ConstantOp) -> None:
+        constant_type = op.results[0].type
+        if not isinstance(constant_type, TensorType):
+            return
+        value = cast("DenseIntOrFPElementsAttr", op.value)
+        constant = self._emit(rt.ConstantOp(value, buffer_type(cast("Attribute", constant_type))))
+        self.buffers[op.result] = constant.results[0]
+
+    def _call(self, op: kernel.CallOp) -> None:
+        callee = SymbolTable.lookup_symbol(op, op.callee)
+        assert isinstance(callee, kernel.FuncOp)
+        inputs = [self.buffers[argument] for argument in op.arguments]
+        outputs = [self._destination(op, callee, i) for i in range(len(op.res))]
+        self.buffers.update(zip(op.res, outputs, strict=True))
+        match = match_gemm(callee) if config_of(callee, self.device) == GEMM else None
+        if isinstance(match, GemmCall):
+            self._gemm(match, inputs, outputs[0])
+            return
+        launch = rt.LaunchOp(op.callee.root_reference.data, inputs, outputs)
+        self._emit(launch).location = op.location
+
+    def _destination(self, op: kernel.CallOp, callee: kernel.FuncOp, result: int) -> SSAValue:
+        value = op.res[result]
+        wanted = self.destinations.get(value)
+        if wanted is not None:
+            return wanted
+        for argument in in_place_arguments(callee, result):
+            if self._dies_at(op, op.arguments[argument]):
+                return self.buffers[op.arguments[argument]]
+        target = buffer_type(value.type)
+        alloc = memref.AllocOp.get(target.element_type, shape=target.get_shape())
+        self._emit(alloc).results[0].name_hint = value.name_hint
+        return alloc.memref
+
+    def _dies_at(self, op: kernel.CallOp, value: SSAValue) -> bool:
+        """Whether nothing reads the memory of `value` after `op`, which the program may reuse."""
+        buffer = self.buffers[value]
+        if not isinstance(buffer.owner, memref.AllocOp):
+            return False
+        sharing = [tensor for tensor, memory in self.buffers.items() if memory is buffer]
+        readers = {use.operation for tensor in sharing for use in tensor.uses}
+        return len(sharing) == 1 and readers == {op} and len(list(value.uses)) == 1
+
+    def _gemm(self, match: GemmCall, inputs: Sequence[SSAValue], out: SSAValue) -> None:
+        layout = match.layout
+        a, b = inputs[match.lhs], inputs[match.rhs]
+        if layout.swapped:
+            a, b = b, a
+        if match.init is not None and inputs[match.init] is not out:
+            self._emit(rt.CopyOp(inputs[match.init], out))
+        self._emit(
+            rt.GemmOp(
+                a,
+                b,
+                out,
+                layout.sizes(),
+                transpose_a=layout.transpose_a,
+                transpose_b=layout.transpose_b,
+                accumulate=match.init is not None,
+            )
+        )
+
+    def _emit(self, op: Operation) -> Operation:
+        self.body.add_op(op)
+        return op
+
+
+def config_of(callee: kernel.FuncOp, device: str) -> str | None:
+    """The canonical string of the config that selection chose for `device`, if any."""
+    config = callee.configs.data.get(device) if callee.configs is not None else None
+    return config.data if isinstance(config, StringAttr) else None
+
+
+@dataclass(frozen=True)
+class GemmCall:
+    """A kernel that is one GEMM: which argument is which operand."""
+
+    layout: GemmLayout
+    lhs: int
+    rhs: int
+    init: int | None
+    """The argument that the products are added to; None if they are added to zero."""
+
+
+def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
+    """Read a kernel as one GEMM on its arguments, or say why it is none."""
+    returned = callee.body.block.last_op
+    assert returned is not None
+    if len(returned.operands) != 1 or not isinstance(returned.operands[0].owner, Operation):
+        return Refusal("it does not return one computed value")
+    dims = contraction_dims(returned.operands[0].owner)
+    if isinstance(dims, Refusal):
+        return dims
+    layout = gemm_layout(dims)
+    if isinstance(layout, Refusal):
+        return layout
+    arguments = {argument: argument.index for argument in callee.body.block.args}
+    lhs, rhs = (arguments.get(operand.value) for operand in dims.inputs)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if lhs is None or rhs is None:
+        return Refusal("an input is computed in the kernel")
+    if is_zero(dims.out.value):
+        return GemmCall(layout, lhs, rhs, None)
+    init = arguments.get(dims.out.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if init is None:
+        return Refusal("its init is neither zero nor an argument")
+    return GemmCall(layout, lhs, rhs, init)
+
+
+def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:
+    """The arguments whose memory the result may take: each element is read before it is written.
+
+    That holds where the body is elementwise throughout and every map is the identity.
+    """
+    if len(callee.function_type.outputs) != 1:
+        return []
+    for op in callee.body.block.ops:
+        view = structured(op)
+        if view is None:
+            if op.name not in ("arith.constant", "tensor.empty", "kernel.return"):
+                return []
+            continue
+        if any(kind != "parallel" for kind in view.iterators):
+            return []
+        rank = len(view.iterators)
+        identity = tuple(range(rank))
+        for indexing_map in view.maps:
+            used = tuple(getattr(e, "position", None) for e in indexing_map.results)
+            if used not in (identity, ()):
+                return []
+        if any(inner.name == "tensor.extract" for inner in view.body.ops):
+            return []
+    wanted = callee.function_type.outputs.data[result]
+    return [i for i, t in enumerate(callee.function_type.inputs) if t == wanted]
+
+
+def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
+    """The rt program of a function on tensors whose kernels are outlined.
+
+    Raises:
+        PassFailedException: an op is no kernel call, reshape or constant; a size is dynamic.
+    """
+    old = function.body.block
+    returned = old.last_op
+    assert returned is not None
+    input_types = [buffer_type(t) for t in function.function_type.inputs]
+    output_types = [buffer_type(t) for t in function.function_type.outputs]
+    body = Block(arg_types=[*input_types, *output_types])
+    program = _Program(device, body)
+    outputs = body.args[len(input_types) :]
+    for argument, buffer in zip(old.args, body.args, strict=False):
+        program.buffers[argument] = buffer
+        buffer.name_hint = argument.name_hint
+    direct = _direct_outputs(program, returned.operands, outputs)
+    for op in old.ops:
+        if op is not returned:
+            program.convert(op)
+    for i, value in enumerate(returned.operands):
+        if i not in direct:
+            body.add_op(rt.CopyOp(program.buffers[value], outputs[i]))
+    body.add_op(func.ReturnOp())
+    converted = func.FuncOp(
+        function.sym_name.data,
+        FunctionType.from_lists([*input_types, *output_types], []),
+        Region(body),
+        function.sym_visibility,
+    )
+    converted.attributes = {**function.attributes, PROGRAM_ATTR: UnitAttr()}
+    converted.location = function.location
+    return converted
+
+
+def _direct_outputs(
+    program: _Program, returned: Sequence[SSAValue], outputs: Sequence[SSAValue]
+) -> set[int]:
+    """Send every returned value that a kernel computes straight to its output buffer."""
+    direct: set[int] = set()
+    for i, (value, out) in enumerate(zip(returned, outputs, strict=True)):
+        root = value
+        while isinstance(root.owner, Operation) and root.owner.name in ALIASES:
+            root = root.owner.operands[0]
+        if not isinstance(root.owner, kernel.CallOp) or root in program.destinations:
+            continue
+        target = buffer_type(root.type)
+        program.destinations[root] = program.view(out, target)
+        direct.add(i)
+    return direct
+
+
+@dataclass(frozen=True)
+class ConvertToRtPass(ModulePass):
+    """Turn every function on tensors into an rt program for `device`."""
+
+    name = "convert-to-rt"
+
+    device: str = "host"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every function with one block."""
+        for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
+            if len(function.body.blocks) == 1 and PROGRAM_ATTR not in function.attributes:
+                converted = convert_function(function, self.device)
+                Rewriter.insert_op(converted, InsertPoint.before(function))
+                Rewriter.erase_op(function)

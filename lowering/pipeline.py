@@ -1,0 +1,35 @@
+"""The lowering, as one straight list: tensors at the top, a planned rt program at the bottom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.convert_to_rt import ConvertToRtPass
+from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.outline_kernels import OutlineKernelsPass
+from convir.lowering.plan_memory import PlanMemoryPass
+from convir.lowering.select_kernels import SelectKernelsPass
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+STAGES = ("regions", "selected", "outlined", "rt", "planned")
+"""What each pass of `lowering_passes` leaves, in order."""
+
+
+def lowering_passes(
+    device: str = "host", workspace_bytes: int | None = None
+) -> tuple[ModulePass, ...]:
+    """The passes that turn functions on tensors into rt programs, one per stage.
+
+    Args:
+        device: `host` or `cuda`: whose kernels are selected.
+        workspace_bytes: the most that a program's temporaries may take; None for no limit.
+    """
+    return (
+        FormKernelRegionsPass(),  # what will be one launch
+        SelectKernelsPass(device),  # who computes it
+        OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
+        ConvertToRtPass(device),  # buffers instead of tensors
+        PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
+    )
