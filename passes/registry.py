@@ -1,7 +1,8 @@
 """Every pass by name, imported only when it is used.
 
 A pass of ours stands in `CONVIR_PASSES` by its name alone: `some-pass` is the `ModulePass` with
-`name = "some-pass"` in `convir/passes/some_pass.py`. Adding a pass is adding that one line.
+`name = "some-pass"` in `convir/passes/some_pass.py`. Adding a pass is adding that one line. Those
+of `convir/lowering` stand in `LOWERING_PASSES` likewise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ CONVIR_PASSES: tuple[str, ...] = (
     "dce",
     "swap-strided-insert-slice-with-contraction",
 )
-"""The names of our passes, in alphabetical order, one a line."""
+"""The names of our passes on tensors, in alphabetical order, one a line."""
+
+LOWERING_PASSES: tuple[str, ...] = (
+    "form-kernel-regions",
+    "select-kernels",
+    "outline-kernels",
+    "convert-to-rt",
+    "plan-memory",
+)
+"""The passes of `convir.lowering`, in the order that a module goes through them."""
 
 _XDSL_PASSES = get_all_passes()
 
@@ -36,7 +46,8 @@ def load_pass(name: str) -> type[ModulePass]:
     Raises:
         LookupError: its module defines no pass of that name.
     """
-    module = import_module(f"convir.passes.{name.replace('-', '_')}")
+    folder = "lowering" if name in LOWERING_PASSES else "passes"
+    module = import_module(f"convir.{folder}.{name.replace('-', '_')}")
     for value in vars(module).values():
         if not isinstance(value, type) or value.__module__ != module.__name__:
             continue
@@ -47,11 +58,13 @@ def load_pass(name: str) -> type[ModulePass]:
 
 ALL_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
     **_XDSL_PASSES,
-    **{name: partial(load_pass, name) for name in CONVIR_PASSES},
+    **{name: partial(load_pass, name) for name in (*CONVIR_PASSES, *LOWERING_PASSES)},
 }
 """Pass name to a factory of its class: xDSL's passes and ours; ours win where both have one."""
 
 NEW_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
-    name: ALL_PASSES[name] for name in CONVIR_PASSES if name not in _XDSL_PASSES
+    name: ALL_PASSES[name]
+    for name in (*CONVIR_PASSES, *LOWERING_PASSES)
+    if name not in _XDSL_PASSES
 }
 """Our passes that xDSL lacks: the ones that a stock `xdsl-opt` may be offered beside its own."""
