@@ -57,6 +57,12 @@ ARENA_ALIGNMENT = 256
 TMA descriptor ask for."""
 
 
+PROGRAM_ATTR = "rt.program"
+"""On a function: it is a program of runtime calls."""
+
+OUTPUTS_ATTR = "rt.outputs"
+"""On a program: how many of its last arguments it writes; an i64, 1 if absent."""
+
 Buffer: TypeAlias = MemRefType[Attribute]
 
 

@@ -19,10 +19,12 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     TensorType,
     UnitAttr,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-PROGRAM_ATTR = "rt.program"
-"""On a function: it is a program of runtime calls."""
 
 GEMM = "gemm"
 """The config of a kernel that is one library call."""
@@ -259,7 +259,11 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
         Region(body),
         function.sym_visibility,
     )
-    converted.attributes = {**function.attributes, PROGRAM_ATTR: UnitAttr()}
+    converted.attributes = {
+        **function.attributes,
+        rt.PROGRAM_ATTR: UnitAttr(),
+        rt.OUTPUTS_ATTR: IntegerAttr(len(output_types), i64),
+    }
     converted.location = function.location
     return converted
 
@@ -292,7 +296,7 @@ class ConvertToRtPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block."""
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
-            if len(function.body.blocks) == 1 and PROGRAM_ATTR not in function.attributes:
+            if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
                 converted = convert_function(function, self.device)
                 Rewriter.insert_op(converted, InsertPoint.before(function))
                 Rewriter.erase_op(function)

@@ -19,7 +19,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import rt
-from convir.lowering.convert_to_rt import PROGRAM_ATTR
 from convir.passes import remarks
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class PlanMemoryPass(ModulePass):
             PassFailedException: a plan's peak exceeds `workspace_bytes`.
         """
         for program in op.ops:
-            if isinstance(program, func.FuncOp) and PROGRAM_ATTR in program.attributes:
+            if isinstance(program, func.FuncOp) and rt.PROGRAM_ATTR in program.attributes:
                 self._plan(program)
 
     def _plan(self, program: func.FuncOp) -> None:

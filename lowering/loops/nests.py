@@ -78,6 +78,13 @@ def lower_kernel(kernel_func: kernel.FuncOp) -> list[func.FuncOp]:
     ]
 
 
+def range_size(loops: func.FuncOp) -> int:
+    """The number of iterations of the outermost loop of a loop function."""
+    size = loops.attributes[RANGE_ATTR]
+    assert isinstance(size, IntegerAttr)
+    return size.value.data
+
+
 def is_expensive(value: SSAValue) -> bool:
     """Whether an element of `value` costs a reduction, so that none may be computed in vain."""
     owner = value.owner

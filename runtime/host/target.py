@@ -34,6 +34,8 @@ class Target:
     """Number of vector registers."""
     fma: bool
     """True if multiply-add is one instruction."""
+    f16_in_hardware: bool
+    """True if an instruction converts between f16 and f32."""
 
     def lanes(self, element_bits: int) -> int:
         """How many elements of `element_bits` bits one vector holds."""
@@ -49,9 +51,9 @@ def target(name: str = HOST) -> Target:
     """
     triple = llvm.get_process_triple()
     if name == X86_64:
-        return Target(name, triple, name, "", 128, 16, False)
+        return Target(name, triple, name, "", 128, 16, False, False)
     if name == X86_64_V3:
-        return Target(name, triple, name, "", 256, 16, True)
+        return Target(name, triple, name, "", 256, 16, True, True)
     if name == HOST:
         return _host(triple)
     raise ValueError(f"unknown CPU target '{name}': one of {X86_64}, {X86_64_V3}, {HOST}")
@@ -64,10 +66,11 @@ def _host(triple: str) -> Target:
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
     cpu = llvm.get_host_cpu_name()
     fma = features.get("fma", False)
+    f16c = features.get("f16c", False)
     if all(features.get(feature, False) for feature in _AVX512):
-        return Target(HOST, triple, cpu, flat, 512, 32, fma)
+        return Target(HOST, triple, cpu, flat, 512, 32, fma, f16c)
     if features.get("avx2", False) and fma:
-        return Target(HOST, triple, cpu, flat, 256, 16, fma)
+        return Target(HOST, triple, cpu, flat, 256, 16, fma, f16c)
     # Other architectures (NEON) have 32 registers of 128 bits and a fused multiply-add.
     registers = 16 if triple.startswith("x86_64") else 32
-    return Target(HOST, triple, cpu, flat, 128, registers, fma or registers == 32)
+    return Target(HOST, triple, cpu, flat, 128, registers, fma or registers == 32, f16c)

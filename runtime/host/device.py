@@ -1,0 +1,212 @@
+"""The host device: an rt program as machine code and BLAS calls on NumPy buffers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from convir.lowering.llvm.entry import ENTRY_SUFFIX, llvm_ir, llvm_module
+from convir.lowering.loops.nests import lower_kernel, range_size
+from convir.runtime.host.gemm import run_gemm
+from convir.runtime.host.jit import Library, compile_ir
+from convir.runtime.host.pool import shared_pool
+from convir.runtime.host.target import Target, target
+from convir.runtime.program import Buffer, Copy, Fill, Gemm, Launch, Program, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from convir.dialects import kernel
+    from convir.runtime.program import Array
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+_KEPT_ARENAS = 4
+"""How many arenas an executable keeps for its next calls; more calls at once allocate."""
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """One loop function: its code, and how many iterations its outermost loop has."""
+
+    library: Library
+    address: int
+    range_size: int
+
+
+@dataclass
+class _Run:
+    """The memory of one call."""
+
+    memories: list[Array]
+    """The bytes of the inputs, outputs, arena, constants and states, in that order."""
+    arguments: int
+    """The address of the table of buffer pointers of all launches."""
+    threads: int | None
+
+
+_Step: TypeAlias = "Callable[[_Run], None]"
+
+
+class HostProgram:
+    """An rt program compiled for this machine; calls from several threads may overlap."""
+
+    def __init__(
+        self, program: Program, *, cpu: Target | None = None, threads: int | None = None
+    ) -> None:
+        """Compile every kernel of `program`.
+
+        Args:
+            program: what to run.
+            cpu: the processor to compile for; the host's if None.
+            threads: at most so many threads a launch; all cores if None.
+
+        Raises:
+            PassFailedException: a kernel has no code for the host.
+            CompileError: LLVM refuses the code.
+        """
+        self.program = program
+        self.threads = threads
+        self._cpu = target() if cpu is None else cpu
+        self._first = _first_memory(program)
+        self._constants = [_bytes(np.ascontiguousarray(c)) for c in program.constants]
+        self._states = [aligned_bytes(size, zeroed=True) for size in program.state_bytes]
+        self._state_lock = threading.Lock()
+        self._arenas: deque[Array] = deque(maxlen=_KEPT_ARENAS)
+        self._table: list[tuple[int, int]] = []
+        self._steps = [self._step(call) for call in program.calls]
+        self._table_memory = np.array([m for m, _ in self._table], dtype=np.int64)
+        self._table_offset = np.array([o for _, o in self._table], dtype=np.int64)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Run once on C-contiguous arrays of the program's shapes and dtypes.
+
+        No output shares memory with an input or another output.
+        """
+        arena = self._arenas.pop() if self._arenas else aligned_bytes(self.program.arena_bytes)
+        memories = [_bytes(array) for array in (*inputs, *outputs)]
+        memories += [arena, *self._constants, *self._states]
+        bases = np.array([m.__array_interface__["data"][0] for m in memories], dtype=np.int64)
+        table = bases[self._table_memory] + self._table_offset
+        run = _Run(memories, table.__array_interface__["data"][0], self.threads)
+        if self._states:
+            with self._state_lock:
+                self._run_steps(run)
+        else:
+            self._run_steps(run)
+        self._arenas.append(arena)
+
+    def _run_steps(self, run: _Run) -> None:
+        for step in self._steps:
+            step(run)
+
+    def _memory_of(self, buffer: Buffer) -> int:
+        return self._first[buffer.space] + buffer.index
+
+    def _step(self, call: Fill | Copy | Gemm | Launch) -> _Step:
+        match call:
+            case Fill():
+                return self._fill(call)
+            case Copy():
+                return self._copy(call)
+            case Gemm():
+                a, b, c = (self._memory_of(x) for x in (call.a, call.b, call.c))
+                return lambda run: run_gemm(call, run.memories[a], run.memories[b], run.memories[c])
+            case Launch():
+                return self._launch(call)
+
+    def _fill(self, call: Fill) -> _Step:
+        memory, out = self._memory_of(call.out), call.out
+        return lambda run: elements(run.memories[memory], out).fill(call.value)
+
+    def _copy(self, call: Copy) -> _Step:
+        source, out = self._memory_of(call.source), self._memory_of(call.out)
+
+        def copy(run: _Run) -> None:
+            target_elements = elements(run.memories[out], call.out).reshape(-1)
+            target_elements[...] = elements(run.memories[source], call.source).reshape(-1)
+
+        return copy
+
+    def _launch(self, call: Launch) -> _Step:
+        buffers = (*call.inputs, *call.outputs)
+        start = len(self._table)
+        self._table += [(self._memory_of(buffer), buffer.offset) for buffer in buffers]
+        functions = compile_kernel(call.kernel, self._cpu, noalias=not _overlapping(call))
+        pool = shared_pool()
+        pointer_size = 8
+
+        def launch(run: _Run) -> None:
+            arguments = run.arguments + start * pointer_size
+            for function in functions:
+                pool.launch(function.address, arguments, function.range_size, run.threads)
+
+        return launch
+
+
+def compile_kernel(body: kernel.FuncOp, cpu: Target, *, noalias: bool) -> list[_Compiled]:
+    """The machine code of a kernel's loops, as functions to launch in order.
+
+    Raises:
+        PassFailedException: the body has no loops, or the loops no LLVM code.
+        CompileError: LLVM refuses the code.
+    """
+    loops = lower_kernel(body)
+    module = llvm_module(loops, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware)
+    names = [function.sym_name.data + ENTRY_SUFFIX for function in loops]
+    library = compile_ir(llvm_ir(module, cpu.triple), exports=names, cpu=cpu)
+    return [
+        _Compiled(library, library.address(name), range_size(function))
+        for name, function in zip(names, loops, strict=True)
+    ]
+
+
+def elements(memory: Array, buffer: Buffer) -> Array:
+    """The elements of `buffer`, which lies in the bytes `memory`."""
+    return np.ndarray(buffer.shape, buffer.dtype, memory.data, buffer.offset)
+
+
+def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
+    """`size` bytes that begin at a multiple of the alignment."""
+    make = np.zeros if zeroed else np.empty
+    raw = make(size + ALIGNMENT, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _first_memory(program: Program) -> dict[Space, int]:
+    """The position of the first memory of each space in `_Run.memories`."""
+    counts = {
+        Space.INPUT: len(program.inputs),
+        Space.OUTPUT: len(program.outputs),
+        Space.ARENA: 1,
+        Space.CONSTANT: len(program.constants),
+        Space.STATE: len(program.state_bytes),
+    }
+    first: dict[Space, int] = {}
+    position = 0
+    for space, count in counts.items():
+        first[space] = position
+        position += count
+    return first
+
+
+def _overlapping(call: Launch) -> bool:
+    """Whether an output of a launch shares memory with an input: the program reuses it in place."""
+    return any(
+        out.space is source.space
+        and out.index == source.index
+        and out.offset < source.offset + source.nbytes
+        and source.offset < out.offset + out.nbytes
+        for out in call.outputs
+        for source in call.inputs
+    )

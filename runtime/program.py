@@ -1,0 +1,263 @@
+"""An rt program as plain data: what any device runs, in order, on which memory.
+
+`read_program` is the only reader of `rt` text in the runtime. Devices see the dataclasses below
+and the bodies of the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+)
+from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.dialects import kernel, rt
+from convir.runtime.reference.dtypes import dtype_of
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+DType: TypeAlias = np.dtype[Any]
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Space(Enum):
+    """Whose memory a buffer lies in."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ARENA = "arena"
+    CONSTANT = "constant"
+    STATE = "state"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Dense row-major elements, `offset` bytes into one memory of the program."""
+
+    space: Space
+    index: int
+    """Which input, output, constant or state; 0 for the arena."""
+    offset: int
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape and dtype of an input or an output."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype.name}"
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Set every element to `value`."""
+
+    value: float | int
+    out: Buffer
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy all elements."""
+
+    source: Buffer
+    out: Buffer
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """`rt.gemm`; sizes, leading dimensions and strides count elements."""
+
+    a: Buffer
+    b: Buffer
+    c: Buffer
+    m: int
+    n: int
+    k: int
+    batch: int
+    lda: int
+    ldb: int
+    ldc: int
+    stride_a: int
+    stride_b: int
+    stride_c: int
+    transpose_a: bool
+    transpose_b: bool
+    accumulate: bool
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel: its body on tensors is its meaning."""
+
+    kernel: kernel.FuncOp
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    workspace: tuple[Buffer, ...]
+
+
+Call: TypeAlias = Fill | Copy | Gemm | Launch
+
+
+@dataclass(frozen=True)
+class Program:
+    """A straight-line program of runtime calls."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    arena_bytes: int
+    constants: tuple[Array, ...]
+    state_bytes: tuple[int, ...]
+    calls: tuple[Call, ...]
+
+
+def read_program(module: ModuleOp, function: str = "main") -> Program:
+    """The rt program `function` of a verified module.
+
+    Raises:
+        PassFailedException: there is no such program, or it holds what no runtime call does.
+    """
+    program = SymbolTable.lookup_symbol(module, function)
+    if not isinstance(program, func.FuncOp):
+        raise PassFailedException(f"the module has no function @{function}")
+    if rt.PROGRAM_ATTR not in program.attributes:
+        raise PassFailedException(f"@{function} is not an rt program: lower it first")
+    written = _written_arguments(program)
+    reader = _Reader(program, len(program.body.block.args) - written)
+    for op in program.body.block.ops:
+        reader.read(op)
+    specs = [_spec(argument.type) for argument in program.body.block.args]
+    split = len(specs) - written
+    return Program(
+        name=function,
+        inputs=tuple(specs[:split]),
+        outputs=tuple(specs[split:]),
+        arena_bytes=reader.arena_bytes,
+        constants=tuple(reader.constants),
+        state_bytes=tuple(reader.states),
+        calls=tuple(reader.calls),
+    )
+
+
+def _written_arguments(program: func.FuncOp) -> int:
+    """How many of the arguments, counted from the end, are outputs."""
+    outputs = program.attributes.get(rt.OUTPUTS_ATTR)
+    if not isinstance(outputs, IntegerAttr):
+        return 1
+    return outputs.value.data
+
+
+def _spec(buffer_type: Attribute) -> TensorSpec:
+    static = cast("MemRefType[Attribute]", buffer_type)
+    return TensorSpec(static.get_shape(), _dtype(static.element_type))
+
+
+def _dtype(element_type: Attribute) -> DType:
+    dtype = dtype_of(element_type)
+    if dtype is None:
+        raise PassFailedException(f"no device stores elements of type {element_type}")
+    return dtype
+
+
+class _Reader:
+    def __init__(self, program: func.FuncOp, inputs: int) -> None:
+        self.buffers: dict[SSAValue, Buffer] = {}
+        self.arena_bytes = 0
+        self.constants: list[Array] = []
+        self.states: list[int] = []
+        self.calls: list[Call] = []
+        for i, argument in enumerate(program.body.block.args):
+            space = Space.INPUT if i < inputs else Space.OUTPUT
+            self._define(argument, space, i if i < inputs else i - inputs)
+
+    def read(self, op: Operation) -> None:
+        match op:
+            case rt.ArenaOp():
+                self._define(op.memory, Space.ARENA, 0)
+                self.arena_bytes = rt.buffer_bytes(op.memory.type)
+            case rt.StateOp():
+                self._define(op.memory, Space.STATE, len(self.states))
+                self.states.append(rt.buffer_bytes(op.memory.type))
+            case rt.ConstantOp():
+                self._define(op.buffer, Space.CONSTANT, len(self.constants))
+                self.constants.append(_elements(op))
+            case rt.ViewOp():
+                source = self.buffers[op.source]
+                spec = _spec(op.view.type)
+                offset = source.offset + op.offset.value.data
+                self.buffers[op.view] = Buffer(
+                    source.space, source.index, offset, spec.shape, spec.dtype
+                )
+            case rt.FillOp():
+                value = cast("FloatAttr | IntegerAttr", op.value).value.data
+                self.calls.append(Fill(value, self.buffers[op.out]))
+            case rt.CopyOp():
+                self.calls.append(Copy(self.buffers[op.source], self.buffers[op.out]))
+            case rt.GemmOp():
+                self.calls.append(self._gemm(op))
+            case rt.LaunchOp():
+                self.calls.append(self._launch(op))
+            case func.ReturnOp():
+                pass
+            case _:
+                raise PassFailedException(f"{op.name} is no runtime call")
+
+    def _define(self, value: SSAValue, space: Space, index: int) -> None:
+        spec = _spec(value.type)
+        self.buffers[value] = Buffer(space, index, 0, spec.shape, spec.dtype)
+
+    def _gemm(self, op: rt.GemmOp) -> Gemm:
+        names = ("m", "n", "k", "batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c")
+        sizes = {name: op.size(name) for name in names}
+        flags = {
+            name: isinstance(op.properties.get(name), UnitAttr)
+            for name in ("transpose_a", "transpose_b", "accumulate")
+        }
+        a, b, c = (self.buffers[operand] for operand in (op.a, op.b, op.c))
+        return Gemm(a, b, c, **sizes, **flags)
+
+    def _launch(self, op: rt.LaunchOp) -> Launch:
+        callee = SymbolTable.lookup_symbol(op, op.callee)
+        assert isinstance(callee, kernel.FuncOp)
+        inputs, outputs, workspace = (
+            tuple(self.buffers[buffer] for buffer in group)
+            for group in (op.inputs, op.outputs, op.workspace)
+        )
+        return Launch(callee, inputs, outputs, workspace)
+
+
+def _elements(op: rt.ConstantOp) -> Array:
+    spec = _spec(op.buffer.type)
+    value = op.value
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        raise PassFailedException("a constant without its elements cannot be uploaded")
+    raw = np.frombuffer(value.data.data, dtype=spec.dtype)
+    if raw.size == prod(spec.shape):
+        return raw.reshape(spec.shape)
+    return np.full(spec.shape, raw[0], dtype=spec.dtype)
