@@ -66,6 +66,11 @@ def covers(digits: Digits) -> bool:
     return all(placement.covers for placement in digits)
 
 
+def uncropped(placement: Placement) -> Placement:
+    """The placement once its source holds only the elements that are placed."""
+    return replace(placement, source_size=placement.size, start=0, step=1)
+
+
 def place(inner: Digits, offset: Mixed, stride: Mixed, extent: Size) -> Digits | None:
     """The dimension after `inner` is itself inserted at `offset`, every `stride`.
 

@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Block, Operation
 
 Constant: TypeAlias = "FloatAttr | IntegerAttr"
 """A typed scalar; its `.value.data` is a Python number."""
@@ -128,17 +128,26 @@ def scalar_constant(value: SSAValue) -> Constant | None:
     return attr if isinstance(attr, FloatAttr | IntegerAttr) else None
 
 
-def evaluate(value: SSAValue, known: Mapping[SSAValue, Constant | None]) -> Constant | None:
-    """The constant that `value` is when the values in `known` are as given.
+def evaluate(block: Block, known: Mapping[SSAValue, Constant | None]) -> Constant | None:
+    """The constant that `block` yields when the values in `known` are as given.
 
-    Walks back through scalar ops, constants included; None if it reaches a value that is neither
-    computed from constants nor known, or a result that is NaN or not exact.
+    None if the block does not yield one value, or if that is not computed from known values and
+    constants alone, is NaN, or is not exact.
     """
+    terminator = block.last_op
+    if terminator is None or len(terminator.operands) != 1:
+        return None
     numbers: dict[SSAValue, Number | None] = {
-        key: None if attr is None else number_of(attr) for key, attr in known.items()
+        value: None if constant is None else number_of(constant)
+        for value, constant in known.items()
     }
-    number = _evaluate(value, numbers)
-    return None if number is None else constant_of(number, value.type)
+    for op in block.ops:
+        if len(op.results) == 1:
+            result = op.results[0]
+            numbers[result] = _rounded(_apply(op, numbers), result.type)
+    (yielded,) = terminator.operands
+    number = _look_up(yielded, numbers)
+    return None if number is None else constant_of(number, yielded.type)
 
 
 def number_of(constant: Constant) -> Number:
@@ -160,29 +169,25 @@ def constant_of(number: Number, scalar_type: Attribute) -> Constant | None:
     return None
 
 
-def _evaluate(value: SSAValue, numbers: dict[SSAValue, Number | None]) -> Number | None:
+def _look_up(value: SSAValue, numbers: Mapping[SSAValue, Number | None]) -> Number | None:
+    """The number of a value of the block, or of a constant outside it."""
     if value in numbers:
         return numbers[value]
-    numbers[value] = None  # Until it is known; a cycle through a graph region stays unknown.
     constant = scalar_constant(value)
+    return None if constant is None else number_of(constant)
+
+
+def _apply(op: Operation, numbers: Mapping[SSAValue, Number | None]) -> Number | None:
+    constant = scalar_constant(op.results[0])
     if constant is not None:
-        numbers[value] = number_of(constant)
-    elif isinstance(value, OpResult) and len(value.op.results) == 1:
-        numbers[value] = _rounded(_apply(value.op, numbers), value.type)
-    return numbers[value]
-
-
-def _apply(op: Operation, numbers: dict[SSAValue, Number | None]) -> Number | None:
-    if op.name == "arith.select":
-        condition = _evaluate(op.operands[0], numbers)
-        return None if condition is None else _evaluate(op.operands[1 if condition else 2], numbers)
-    operands = [_evaluate(operand, numbers) for operand in op.operands]
-    if any(operand is None for operand in operands):
-        return None
-    match cast("list[Number]", operands):
-        case [a]:
+        return number_of(constant)
+    operands = [_look_up(operand, numbers) for operand in op.operands]
+    match operands:
+        case [int() as condition, a, b] if op.name == "arith.select":
+            return a if condition else b
+        case [int() | float() as a]:
             return _apply_unary(op, a)
-        case [a, b]:
+        case [int() | float() as a, int() | float() as b]:
             return _apply_binary(op, a, b)
         case _:
             return None

@@ -1,8 +1,9 @@
 """Tensors that are zero except where a dense tensor was scattered into them.
 
 A scatter starts at a `tensor.insert_slice` into zeros or a `tensor.pad` with zeros. Further
-insertions, pads, extractions and reshapes of it are followed, so that whatever IR spells the
-zero-stuffing, its reader sees one dense source and where each dimension's elements lie.
+insertions, pads, extractions and reshapes of it are followed, and so are elementwise ops with
+f(0) = 0, transpositions and casts among them. Whatever IR spells the zero-stuffing, its reader
+sees one dense source and where each dimension's elements lie.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import OpResult
 
+from convir.dialects.elementwise import Elementwise, elementwise
 from convir.dialects.placement import (
     Digits,
     Placement,
     covers,
     place,
-    product,
     read,
     simplified,
     split,
+    uncropped,
 )
 from convir.dialects.refusal import Refusal
+from convir.dialects.scalars import constant_of, number_of
 from convir.dialects.slices import SliceView, size_of, slice_view
+from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 
 if TYPE_CHECKING:
@@ -38,6 +42,22 @@ _MAX_PATH: Final = 32
 
 
 @dataclass(frozen=True)
+class LostScatter(Refusal):
+    """A scatter that was found, and that some op on the way makes impossible to follow."""
+
+    op: Operation
+    """The insertion or pad where the scatter starts."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The dense result of an elementwise op with f(0) = 0 on a scatter's elements."""
+
+    step: Elementwise
+    scatter: Scatter
+
+
+@dataclass(frozen=True)
 class Scatter:
     """A dense `source`, and where its elements lie in a tensor that is zero elsewhere.
 
@@ -45,7 +65,7 @@ class Scatter:
     `source_size` elements of which `size` are placed.
     """
 
-    source: SSAValue
+    source: SSAValue | Applied
     dims: tuple[Digits, ...]
     """The placements of each dimension of the tensor."""
     path: tuple[Operation, ...]
@@ -89,7 +109,11 @@ def _scatter_of(value: SSAValue, depth: int) -> Scatter | Refusal:
         case tensor.ExpandShapeOp(src=source):
             return _of_expansion(value.op, _scatter_of(source, depth - 1))
         case _:
-            return Refusal("it is not scattered into zeros")
+            return _of_elementwise(value.op, depth)
+
+
+def _lost(inner: Scatter, reason: str) -> Refusal:
+    return LostScatter(reason, inner.op)
 
 
 def _of_insertion(op: Operation, depth: int) -> Scatter | Refusal:
@@ -136,21 +160,23 @@ def _dense(value: SSAValue) -> Scatter:
 
 def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal:
     view = slice_view(op)
-    if isinstance(inner, Refusal) or view is None:
-        return Refusal("it is not scattered into zeros")
+    if isinstance(inner, Refusal):
+        return inner
+    if view is None:
+        return _lost(inner, f"the offsets, sizes and strides of a {op.name} do not fit its types")
     dims: list[Digits] = []
     dropped: Digits = ()
     for dim, digits in enumerate(inner.dims):
         seen = read(digits, view.mixed_offsets[dim], view.mixed_strides[dim], view.mixed_sizes[dim])
         if seen is None:
-            return Refusal(f"what its extract_slice reads of dimension {dim} cannot be proved")
+            return _lost(inner, f"what its extract_slice reads of dimension {dim} is not known")
         if dim in view.dropped:
             dropped = (*dropped, *seen)
             continue
         dims.append(simplified((*dropped, *seen)))
         dropped = ()
     if dropped and not dims:
-        return Refusal("its extract_slice drops every dimension")
+        return _lost(inner, "its extract_slice drops every dimension")
     if dropped:
         dims[-1] = simplified((*dims[-1], *dropped))
     return Scatter(inner.source, tuple(dims), (*inner.path, op))
@@ -176,19 +202,38 @@ def _of_expansion(op: tensor.ExpandShapeOp, inner: Scatter | Refusal) -> Scatter
             continue
         parts = split(digits, [size_of(op.result, dim) for dim in group])
         if parts is None:
-            return Refusal("its expand_shape divides a dimension between scattered elements")
+            return _lost(inner, "its expand_shape divides a dimension between scattered elements")
         dims.extend(simplified(part) for part in parts)
     return Scatter(inner.source, tuple(dims), (*inner.path, op))
+
+
+def _of_elementwise(op: Operation, depth: int) -> Scatter | Refusal:
+    """An op with f(0) = 0 on a scatter is the scatter of the op on the elements."""
+    view = structured(op)
+    if view is None or any(iterator != "parallel" for iterator in view.iterators):
+        return Refusal("it is not scattered into zeros")
+    tensors = [value for value in view.inputs if isinstance(value.type, TensorType)]
+    if len(tensors) != 1:
+        return Refusal("it is not scattered into zeros")
+    (operand,) = tensors
+    inner = _scatter_of(operand, depth - 1)
+    if isinstance(inner, Refusal):
+        return inner
+    zero = constant_of(0, view.body.args[view.inputs.index(operand)].type)
+    if zero is None:
+        return _lost(inner, f"{op.name} works on neither floats nor integers")
+    step = elementwise(op, operand, inner.dims, zero)
+    if isinstance(step, Refusal):
+        return _lost(inner, step.reason)
+    if number_of(step.hole) != 0:
+        return _lost(inner, f"{op.name} turns its zeros into {number_of(step.hole)}")
+    dims = tuple(tuple(uncropped(p) for p in digits) for digits in step.result)
+    return Scatter(Applied(step, inner), dims, (*inner.path, op))
 
 
 def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> tuple[tuple[int, ...], ...]:
     """The reassociation: for each dimension of the smaller shape, those of the larger one."""
     return tuple(tuple(index.value.data for index in group) for group in op.reassociation)
-
-
-def element_count(digits: Digits) -> Size | None:
-    """How many elements of the source lie in a dimension; None if that is no single symbol."""
-    return product([placement.size for placement in digits])
 
 
 def narrowed(scatter: Scatter, dim: int, digits: Digits) -> Scatter:

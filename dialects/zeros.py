@@ -5,6 +5,7 @@ Passes that move a scatter past other ops ask here what its holes hold before an
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects import arith, tensor
@@ -59,7 +60,7 @@ def fill_of(value: SSAValue) -> SSAValue | Constant | None:
 
     An SSA value that is returned dominates every use of `value`.
     """
-    return _fill_of(value, _MAX_PRODUCERS)
+    return _Fills().of(value)
 
 
 def splat_of(dense: DenseIntOrFPElementsAttr) -> Constant | None:
@@ -85,7 +86,7 @@ def value_where(view: Structured, known: Mapping[int, Constant]) -> Constant | N
     The other operands count as known where they are uniform constants; an operand that the body
     does not read does not matter. None if the yielded value is not one exact constant.
     """
-    return _value_where(view, known, _MAX_PRODUCERS)
+    return _Fills().where(view, known)
 
 
 def value_at_zero(view: Structured, operand: int = 0) -> Constant | None:
@@ -101,72 +102,88 @@ def preserves_zero(view: Structured, operand: int = 0) -> bool:
     return value is not None and value.value.data == 0
 
 
-def _value_where(view: Structured, known: Mapping[int, Constant], depth: int) -> Constant | None:
-    terminator = view.body.last_op
-    if terminator is None or len(terminator.operands) != 1:
-        return None
-    arguments: dict[SSAValue, Constant | None] = {}
-    for position, (operand, argument) in enumerate(zip(view.operands, view.body.args, strict=True)):
-        if position in known:
-            arguments[argument] = known[position]
-        elif argument.first_use is not None:
-            arguments[argument] = _constant_operand(operand, depth - 1)
-    return evaluate(terminator.operands[0], arguments)
+@dataclass
+class _Fills:
+    """One walk up the producers of a tensor, each looked at once."""
 
+    known: dict[SSAValue, SSAValue | Constant | None] = field(
+        default_factory=dict[SSAValue, "SSAValue | Constant | None"]
+    )
+    depth: int = 0
 
-def _constant_operand(operand: SSAValue, depth: int) -> Constant | None:
-    if not isinstance(operand.type, TensorType):
-        return scalar_constant(operand)
-    scalar = _fill_of(operand, depth)
-    return scalar_constant(scalar) if isinstance(scalar, SSAValue) else scalar
+    def of(self, value: SSAValue) -> SSAValue | Constant | None:
+        """See `fill_of`."""
+        if value not in self.known:
+            self.known[value] = None
+            if self.depth < _MAX_PRODUCERS:
+                self.depth += 1
+                self.known[value] = self._of_result(value)
+                self.depth -= 1
+        return self.known[value]
 
+    def where(self, view: Structured, known: Mapping[int, Constant]) -> Constant | None:
+        """See `value_where`."""
+        arguments: dict[SSAValue, Constant | None] = {}
+        for position, (operand, argument) in enumerate(
+            zip(view.operands, view.body.args, strict=True)
+        ):
+            if position in known:
+                arguments[argument] = known[position]
+            elif argument.first_use is not None:
+                arguments[argument] = self._constant(operand)
+        return evaluate(view.body, arguments)
 
-def _fill_of(value: SSAValue, depth: int) -> SSAValue | Constant | None:
-    if depth <= 0 or not isinstance(value, OpResult) or not isinstance(value.type, TensorType):
-        return None
-    match value.op:
-        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
-            return splat_of(dense)
-        case FillOp() as fill:
-            return _scalar_of(fill)
-        case tensor.SplatOp(input=scalar):
-            return _simplest(scalar)
-        case tensor.CastOp(source=source):
-            return _fill_of(source, depth - 1)
-        case tensor.CollapseShapeOp(src=source) | tensor.ExpandShapeOp(src=source):
-            return _fill_of(source, depth - 1)
-        case tensor.ExtractSliceOp(source=source):
-            return _fill_of(source, depth - 1)
-        case tensor.InsertSliceOp() | tensor.PadOp():
-            return _fill_of_insertion(value.op, depth)
-        case _:
-            return _fill_of_structured(value.op, depth)
+    def _constant(self, operand: SSAValue) -> Constant | None:
+        if not isinstance(operand.type, TensorType):
+            return scalar_constant(operand)
+        scalar = self.of(operand)
+        return scalar_constant(scalar) if isinstance(scalar, SSAValue) else scalar
 
+    def _of_result(self, value: SSAValue) -> SSAValue | Constant | None:
+        if not isinstance(value, OpResult) or not isinstance(value.type, TensorType):
+            return None
+        match value.op:
+            case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+                return splat_of(dense)
+            case FillOp() as fill:
+                return _scalar_of(fill)
+            case tensor.SplatOp(input=scalar):
+                return _simplest(scalar)
+            case (
+                tensor.CastOp(source=source)
+                | tensor.CollapseShapeOp(src=source)
+                | tensor.ExpandShapeOp(src=source)
+                | tensor.ExtractSliceOp(source=source)
+            ):
+                return self.of(source)
+            case tensor.InsertSliceOp() | tensor.PadOp():
+                return self._of_insertion(value.op)
+            case _:
+                return self._of_structured(value.op)
 
-def _fill_of_insertion(op: Operation, depth: int) -> SSAValue | Constant | None:
-    """A slice of c inserted into c, or padded with c, is c everywhere."""
-    view = slice_view(op)
-    if view is None:
-        return None
-    inner = _fill_of(view.source, depth - 1)
-    if inner is None:
-        return None
-    if view.dest is not None:
-        outer = _fill_of(view.dest, depth - 1)
-    else:
-        outer = None if view.fill is None else _simplest(view.fill)
-    return inner if inner == outer else None
+    def _of_insertion(self, op: Operation) -> SSAValue | Constant | None:
+        """A slice of c inserted into c, or padded with c, is c everywhere."""
+        view = slice_view(op)
+        if view is None:
+            return None
+        inner = self.of(view.source)
+        if inner is None:
+            return None
+        if view.dest is not None:
+            outer = self.of(view.dest)
+        else:
+            outer = None if view.fill is None else _simplest(view.fill)
+        return inner if inner == outer else None
 
-
-def _fill_of_structured(op: Operation, depth: int) -> Constant | None:
-    """An elementwise op that writes every element of its result from constants."""
-    view = structured(op)
-    if view is None or len(view.inits) != 1 or any(it != "parallel" for it in view.iterators):
-        return None
-    result_map = view.init_maps[0]
-    if len(result_map.results) != len(view.iterators) or not result_map.is_projected_permutation():
-        return None
-    return _value_where(view, {}, depth)
+    def _of_structured(self, op: Operation) -> Constant | None:
+        """An elementwise op that writes every element of its result from constants."""
+        view = structured(op)
+        if view is None or len(view.inits) != 1 or any(it != "parallel" for it in view.iterators):
+            return None
+        result_map = view.init_maps[0]
+        if len(result_map.results) != len(view.iterators):
+            return None
+        return self.where(view, {}) if result_map.is_projected_permutation() else None
 
 
 def _scalar_of(fill: FillOp) -> SSAValue | Constant | None:

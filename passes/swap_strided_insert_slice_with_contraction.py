@@ -29,13 +29,13 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.rewriter import InsertPoint
 
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.elementwise import Elementwise, elementwise
 from convir.dialects.refusal import Refusal
-from convir.dialects.scatter import scatter_of
+from convir.dialects.scatter import LostScatter, scatter_of
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import fill_of, is_zero
 from convir.passes import remarks
-from convir.passes.elementwise import Elementwise, elementwise
 from convir.passes.loop_restriction import Restriction, restrict
 from convir.passes.structured_rebuild import rebuilt
 from convir.passes.tensor_builder import (
@@ -152,16 +152,22 @@ class SwapScatterWithContraction(RewritePattern):
             return
         for position, operand in enumerate(view.inputs):
             scatter = scatter_of(operand)
+            if isinstance(scatter, LostScatter):
+                self._refuse(scatter.op, scatter.reason)
             if isinstance(scatter, Refusal):
                 continue
-            self.decided.add(scatter.op)
             swap = plan_swap(op, position, scatter)
             if isinstance(swap, Refusal):
-                remarks.refused(PASS, scatter.op, swap.reason)
+                self._refuse(scatter.op, swap.reason)
                 continue
+            self.decided.add(scatter.op)
             remarks.fired(PASS, scatter.op, swap.reason)
             rewrite(swap, rewriter)
             return
+
+    def _refuse(self, scatter: Operation, reason: str) -> None:
+        self.decided.add(scatter)
+        remarks.refused(PASS, scatter, reason)
 
 
 def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
@@ -177,7 +183,8 @@ def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
     value = builder.insert(rebuilt(dims.view, (*inputs, init), result_type, restriction.maps))
     for follower in swap.followers:
         step = follower.view.op
-        value = follower.build(TensorBuilder(rewriter, InsertPoint.before(step), step), value)
+        step_builder = TensorBuilder(rewriter, InsertPoint.before(step), step)
+        value = step_builder.elementwise(follower, value)
     last = swap.last
     if restriction.scatters_result:
         builder = TensorBuilder(rewriter, InsertPoint.before(last), last)

@@ -27,6 +27,8 @@ from convir.dialects.placement import Placement, covers, product
 from convir.dialects.reshapes import reassociation
 from convir.dialects.scalars import constant_of
 from convir.dialects.slices import DimOf, size_of
+from convir.dialects.zeros import constant_fill_of
+from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
     from xdsl.rewriter import InsertPoint
 
+    from convir.dialects.elementwise import Elementwise
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
@@ -186,7 +189,8 @@ class TensorBuilder:
     def source_of(self, scatter: Scatter, kept: frozenset[int]) -> SSAValue:
         """The dense tensor that was scattered, still scattered in the dimensions in `kept`."""
         placed = scatter.placements
-        value = self.reshape(scatter.source, [placement.source_size for placement in placed])
+        value = self._dense_source(scatter)
+        value = self.reshape(value, [placement.source_size for placement in placed])
         if any(placement.crops for placement in placed):
             value = self.extract(
                 value,
@@ -203,6 +207,35 @@ class TensorBuilder:
         dest = self.constant(zero, [placement.extent for placement in flattened(dims)])
         placed_value = self.insert_into(value, dest, flattened(dims))
         return self.reshape(placed_value, extents(dims))
+
+    def elementwise(self, step: Elementwise, part: SSAValue) -> SSAValue:
+        """The op of `step` on `part` of its operand, the other operands cut down to fit."""
+        operands = [
+            part if position == step.operand else self._part_of(step, position)
+            for position in range(len(step.view.operands))
+        ]
+        result_type = tensor_type(element_type_of(operands[-1]), element_counts(step.result))
+        return self.insert(rebuilt(step.view, operands, result_type))
+
+    def _part_of(self, step: Elementwise, position: int) -> SSAValue:
+        operand = step.view.operands[position]
+        if not isinstance(operand.type, TensorType):
+            return operand
+        dims = step.dims_of(position)
+        if all(covers(digits) for digits in dims):
+            return operand
+        if step.view.body.args[position].first_use is None:
+            return self.uninitialised(element_type_of(operand), element_counts(dims))
+        fill = constant_fill_of(operand)
+        if fill is None:
+            raise ValueError(f"{operand} is read, and not uniform")
+        return self.filled(fill, element_counts(dims))
+
+    def _dense_source(self, scatter: Scatter) -> SSAValue:
+        source = scatter.source
+        if isinstance(source, SSAValue):
+            return source
+        return self.elementwise(source.step, self.source_of(source.scatter, frozenset()))
 
     def _slice(
         self, offsets: Sequence[Mixed], sizes: Sequence[Size], strides: Sequence[Mixed]

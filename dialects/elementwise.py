@@ -1,4 +1,4 @@
-"""Running an elementwise op on part of a tensor instead of all of it.
+"""Elementwise ops that may run on part of a tensor instead of all of it.
 
 A scatter commutes with an elementwise op `f` whose value at a hole is one constant: scattering
 into `hole` and applying `f` is applying `f` and scattering into `f(hole)`.
@@ -13,12 +13,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir.affine import AffineDimExpr
 
-from convir.dialects.placement import covers
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
-from convir.dialects.zeros import constant_fill_of, value_where
-from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import element_counts, element_type_of, tensor_type
+from convir.dialects.zeros import value_where
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.structured import Structured
-from convir.passes.tensor_builder import TensorBuilder
 
 
 @dataclass(frozen=True)
@@ -50,30 +46,6 @@ class Elementwise:
     def dims_of(self, operand: int) -> tuple[Digits, ...]:
         """What is left of each dimension of an operand."""
         return tuple(self.loops[loop] for loop in _permutation(self.view.maps[operand]))
-
-    def build(self, builder: TensorBuilder, part: SSAValue) -> SSAValue:
-        """The op on `part`, the other operands cut down to fit."""
-        operands = [
-            part if position == self.operand else self._cut(builder, position)
-            for position in range(len(self.view.operands))
-        ]
-        sizes = element_counts(self.result)
-        result_type = tensor_type(element_type_of(operands[-1]), sizes)
-        return builder.insert(rebuilt(self.view, operands, result_type))
-
-    def _cut(self, builder: TensorBuilder, position: int) -> SSAValue:
-        operand = self.view.operands[position]
-        if not isinstance(operand.type, TensorType):
-            return operand
-        dims = self.dims_of(position)
-        if all(covers(digits) for digits in dims):
-            return operand
-        if self.view.body.args[position].first_use is None:
-            return builder.uninitialised(element_type_of(operand), element_counts(dims))
-        fill = constant_fill_of(operand)
-        if fill is None:
-            raise ValueError(f"{operand} is not uniform")
-        return builder.filled(fill, element_counts(dims))
 
 
 def elementwise(
