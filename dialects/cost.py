@@ -134,7 +134,7 @@ def _elementwise_cost(op: Operation, dynamic_size: int) -> Cost:
     tensor_type = cast("TensorType[Attribute]", result)
     is_flop = isinstance(tensor_type.element_type, AnyFloat)
     element = _element_bytes(tensor_type.element_type)
-    return Cost(size_in_bytes(result, dynamic_size) // element if is_flop else 0, moved)
+    return Cost(size_in_bytes(tensor_type, dynamic_size) // element if is_flop else 0, moved)
 
 
 def _is_flop(op: Operation) -> bool:

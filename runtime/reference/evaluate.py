@@ -8,7 +8,14 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects import kernel
-from convir.runtime.reference import arithmetic, control, linalg, tensors, transcendental
+from convir.runtime.reference import (
+    arithmetic,
+    control,
+    convolution,
+    linalg,
+    tensors,
+    transcendental,
+)
 from convir.runtime.reference.dtypes import Array, FloatFormat, convert, dtype_of, element_type_of
 from convir.runtime.reference.interpreter import (
     DEFAULT_WORKSPACE_BYTES,
@@ -30,6 +37,7 @@ HANDLERS = Handlers(
     {
         **arithmetic.HANDLERS,
         **control.HANDLERS,
+        **convolution.HANDLERS,
         **linalg.HANDLERS,
         **tensors.HANDLERS,
         **transcendental.HANDLERS,

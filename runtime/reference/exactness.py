@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.ir import BlockArgument, OpResult
 
+from convir.dialects.conv import ConvOp
 from convir.runtime.reference.body_facts import BodyFacts, Scalar, place, scalar_result
-from convir.runtime.reference.dtypes import Array, DType, constant, is_float
+from convir.runtime.reference.convolution import terms_of
+from convir.runtime.reference.dtypes import Array, DType, constant, dtype_of, is_float
 from convir.runtime.reference.facts import EXACT, Fact
 from convir.runtime.reference.grid import Grid
 from convir.runtime.reference.linalg import Combiner, combiners_of, nest_of
@@ -87,6 +89,8 @@ class ExactnessTracker:
             return [
                 scalar_result(op, scalars, frame.dtype(op, result)).fact for result in op.results
             ]
+        if isinstance(op, ConvOp):
+            return [self._convolved(op, frame)]
         sources = [*op.operands, *(value for inner in op.walk() for value in inner.operands)]
         if not any(_computes(inner) for inner in op.walk() if inner is not op):
             return [Fact.merge(map(self.fact, sources))] * len(op.results)
@@ -132,8 +136,20 @@ class ExactnessTracker:
         if combiner.ufunc is np.add and _sum_fits(start, step, terms, dtype):
             return fact
         before = Fact.merge(map(self.fact, nest.op.operands)).rounded(dtype, terms)
-        reason = f"a sum of {terms} terms in {place(nest.op)} may round"
-        return Fact.merge((fact, before)).because(reason)
+        return Fact.merge((fact, before)).because(_may_round(nest.op, terms))
+
+    def _convolved(self, op: ConvOp, frame: Frame) -> Fact:
+        """What is known of the result of a convolution: one sum, then one rounding."""
+        lhs, rhs, init = (self._measured(value, frame.get(op, value)) for value in op.operands)
+        fact = Fact.merge(map(self.fact, op.operands))
+        float_format = frame.interpreter.float_format
+        accumulator = dtype_of(op.accumulator, float_format) or frame.dtype(op, op.result)
+        terms = terms_of(op)
+        total = init.plus(lhs.times(rhs).repeated(terms))
+        if not total.fits(accumulator):
+            fact = fact.rounded(accumulator, terms).because(_may_round(op, terms))
+        dtype = frame.dtype(op, op.result)
+        return fact if total.fits(dtype) or dtype == accumulator else fact.rounded(dtype)
 
     def _seen_from_body(self, nest: Nest, value: SSAValue) -> Scalar:
         """What is known of a body's argument, of a constant in it, or of a value it captures."""
@@ -149,6 +165,10 @@ class ExactnessTracker:
         if value.op.regions:
             return Scalar(EXACT.because(f"{place(value.op)} computes in its region"))
         return Scalar(EXACT)
+
+
+def _may_round(op: Operation, terms: int) -> str:
+    return f"a sum of {terms} terms in {place(op)} may round"
 
 
 def _sum_fits(start: Grid | None, step: Grid | None, terms: int, dtype: DType) -> bool:
