@@ -24,6 +24,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, OpResult, SSAValue
 
+from convir.dialects import integers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -44,10 +46,10 @@ _FLOAT_BINARY: Final[dict[str, Callable[[float, float], float]]] = {
     "arith.addf": operator.add,
     "arith.subf": operator.sub,
     "arith.mulf": operator.mul,
-    "arith.maximumf": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else max(a, b),
-    "arith.minimumf": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),
-    "arith.maxnumf": lambda a, b: b if math.isnan(a) else a if math.isnan(b) else max(a, b),
-    "arith.minnumf": lambda a, b: b if math.isnan(a) else a if math.isnan(b) else min(a, b),
+    "arith.maximumf": lambda a, b: max(a, b, key=_order),
+    "arith.minimumf": lambda a, b: min(a, b, key=_order),
+    "arith.maxnumf": lambda a, b: max(a, b, key=_order),
+    "arith.minnumf": lambda a, b: min(a, b, key=_order),
 }
 
 _FLOAT_UNARY: Final[dict[str, Callable[[float], float]]] = {
@@ -88,17 +90,6 @@ _EXACT_POINTS: Final[dict[str, dict[float, float]]] = {
     "math.trunc": {0.0: 0.0},
 }
 
-_INT_BINARY: Final[dict[str, Callable[[int, int], int]]] = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.xori": lambda a, b: a ^ b,
-    "arith.maxsi": max,
-    "arith.minsi": min,
-}
-
 # Predicates in the order of MLIR's encoding.
 _CMPI: Final[tuple[Callable[[int, int], bool], ...]] = (
     operator.eq,
@@ -116,8 +107,20 @@ _CMPF: Final[tuple[Callable[[float, float], bool], ...]] = (
     operator.le,
     operator.ne,
 )
+_CMPI_FIRST_ORDER: Final = 2  # The unsigned predicates repeat the signed ones from here.
 _CMPF_ORDERED_FIRST: Final = 1
 _CMPF_UNORDERED_FIRST: Final = 8
+
+_SIGNED_CASTS: Final = frozenset(("arith.extsi", "arith.sitofp", "arith.index_cast"))
+_UNSIGNED_CASTS: Final = frozenset(("arith.extui", "arith.uitofp", "arith.index_castui"))
+_OTHER: Final = frozenset(
+    f"arith.{name}" for name in ("trunci", "fptosi", "fptoui", "divf", "cmpi", "cmpf")
+)
+
+EVALUATED: Final[frozenset[str]] = _OTHER.union(
+    _FLOAT_BINARY, _FLOAT_UNARY, _EXACT_POINTS, _SIGNED_CASTS, _UNSIGNED_CASTS, integers.BINARY
+)
+"""The operations, `arith.select` aside, that `evaluate` computes from constant operands."""
 
 
 def scalar_constant(value: SSAValue) -> Constant | None:
@@ -150,18 +153,27 @@ def evaluate(block: Block, known: Mapping[SSAValue, Constant | None]) -> Constan
     return None if number is None else constant_of(number, yielded.type)
 
 
+def fold(op: Operation) -> Constant | None:
+    """The result of `op`, one of `EVALUATED`, if its operands are constants.
+
+    None if one is not, or if the result is NaN, undefined, or not exact.
+    """
+    number = _rounded(_apply(op, {}), op.results[0].type)
+    return None if number is None else constant_of(number, op.results[0].type)
+
+
 def number_of(constant: Constant) -> Number:
     """The Python number in `constant`: signed, but 0 or 1 for an `i1`."""
     number = constant.value.data
-    bits = _bits(constant.type)
-    return number if bits is None else _signed(int(number), bits)
+    bits = bit_width(constant.type)
+    return number if bits is None else _wrapped(int(number), bits)
 
 
 def constant_of(number: Number, scalar_type: Attribute) -> Constant | None:
     """`number` as an attribute of `scalar_type`; None for NaN and types that are not scalars."""
     if isinstance(scalar_type, IndexType):
         return IntegerAttr.from_index_int_value(int(number))
-    bits = _bits(scalar_type)
+    bits = bit_width(scalar_type)
     if bits is not None:
         return IntegerAttr(int(number), bits)
     if isinstance(scalar_type, _FLOAT_TYPES) and not math.isnan(number):
@@ -170,11 +182,13 @@ def constant_of(number: Number, scalar_type: Attribute) -> Constant | None:
 
 
 def _look_up(value: SSAValue, numbers: Mapping[SSAValue, Number | None]) -> Number | None:
-    """The number of a value of the block, or of a constant outside it."""
+    """The number of a value of the block, or of a constant outside it; None if it is NaN."""
     if value in numbers:
-        return numbers[value]
-    constant = scalar_constant(value)
-    return None if constant is None else number_of(constant)
+        number = numbers[value]
+    else:
+        constant = scalar_constant(value)
+        number = None if constant is None else number_of(constant)
+    return None if number is None or math.isnan(number) else number
 
 
 def _apply(op: Operation, numbers: Mapping[SSAValue, Number | None]) -> Number | None:
@@ -197,18 +211,28 @@ def _apply_unary(op: Operation, a: Number) -> Number | None:
     if op.name in _FLOAT_UNARY:
         return _FLOAT_UNARY[op.name](a)
     if op.name in _EXACT_POINTS:
-        return _EXACT_POINTS[op.name].get(a)
-    match op.name:
-        case "arith.extsi" | "arith.sitofp":
-            return -a if _bits(op.operands[0].type) == 1 else a
-        case "arith.trunci" | "arith.index_cast":
-            return a
-        case "arith.extui" | "arith.uitofp":
-            return _unsigned(a, op.operands[0].type)
-        case "arith.fptosi" | "arith.fptoui":
-            return int(a) if a == 0 else None
-        case _:
-            return None
+        image = _EXACT_POINTS[op.name].get(a)
+        return a if image == a == 0 else image  # f(-0.0) is -0.0 wherever f(0.0) is 0.0
+    if op.name in ("arith.fptosi", "arith.fptoui"):
+        return _truncated(op, a)
+    bits = bit_width(op.operands[0].type)
+    if bits is None or not isinstance(a, int):
+        return None
+    if op.name in _SIGNED_CASTS:
+        return integers.signed(a, bits)
+    if op.name in _UNSIGNED_CASTS:
+        return integers.unsigned(a, bits)
+    return a if op.name == "arith.trunci" else None
+
+
+def _truncated(op: Operation, a: float) -> int | None:
+    """`a` towards zero, None where the integer type cannot hold it."""
+    bits = bit_width(op.results[0].type)
+    if bits is None or not math.isfinite(a):
+        return None
+    number = int(a)
+    wrap = integers.signed if op.name == "arith.fptosi" else integers.unsigned
+    return number if wrap(number, bits) == number else None
 
 
 def _apply_binary(op: Operation, a: Number, b: Number) -> Number | None:
@@ -218,42 +242,43 @@ def _apply_binary(op: Operation, a: Number, b: Number) -> Number | None:
         return a / b if b != 0 else None
     if isinstance(op, arith.CmpfOp):
         return _compare_floats(op.predicate.value.data, a, b)
-    if not isinstance(a, int) or not isinstance(b, int):
+    bits = bit_width(op.operands[0].type)
+    if bits is None or not isinstance(a, int) or not isinstance(b, int):
         return None
-    if op.name in _INT_BINARY:
-        return _INT_BINARY[op.name](a, b)
     if isinstance(op, arith.CmpiOp):
-        return _compare_integers(op.predicate.value.data, a, b, op.lhs.type)
-    return None
+        return _compare_integers(op.predicate.value.data, a, b, bits)
+    return integers.apply(op.name, a, b, bits)
 
 
-def _compare_integers(predicate: int, a: int, b: int, operand_type: Attribute) -> int | None:
+def _compare_integers(predicate: int, a: int, b: int, bits: int) -> int | None:
     if predicate < len(_CMPI):
-        return int(_CMPI[predicate](a, b))
-    unsigned = predicate - len(_CMPI) + 2
-    if unsigned >= len(_CMPI):
+        return int(_CMPI[predicate](integers.signed(a, bits), integers.signed(b, bits)))
+    predicate -= len(_CMPI) - _CMPI_FIRST_ORDER
+    if predicate >= len(_CMPI):
         return None
-    lhs, rhs = _unsigned(a, operand_type), _unsigned(b, operand_type)
-    return None if lhs is None or rhs is None else int(_CMPI[unsigned](lhs, rhs))
+    return int(_CMPI[predicate](integers.unsigned(a, bits), integers.unsigned(b, bits)))
 
 
 def _compare_floats(predicate: int, a: float, b: float) -> int | None:
-    """Ordered and unordered predicates agree where neither operand is NaN."""
-    if math.isnan(a) or math.isnan(b):
-        return None
+    """Ordered and unordered predicates agree, as neither operand is NaN."""
     for first in (_CMPF_ORDERED_FIRST, _CMPF_UNORDERED_FIRST):
         if first <= predicate < first + len(_CMPF):
             return int(_CMPF[predicate - first](a, b))
     return None
 
 
+def _order(a: float) -> tuple[float, float]:
+    """Orders -0.0 below 0.0."""
+    return a, math.copysign(1.0, a)
+
+
 def _rounded(number: Number | None, scalar_type: Attribute) -> Number | None:
     """`number` as a value of `scalar_type`: floats rounded to nearest, integers wrapped."""
     if number is None:
         return None
-    bits = _bits(scalar_type)
+    bits = bit_width(scalar_type)
     if bits is not None:
-        return _signed(int(number), bits)
+        return _wrapped(int(number), bits)
     if not isinstance(scalar_type, _FLOAT_TYPES):
         return None
     if isinstance(number, int) and float(number) != number:
@@ -264,20 +289,12 @@ def _rounded(number: Number | None, scalar_type: Attribute) -> Number | None:
         return None
 
 
-def _signed(number: int, bits: int) -> int:
+def _wrapped(number: int, bits: int) -> int:
     """Wrap to two's complement of `bits` bits; an `i1` keeps 0 and 1."""
-    wrapped = number & ((1 << bits) - 1)
-    return wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped
+    return integers.unsigned(number, bits) if bits == 1 else integers.signed(number, bits)
 
 
-def _unsigned(number: Number, scalar_type: Attribute) -> int | None:
-    bits = _bits(scalar_type)
-    if bits is None or not isinstance(number, int):
-        return None
-    return number & ((1 << bits) - 1)
-
-
-def _bits(scalar_type: Attribute) -> int | None:
+def bit_width(scalar_type: Attribute) -> int | None:
     """The width of an integer or index type in bits, None for other types."""
     if isinstance(scalar_type, IndexType):
         return INDEX_BITS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
-from convir.passes.canonicalization import patterns_of
+from convir.passes.canonicalization import rules_of
 from convir.passes.greedy import GreedyRewriter
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ class CanonicalizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        GreedyRewriter(ctx, patterns_of).rewrite(op)
+        GreedyRewriter(ctx, rules_of).rewrite(op)

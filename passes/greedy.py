@@ -13,7 +13,6 @@ from xdsl.folder import Folder
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import ConstantLike, HasFolder
 
 from convir.passes.dce import eliminate_dead_code
 from convir.passes.effects import Effects
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.ir import SSAValue
-    from xdsl.pattern_rewriter import RewritePattern
+
+    from convir.passes.canonicalization import OpRules
 
 MAX_SWEEPS = 10
 """Looks at the whole module, after which a set of patterns that never settles is left as it is."""
@@ -32,14 +32,11 @@ MAX_SWEEPS = 10
 class GreedyRewriter:
     """Applies patterns and folders below one operation until nothing changes."""
 
-    def __init__(
-        self, ctx: Context, patterns_of: Callable[[type[Operation]], tuple[RewritePattern, ...]]
-    ) -> None:
-        """Rewrite with `patterns_of(op_class)`, asked once for each class that occurs."""
+    def __init__(self, ctx: Context, rules_of: Callable[[type[Operation]], OpRules]) -> None:
+        """Rewrite with `rules_of(op_class)`, asked once for each class that occurs."""
         self._folder = Folder(ctx)
-        self._patterns_of = patterns_of
-        self._patterns: dict[type[Operation], tuple[RewritePattern, ...]] = {}
-        self._folds: dict[type[Operation], bool] = {}
+        self._rules_of = rules_of
+        self._rules: dict[type[Operation], OpRules] = {}
         self._effects = Effects()
         self._stack: list[Operation] = []
         self._waiting: set[Operation] = set()
@@ -80,16 +77,14 @@ class GreedyRewriter:
         if self._effects.is_dead(op):
             rewriter.erase(op)
             return
-        op_class = type(op)
-        patterns = self._patterns.get(op_class)
-        if patterns is None:
-            patterns = self._patterns[op_class] = self._patterns_of(op_class)
-            self._folds[op_class] = _has_folder(op_class)
-        if self._folds[op_class] and (folded := self._folder.try_fold(op)) is not None:
+        rules = self._rules.get(type(op))
+        if rules is None:
+            rules = self._rules[type(op)] = self._rules_of(type(op))
+        if rules.folds and (folded := self._folder.try_fold(op)) is not None:
             values, constants = folded
             rewriter.replace(op, constants, values)
             return
-        for pattern in patterns:
+        for pattern in rules.patterns:
             pattern.match_and_rewrite(op, rewriter)
             if rewriter.has_done_action:
                 return
@@ -129,10 +124,3 @@ class GreedyRewriter:
             owner = operand.owner
             if isinstance(owner, Operation):
                 self._push(owner)
-
-
-def _has_folder(op_class: type[Operation]) -> bool:
-    """True if xDSL can fold the class; a constant folds to itself for ever."""
-    return op_class.has_trait(HasFolder, value_if_unregistered=False) and not op_class.has_trait(
-        ConstantLike, value_if_unregistered=True
-    )

@@ -5,10 +5,11 @@ A family is imported when the first operation that it rewrites is met.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from xdsl.traits import HasCanonicalizationPatternsTrait
+from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, HasFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,26 +17,73 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
     from xdsl.pattern_rewriter import RewritePattern
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "tensor.extract_slice": ("slices",),
-    "tensor.insert_slice": ("slices",),
+_FAMILY_OF_DIALECT: Mapping[str, str] = {
+    "arith": "arithmetic",
+    "linalg": "structured",
+    "math": "arithmetic",
 }
-"""Operation name to the modules of this package whose `PATTERNS` rewrite it, in order."""
+_FAMILY_OF_OP: Mapping[str, str] = {
+    "tensor.cast": "shapes",
+    "tensor.collapse_shape": "reshapes",
+    "tensor.dim": "shapes",
+    "tensor.expand_shape": "reshapes",
+    "tensor.extract": "elements",
+    "tensor.extract_slice": "slices",
+    "tensor.from_elements": "elements",
+    "tensor.insert_slice": "slices",
+    "tensor.pad": "pads",
+    "tensor.reshape": "reshapes",
+    "tensor.splat": "elements",
+}
+"""The module of this package whose `PATTERNS` rewrite an operation."""
 
 
-def patterns_of(op_class: type[Operation]) -> tuple[RewritePattern, ...]:
-    """Our patterns for one class of operations, then those that it carries itself."""
-    return (*_own_patterns(op_class.name), *_carried_patterns(op_class))
+@dataclass(frozen=True)
+class OpRules:
+    """How operations of one class are simplified."""
+
+    patterns: tuple[RewritePattern, ...]
+    """Tried in order; the first that changes something ends the attempt."""
+    folds: bool
+    """Whether the folder that the class carries is tried before the patterns."""
+
+
+def rules_of(op_class: type[Operation]) -> OpRules:
+    """Our patterns for a class, then what it carries itself, unless ours replace that."""
+    own = _own_patterns(op_class.name)
+    if op_class.name in REPLACED:
+        return OpRules(own, folds=False)
+    return OpRules((*own, *_carried_patterns(op_class)), _has_folder(op_class))
+
+
+REPLACED = frozenset(
+    f"arith.{name}"
+    for name in (
+        *("addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui"),
+        *("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"),
+        *("maxsi", "maxui", "minsi", "minui", "addf", "subf", "mulf", "divf"),
+    )
+)
+"""Operations whose own patterns and folders are left out: ours do all that those do, and those
+fail on a float constant that overflows and do not wrap an `index`."""
 
 
 def _own_patterns(op_name: str) -> tuple[RewritePattern, ...]:
-    patterns: list[RewritePattern] = []
-    for family in FAMILIES.get(op_name, ()):
-        module = import_module(f"{__name__}.{family}")
-        patterns.extend(module.PATTERNS[op_name])
-    return tuple(patterns)
+    family = _FAMILY_OF_OP.get(op_name) or _FAMILY_OF_DIALECT.get(op_name.split(".", maxsplit=1)[0])
+    if family is None:
+        return ()
+    patterns: Mapping[str, tuple[RewritePattern, ...]]
+    patterns = import_module(f"{__name__}.{family}").PATTERNS
+    return patterns.get(op_name, ())
 
 
 def _carried_patterns(op_class: type[Operation]) -> tuple[RewritePattern, ...]:
     traits = op_class.get_traits_of_type(HasCanonicalizationPatternsTrait)
     return tuple(pattern for trait in traits for pattern in trait.get_patterns(op_class))
+
+
+def _has_folder(op_class: type[Operation]) -> bool:
+    """True if the class can be folded; a constant would fold to itself for ever."""
+    return op_class.has_trait(HasFolder, value_if_unregistered=False) and not op_class.has_trait(
+        ConstantLike, value_if_unregistered=True
+    )

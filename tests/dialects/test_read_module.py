@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from xdsl.utils.hints import isa
+
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
-from xdsl.utils.hints import isa
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute

@@ -1,0 +1,255 @@
+"""Scalar `arith` and `math`: constants, identities and casts, exact in every bit.
+
+    rewrite:
+      op on constants                                    -->  constant
+      constant first in a commutative integer op         -->  constant second
+      x + 0, x * 1, x & -1, x / 1, x << 0, …             -->  x
+      x * 0, x & 0, x | -1, x % 1, x - x, x ^ x          -->  constant
+      (x + 1) - 3, (x * 2) * 3                           -->  x + -2, x * 6
+      x + -0.0, x - 0.0, x * 1.0, x / 1.0, -(-x)         -->  x
+      extsi (extsi x), trunci (trunci x), extf (extf x)  -->  one cast of x
+      trunci (extsi x), truncf (extf x), back to its type  -->  x
+
+Floats round as their type does at every step: `x + 0.0` stays, since it turns -0.0 into 0.0, and so
+does `extf (truncf x)`. An operation whose result is NaN, poison or undefined stays as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.ir import OpResult
+from xdsl.pattern_rewriter import RewritePattern
+
+from convir.dialects import integers
+from convir.dialects.scalars import (
+    EVALUATED,
+    bit_width,
+    constant_of,
+    fold,
+    scalar_constant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xdsl.ir import Operation, SSAValue
+    from xdsl.pattern_rewriter import PatternRewriter
+
+_COMMUTATIVE = frozenset(
+    f"arith.{name}"
+    for name in ("addi", "muli", "andi", "ori", "xori", "maxsi", "maxui", "minsi", "minui")
+)
+_UNIT_ZERO = frozenset(
+    f"arith.{name}" for name in ("addi", "subi", "ori", "xori", "shli", "shrsi", "shrui")
+)
+_UNIT_ONE = frozenset(
+    f"arith.{name}" for name in ("muli", "divsi", "divui", "ceildivsi", "ceildivui", "floordivsi")
+)
+_SAME_IS_ZERO = frozenset(("arith.subi", "arith.xori"))
+_SAME_IS_OPERAND = frozenset(
+    f"arith.{name}"
+    for name in ("andi", "ori", "maxsi", "maxui", "minsi", "minui", "maximumf", "minimumf")
+)
+_FLOAT_UNITS: Mapping[str, tuple[float, bool]] = {
+    "arith.addf": (-0.0, True),
+    "arith.subf": (0.0, False),
+    "arith.mulf": (1.0, True),
+    "arith.divf": (1.0, False),
+}
+"""The unit on the right, and whether it is one on the left as well."""
+
+_ONE_CAST: Mapping[tuple[str, str], str] = {
+    ("arith.extsi", "arith.extsi"): "arith.extsi",
+    ("arith.extui", "arith.extui"): "arith.extui",
+    ("arith.extui", "arith.extsi"): "arith.extui",
+    ("arith.trunci", "arith.trunci"): "arith.trunci",
+    ("arith.extf", "arith.extf"): "arith.extf",
+}
+"""The cast that two are, the first to be applied first."""
+
+_ROUND_TRIPS = frozenset(
+    (
+        ("arith.extsi", "arith.trunci"),
+        ("arith.extui", "arith.trunci"),
+        ("arith.extf", "arith.truncf"),
+        ("arith.negf", "arith.negf"),
+        ("arith.bitcast", "arith.bitcast"),
+        ("arith.index_cast", "arith.index_cast"),
+        ("arith.index_castui", "arith.index_castui"),
+    )
+)
+"""Operations of which the second undoes the first, if it also leads back to the type."""
+
+
+@dataclass(frozen=True)
+class FoldConstants(RewritePattern):
+    """An operation on constants is a constant."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match what `convir.dialects.scalars` evaluates."""
+        for operand in op.operands:
+            if not isinstance(operand, OpResult) or not isinstance(operand.op, arith.ConstantOp):
+                return
+        if (folded := fold(op)) is not None:
+            rewriter.replace(op, arith.ConstantOp(folded))
+
+
+@dataclass(frozen=True)
+class FoldIntegers(RewritePattern):
+    """Units, absorbing constants and equal operands of integer operations."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match binary operations on one integer or index type."""
+        lhs, rhs = op.operands
+        if lhs is rhs:
+            if op.name in _SAME_IS_OPERAND:
+                rewriter.replace(op, (), (lhs,))
+            elif op.name in _SAME_IS_ZERO:
+                _replace_by_integer(op, 0, rewriter)
+            return
+        constant = scalar_constant(rhs)
+        if not isinstance(constant, IntegerAttr):
+            if op.name in _COMMUTATIVE and isinstance(scalar_constant(lhs), IntegerAttr):
+                op.operands = (rhs, lhs)
+                rewriter.notify_op_modified(op)
+            return
+        bits = bit_width(constant.type)
+        if bits is None:
+            return
+        all_ones = (1 << bits) - 1
+        number = constant.value.data & all_ones
+        if _is_unit(op.name, number, bits):
+            rewriter.replace(op, (), (lhs,))
+        elif (op.name in ("arith.muli", "arith.andi") and number == 0) or (
+            op.name == "arith.ori" and number == all_ones
+        ):
+            rewriter.replace(op, (), (rhs,))
+        elif op.name in ("arith.remsi", "arith.remui") and number == 1:
+            _replace_by_integer(op, 0, rewriter)
+
+
+@dataclass(frozen=True)
+class CombineConstants(RewritePattern):
+    """Constants added to, or multiplied with, one value are combined; integers wrap."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match `arith.addi`, `arith.subi` and `arith.muli`."""
+        lhs, rhs = op.operands
+        inner = lhs.op if isinstance(lhs, OpResult) else None
+        if inner is None or scalar_constant(rhs) is None or len(inner.operands) != len(op.operands):
+            return
+        if op.name == "arith.muli" and inner.name == op.name:
+            one, other = _integer(inner.operands[1]), _integer(rhs)
+            number = None if one is None or other is None else one * other
+        else:
+            one, other = _addend(inner), _addend(op)
+            number = None if one is None or other is None else one + other
+        bits = bit_width(rhs.type)
+        if number is None or bits is None:
+            return
+        combined = constant_of(integers.signed(number, bits), rhs.type)
+        if combined is None:
+            return
+        constant = arith.ConstantOp(combined)
+        replacement = arith.MuliOp if op.name == "arith.muli" else arith.AddiOp
+        rewriter.replace(op, (constant, replacement(inner.operands[0], constant)))
+
+
+@dataclass(frozen=True)
+class FoldFloats(RewritePattern):
+    """Units that leave every float as it is, signed zeros too."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match binary operations on one float type."""
+        lhs, rhs = op.operands
+        if lhs is rhs and op.name in _SAME_IS_OPERAND:
+            rewriter.replace(op, (), (lhs,))
+            return
+        if op.name not in _FLOAT_UNITS:
+            return
+        unit, commutes = _FLOAT_UNITS[op.name]
+        if _is_float(rhs, unit):
+            rewriter.replace(op, (), (lhs,))
+        elif commutes and _is_float(lhs, unit):
+            rewriter.replace(op, (), (rhs,))
+
+
+@dataclass(frozen=True)
+class FoldCastOfCast(RewritePattern):
+    """Two casts are one, or none."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match casts and negation."""
+        middle = op.operands[0]
+        if not isinstance(middle, OpResult) or len(middle.op.operands) != 1:
+            return
+        pair = (middle.op.name, op.name)
+        source, result_type = middle.op.operands[0], op.results[0].type
+        if pair in _ROUND_TRIPS and source.type == result_type and _is_undone(source, middle):
+            rewriter.replace(op, (), (source,))
+        elif (name := _ONE_CAST.get(pair)) is not None:
+            cast_class = type(op) if name == op.name else type(middle.op)
+            rewriter.replace(op, cast_class.create(operands=(source,), result_types=(result_type,)))
+
+
+def _is_unit(name: str, number: int, bits: int) -> bool:
+    """True if the constant on the right, read as unsigned, changes nothing."""
+    if name in _UNIT_ZERO:
+        return number == 0
+    if name in _UNIT_ONE:
+        # The only bit of an i1 is its sign: signed division reads 1 as -1.
+        return number == 1 and (bits > 1 or name == "arith.muli")
+    return name == "arith.andi" and number == (1 << bits) - 1
+
+
+def _replace_by_integer(op: Operation, number: int, rewriter: PatternRewriter) -> None:
+    constant = constant_of(number, op.results[0].type)
+    if constant is not None:
+        rewriter.replace(op, arith.ConstantOp(constant))
+
+
+def _integer(value: SSAValue) -> int | None:
+    constant = scalar_constant(value)
+    return constant.value.data if isinstance(constant, IntegerAttr) else None
+
+
+def _addend(op: Operation) -> int | None:
+    """The constant that `op` adds to its first operand."""
+    if op.name not in ("arith.addi", "arith.subi"):
+        return None
+    number = _integer(op.operands[1])
+    return -number if number is not None and op.name == "arith.subi" else number
+
+
+def _is_float(value: SSAValue, number: float) -> bool:
+    """True if `value` is the constant `number`, of the same sign."""
+    constant = scalar_constant(value)
+    return isinstance(constant, FloatAttr) and constant == FloatAttr(number, constant.type)
+
+
+def _is_undone(source: SSAValue, middle: SSAValue) -> bool:
+    """True unless `middle` is an index, or comes from one, and one of the two is narrower."""
+    if not isinstance(source.type, IndexType) and not isinstance(middle.type, IndexType):
+        return True
+    narrow, wide = bit_width(source.type), bit_width(middle.type)
+    return narrow is not None and wide is not None and narrow <= wide
+
+
+_INTEGERS: tuple[RewritePattern, ...] = (FoldConstants(), FoldIntegers())
+_FLOATS: tuple[RewritePattern, ...] = (FoldConstants(), FoldFloats())
+_CASTS: tuple[RewritePattern, ...] = (FoldConstants(), FoldCastOfCast())
+
+PATTERNS: Mapping[str, tuple[RewritePattern, ...]] = {
+    **dict.fromkeys(EVALUATED, (FoldConstants(),)),
+    **dict.fromkeys(
+        (*_COMMUTATIVE, *_UNIT_ZERO, *_UNIT_ONE, "arith.remsi", "arith.remui"), _INTEGERS
+    ),
+    **dict.fromkeys(("arith.addi", "arith.subi", "arith.muli"), (*_INTEGERS, CombineConstants())),
+    **dict.fromkeys((*_FLOAT_UNITS, "arith.maximumf", "arith.minimumf"), _FLOATS),
+    **dict.fromkeys({second for _, second in (*_ONE_CAST, *_ROUND_TRIPS)}, _CASTS),
+}
+"""Operation name to the patterns that rewrite it."""
