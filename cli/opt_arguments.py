@@ -53,6 +53,7 @@ def _parser() -> ArgumentParser:
     passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline")
     _add_stage_options(parser)
     _add_input_options(parser)
+    _add_check_options(parser)
     _add_report_options(parser)
     return parser
 
@@ -71,7 +72,7 @@ def _or(names: Sequence[str]) -> str:
 
 
 def _add_input_options(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("input and checks")
+    group = parser.add_argument_group("input and verification")
     group.add_argument(
         "--split-input-file",
         action="store_true",
@@ -92,6 +93,23 @@ def _add_input_options(parser: ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="verify the module after every pass (default)",
+    )
+
+
+def _add_check_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("checks, executed on the NumPy reference")
+    group.add_argument(
+        "--check-each",
+        action="store_true",
+        help="run every function after each pass that changed it, and compare with before",
+    )
+    group.add_argument(
+        "--check-budget",
+        metavar="BYTES[,FLOPS]",
+        help="warn `not checked` instead where one run takes more (4e9,1e12)",
+    )
+    group.add_argument(
+        "--check-seed", metavar="N", type=int, default=0, help="the seed of the inputs (0)"
     )
 
 

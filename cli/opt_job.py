@@ -177,12 +177,26 @@ class _Job:
                         self.reporter.report_remark(remark)
 
     def _instruments(self) -> Sequence[Instrument]:
+        instruments: list[Instrument] = []
         before_all: bool = self.options.print_ir_before_all
         after_all: bool = self.options.print_ir_after_all
         after_change: bool = self.options.print_ir_after_change
-        if not (before_all or after_all or after_change):
-            return ()
-        return (PrintIR(self._text, before_all, after_all, after_change),)
+        if before_all or after_all or after_change:
+            instruments.append(PrintIR(self._text, before_all, after_all, after_change))
+        if self.options.check_each:
+            instruments.append(self._check_each())
+        return instruments
+
+    def _check_each(self) -> Instrument:
+        # NumPy and the reference are imported only by a run that checks.
+        from convir.cli.check_each import CheckEach, parse_budget  # noqa: PLC0415
+
+        budget = parse_budget(self.options.check_budget)
+        return CheckEach(self._report_check, self.name, self.options.check_seed, budget)
+
+    def _report_check(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity != "remark" or self.options.remarks:
+            self.reporter.report(diagnostic)
 
     def _text(self, module: ModuleOp) -> str:
         return module_text(module, self.ctx, generic=self.options.print_op_generic)

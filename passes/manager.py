@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
+
+WATCHING = "print and check IR between passes"
+"""The phase of `Timing` for what instruments do."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ def apply_passes(
 ) -> None:
     """Apply `passes` to `module` in place, verifying it after each unless told otherwise.
 
-    A phase of `timing` is called `pass NUMBER NAME`; all verification is the phase `verify`.
+    A phase of `timing` is called `pass NUMBER NAME`; all verification is the phase `verify`, and
+    all instruments are `WATCHING`.
 
     Raises:
         DiagnosticError: a pass failed, or left a module that does not verify.
@@ -120,15 +124,17 @@ def apply_passes(
     """
     timing = Timing() if timing is None else timing
     for number, module_pass in enumerate(passes, start=1):
-        for instrument in instruments:
-            instrument.before(module_pass, module)
+        with timing.phase(WATCHING) if instruments else nullcontext():
+            for instrument in instruments:
+                instrument.before(module_pass, module)
         with timing.phase(f"pass {number} {module_pass.name}"):
             _apply(ctx, module, module_pass)
         if verify_each:
             with timing.phase("verify"):
                 _verify_after(module_pass, module)
-        for instrument in instruments:
-            instrument.after(module_pass, module)
+        with timing.phase(WATCHING) if instruments else nullcontext():
+            for instrument in instruments:
+                instrument.after(module_pass, module)
 
 
 def _apply(ctx: Context, module: ModuleOp, module_pass: ModulePass) -> None:

@@ -1,0 +1,88 @@
+"""`--check-each`: every pass that changes the module is proved by running it.
+
+The module as it was before the first change is executed once on the NumPy reference; what each
+later pass makes of it is executed on the same inputs and compared with that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.traits import SymbolTable
+
+from convir.cli.arguments import UsageError
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError, error_at
+from convir.runtime.check import Budget, Checker, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+    from xdsl.passes import ModulePass
+
+
+@dataclass
+class CheckEach:
+    """Executes the module after each pass that changed it and compares."""
+
+    report: Callable[[Diagnostic], None]
+    """Takes a warning for what was not checked, and a remark for what was."""
+    file: str
+    """What those call the input."""
+    seed: int
+    budget: Budget
+    _before: ModuleOp | None = None
+    """A copy of the module after the last change."""
+    _checker: Checker | None = None
+
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Keep a copy of what the first pass starts from."""
+        if self._before is None:
+            self._before = module.clone()
+
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Compare, if `module_pass` changed anything.
+
+        Raises:
+            DiagnosticError: the module computes something else than before.
+        """
+        if self._before is None or self._before.is_structurally_equivalent(module):
+            return
+        if self._checker is None:
+            self._checker = Checker(self._before, seed=self.seed, budget=self.budget)
+        self._before = module.clone()
+        report = self._checker.check(module)
+        message = f"[{module_pass.name}] {report}"
+        if not report.checked:
+            self.report(Diagnostic(self.file, 0, 0, "warning", message))
+            return
+        if not report.passed:
+            raise DiagnosticError(error_at(_function_of(module, report), message))
+        self.report(Diagnostic(self.file, 0, 0, "remark", message))
+
+
+def _function_of(module: ModuleOp, report: Report) -> Operation:
+    """The function that `report` is about, or the module where it is not known."""
+    name = report.where.partition(" ")[0].removeprefix("@")
+    function = SymbolTable.lookup_symbol(module, name)
+    return module if function is None else function
+
+
+def parse_budget(text: str | None) -> Budget:
+    """The budget written `BYTES` or `BYTES,FLOPS`; the default one where nothing is written.
+
+    Raises:
+        UsageError: it is not one or two positive numbers.
+    """
+    if text is None:
+        return Budget()
+    try:
+        numbers = [int(float(part)) for part in text.split(",")]
+        budget = Budget(*numbers)
+    except (OverflowError, TypeError, ValueError) as exc:
+        raise UsageError(f"--check-budget: '{text}' is not BYTES[,FLOPS]") from exc
+    if min(numbers) <= 0:
+        raise UsageError(f"--check-budget: '{text}' is not positive")
+    return budget
