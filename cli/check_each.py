@@ -6,9 +6,10 @@ later pass makes of it is executed on the same inputs and compared with that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
 from convir.cli.arguments import UsageError
@@ -18,7 +19,7 @@ from convir.runtime.check import Budget, Checker, Report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.builtin import FunctionType, ModuleOp
     from xdsl.ir import Operation
     from xdsl.passes import ModulePass
 
@@ -36,6 +37,9 @@ class CheckEach:
     _before: ModuleOp | None = None
     """A copy of the module after the last change."""
     _checker: Checker | None = None
+    """Knows what the module computed before the first change."""
+    _types: dict[str, FunctionType] = field(default_factory=dict[str, FunctionType])
+    """What each function took and gave then."""
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
         """Keep a copy of what the first pass starts from."""
@@ -51,9 +55,10 @@ class CheckEach:
         if self._before is None or self._before.is_structurally_equivalent(module):
             return
         if self._checker is None:
+            self._types = _function_types(self._before)
             self._checker = Checker(self._before, seed=self.seed, budget=self.budget)
         self._before = module.clone()
-        report = self._checker.check(module)
+        report = self._check(self._checker, module)
         message = f"[{module_pass.name}] {report}"
         if not report.checked:
             self.report(Diagnostic(self.file, 0, 0, "warning", message))
@@ -61,6 +66,20 @@ class CheckEach:
         if not report.passed:
             raise DiagnosticError(error_at(_function_of(module, report), message))
         self.report(Diagnostic(self.file, 0, 0, "remark", message))
+
+    def _check(self, checker: Checker, module: ModuleOp) -> Report:
+        """What `checker` finds, unless the functions no longer take what they took."""
+        types = _function_types(module)
+        for name, before in self._types.items():
+            if types.get(name, before) != before:
+                reason = f"@{name} was {before} and is {types[name]}"
+                return Report(False, False, reason=reason)
+        return checker.check(module)
+
+
+def _function_types(module: ModuleOp) -> dict[str, FunctionType]:
+    functions = (op for op in module.walk() if isinstance(op, FuncOp))
+    return {op.sym_name.data: op.function_type for op in functions if op.body.blocks}
 
 
 def _function_of(module: ModuleOp, report: Report) -> Operation:

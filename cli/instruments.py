@@ -1,4 +1,4 @@
-"""What watches a pipeline from the command line: printing the IR around passes."""
+"""What watches a pipeline from the command line: printing remarks and the IR."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from convir.passes.remarks import Remark
+
 
 def module_text(module: ModuleOp, ctx: Context, *, generic: bool = False) -> str:
     """The text of `module` with the resources of `ctx`'s dialects, ending in one newline."""
@@ -25,6 +27,29 @@ def module_text(module: ModuleOp, ctx: Context, *, generic: bool = False) -> str
     printer.print_metadata(ctx.loaded_dialects)
     stream.write("\n")
     return stream.getvalue()
+
+
+@dataclass
+class PrintRemarks:
+    """Reports the remarks of each pass when it is done."""
+
+    report: Callable[[Remark], None]
+    remarks: list[Remark]
+    """All remarks so far; passes append to it."""
+    _reported: int = 0
+
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Nothing: a pass that has not run has said nothing."""
+
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Report what `module_pass` said."""
+        self.flush()
+
+    def flush(self) -> None:
+        """Report what has not been reported yet, as after a pass that failed."""
+        for remark in self.remarks[self._reported :]:
+            self.report(remark)
+        self._reported = len(self.remarks)
 
 
 @dataclass

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from xdsl.passes import get_pass_option_infos
+
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import ALL_PASSES, CONVIR_PASSES
+from convir.passes.registry import ALL_PASSES, CONVIR_PASSES, LOWERING_PASSES
 
 
 def print_passes() -> int:
@@ -13,15 +15,24 @@ def print_passes() -> int:
     sys.stdout.write("pipelines:\n")
     for name, passes in PIPELINES.items():
         sys.stdout.write(f"  {name}: {','.join(map(str, passes))}\n")
-    sys.stdout.write("passes:\n")
+    sys.stdout.write("passes on tensors:\n")
     for name in CONVIR_PASSES:
-        sys.stdout.write(f"  {name}: {_summary(name)}\n")
+        sys.stdout.write(f"  {_described(name)}\n")
+    sys.stdout.write("lowering, in order:\n")
+    for name in LOWERING_PASSES:
+        sys.stdout.write(f"  {_described(name)}\n")
     sys.stdout.write("passes of xDSL:\n")
-    for name in sorted(ALL_PASSES.keys() - set(CONVIR_PASSES)):
+    for name in sorted(ALL_PASSES.keys() - {*CONVIR_PASSES, *LOWERING_PASSES}):
         sys.stdout.write(f"  {name}\n")
     return 0
 
 
-def _summary(name: str) -> str:
-    """The first line of what the pass says about itself."""
-    return (ALL_PASSES[name]().__doc__ or "").strip().partition("\n")[0]
+def _described(name: str) -> str:
+    """The pass, its options and their defaults, and the first line of what it says of itself."""
+    pass_class = ALL_PASSES[name]()
+    options = " ".join(
+        f"{option.name.replace('_', '-')}={option.default_value}"
+        for option in get_pass_option_infos(pass_class)
+    )
+    summary = (pass_class.__doc__ or "").strip().partition("\n")[0]
+    return f"{name}{{{options}}}: {summary}" if options else f"{name}: {summary}"

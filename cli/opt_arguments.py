@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from convir.cli.arguments import ArgumentParser, UsageError
-from convir.cli.stages import STAGES, TARGETS
+from convir.cli.stages import DEVICES, STAGES, TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +62,15 @@ def _add_stage_options(parser: ArgumentParser) -> None:
     stages = parser.add_argument_group("stages")
     stages.add_argument("--compile-to", metavar="STAGE", help=f"stop after {_or(STAGES)}")
     stages.add_argument("--dump-stages-to", metavar="DIR", help="write the IR of every stage")
+    stages.add_argument(
+        "--device", default="host", choices=DEVICES, help="whose kernels are selected (host)"
+    )
+    stages.add_argument(
+        "--workspace-bytes",
+        metavar="N",
+        type=int,
+        help="the most that the temporaries of a program may take",
+    )
     stages.add_argument(
         "-t", "--target", default="mlir", metavar="TARGET", help=f"print {_or(TARGETS)}"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.utils.exceptions import ParseError
@@ -11,9 +10,9 @@ from xdsl.utils.exceptions import ParseError
 from convir.cli.arguments import UsageError
 from convir.cli.chunks import SEPARATOR, Chunk, split
 from convir.cli.expectations import compare, expectations
-from convir.cli.instruments import PrintIR, module_text
+from convir.cli.instruments import PrintIR, PrintRemarks, module_text
+from convir.cli.plan import Plan, StageDumper, make_folder, make_plan, stem_of
 from convir.cli.reporter import Reporter
-from convir.cli.stages import DEFAULT_PIPELINE, INPUT, TENSOR, dump, prepare_folder
 from convir.cli.streams import (
     STDIN,
     STDIN_NAME,
@@ -29,16 +28,14 @@ from convir.cli.timing_table import START_UP, print_timing, seconds_since_proces
 from convir.dialects.context import new_context, parse_module
 from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_of, verify
 from convir.passes.manager import Instrument, PassCrashError, Timing, apply_passes
-from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 from convir.passes.remarks import collect
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.passes import ModulePass
 
 
 def process_file(options: Namespace, *, owns_process: bool) -> int:
@@ -53,11 +50,11 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     job = _Job(
         options=options,
         name=name,
-        passes=_selected_passes(options),
+        plan=make_plan(options),
         ctx=new_context(allow_unregistered=options.allow_unregistered_dialect),
         reporter=Reporter(name),
         timing=Timing(),
-        dump_folder=prepare_folder(options.dump_stages_to) if options.dump_stages_to else None,
+        dump_folder=make_folder(options.dump_stages_to) if options.dump_stages_to else None,
     )
     if owns_process:
         job.timing.seconds[START_UP] = seconds_since_process_start()
@@ -67,20 +64,6 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     return 1 if job.reporter.errors else 0
 
 
-def _selected_passes(options: Namespace) -> Sequence[ModulePass]:
-    pipeline: str | None = options.pipeline
-    passes: str | None = options.passes
-    if options.compile_to is not None and pipeline is None and passes is None:
-        pipeline = DEFAULT_PIPELINE
-    try:
-        selected = (
-            named_pipeline(pipeline) if pipeline is not None else parse_pipeline(passes or "")
-        )
-    except PipelineError as exc:
-        raise UsageError(str(exc)) from exc
-    return () if options.compile_to == INPUT else selected
-
-
 @dataclass
 class _Job:
     """What all chunks of one run share."""
@@ -88,7 +71,7 @@ class _Job:
     options: Namespace
     name: str
     """What diagnostics call the input."""
-    passes: Sequence[ModulePass]
+    plan: Plan
     ctx: Context
     reporter: Reporter
     timing: Timing
@@ -146,11 +129,11 @@ class _Job:
             module = self._parse(chunk)
         with self.timing.phase("verify"):
             verify(module)
-        self._dump(number, INPUT, module)
-        if self.passes:
-            self._apply_passes(module)
-        if self.options.compile_to != INPUT:
-            self._dump(number, TENSOR, module)
+        dumper = self._stage_dumper(number)
+        if dumper is not None:
+            dumper.start(module)
+        if self.plan.passes:
+            self._apply_passes(module, dumper)
         with self.timing.phase("print"):
             return self._text(module)
 
@@ -160,35 +143,45 @@ class _Job:
         except ParseError as exc:
             raise DiagnosticError(diagnostic_of(exc)) from exc
 
-    def _apply_passes(self, module: ModuleOp) -> None:
+    def _apply_passes(self, module: ModuleOp, dumper: StageDumper | None) -> None:
         with collect() as remarks:
+            printer = PrintRemarks(self.reporter.report_remark, remarks)
             try:
                 apply_passes(
                     self.ctx,
                     module,
-                    self.passes,
-                    instruments=self._instruments(),
+                    self.plan.passes,
+                    instruments=self._instruments(printer, dumper),
                     timing=self.timing,
                     verify_each=self.options.verify_each,
                 )
             finally:
                 if self.options.remarks:
-                    for remark in remarks:
-                        self.reporter.report_remark(remark)
+                    printer.flush()
 
-    def _instruments(self) -> Sequence[Instrument]:
+    def _instruments(
+        self, printer: PrintRemarks, dumper: StageDumper | None
+    ) -> tuple[Instrument, ...]:
+        """What watches the passes, in the order of its reports."""
+        options = self.options
         instruments: list[Instrument] = []
-        before_all: bool = self.options.print_ir_before_all
-        after_all: bool = self.options.print_ir_after_all
-        after_change: bool = self.options.print_ir_after_change
-        if before_all or after_all or after_change:
-            instruments.append(PrintIR(self._text, before_all, after_all, after_change))
-        if self.options.check_each:
+        if options.remarks:
+            instruments.append(printer)
+        if dumper is not None:
+            instruments.append(dumper)
+        when = (
+            options.print_ir_before_all,
+            options.print_ir_after_all,
+            options.print_ir_after_change,
+        )
+        if any(when):
+            instruments.append(PrintIR(self._text, *when))
+        if options.check_each:
             instruments.append(self._check_each())
-        return instruments
+        return tuple(instruments)
 
     def _check_each(self) -> Instrument:
-        # NumPy and the reference are imported only by a run that checks.
+        # Only a run that checks imports NumPy and the reference.
         from convir.cli.check_each import CheckEach, parse_budget  # noqa: PLC0415
 
         budget = parse_budget(self.options.check_budget)
@@ -198,13 +191,11 @@ class _Job:
         if diagnostic.severity != "remark" or self.options.remarks:
             self.reporter.report(diagnostic)
 
+    def _stage_dumper(self, number: int) -> StageDumper | None:
+        if self.dump_folder is None:
+            return None
+        stem = stem_of(self.options.file, number if self.options.split_input_file else None)
+        return StageDumper(self.dump_folder, stem, self.plan, self._text)
+
     def _text(self, module: ModuleOp) -> str:
         return module_text(module, self.ctx, generic=self.options.print_op_generic)
-
-    def _dump(self, number: int, stage: str, module: ModuleOp) -> None:
-        if self.dump_folder is None:
-            return
-        stem = "stdin" if self.options.file == STDIN else Path(self.options.file).stem
-        if self.options.split_input_file:
-            stem = f"{stem}-{number}"
-        dump(self.dump_folder, stem, stage, self._text(module))

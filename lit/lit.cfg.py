@@ -1,5 +1,5 @@
 """lit configuration: `lit lit` from the project's root, with the tools of the running Python."""
-# pyright: basic
+# pyright: basic, reportUndefinedVariable=false
 
 import sys
 from pathlib import Path

@@ -13,14 +13,11 @@ from convir.lowering.select_kernels import SelectKernelsPass
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-STAGES = ("regions", "selected", "outlined", "rt", "planned")
-"""What each pass of `lowering_passes` leaves, in order."""
-
 
 def lowering_passes(
     device: str = "host", workspace_bytes: int | None = None
 ) -> tuple[ModulePass, ...]:
-    """The passes that turn functions on tensors into rt programs, one per stage.
+    """The passes that turn functions on tensors into rt programs, one for each of `STAGES`.
 
     Args:
         device: `host` or `cuda`: whose kernels are selected.

@@ -160,7 +160,7 @@ def test_a_wrong_input_is_one_located_line(
         ["--pipeline", "forward-dada"],
         ["--pipelin", "x"],
         ["-t", "cuda"],
-        ["--compile-to", "rt"],
+        ["--compile-to", "moon"],
         ["-o"],
         ["-o", "/nonexistent/folder/file"],
         ["-o", "/"],

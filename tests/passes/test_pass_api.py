@@ -18,7 +18,7 @@ from convir.passes import UNIVERSE, remarks, run
 from convir.passes.manager import PassCrashError
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import ALL_PASSES, CONVIR_PASSES
+from convir.passes.registry import ALL_PASSES, CONVIR_PASSES, LOWERING_PASSES
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -145,7 +145,7 @@ def test_a_named_pipeline_stands_for_its_passes(name: str) -> None:
     assert name not in ALL_PASSES
 
 
-@pytest.mark.parametrize("name", CONVIR_PASSES)
+@pytest.mark.parametrize("name", [*CONVIR_PASSES, *LOWERING_PASSES])
 def test_a_pass_of_ours_loads_and_has_a_summary(name: str) -> None:
     pass_class = ALL_PASSES[name]()
     assert pass_class.name == name
@@ -159,7 +159,8 @@ def test_the_registry_is_sorted() -> None:
 def test_a_stock_xdsl_opt_is_offered_nothing_that_it_has() -> None:
     assert not UNIVERSE.all_passes.keys() & get_all_passes().keys()
     assert not UNIVERSE.all_dialects.keys() & get_all_dialects().keys()
-    assert set(UNIVERSE.all_passes) == set(CONVIR_PASSES) - get_all_passes().keys()
+    ours = {*CONVIR_PASSES, *LOWERING_PASSES}
+    assert set(UNIVERSE.all_passes) == ours - get_all_passes().keys()
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,116 @@
+"""What a command line asks `convir-opt` to do to a module: which passes, through which stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convir.cli.arguments import UsageError
+from convir.cli.stages import DEFAULT_PIPELINE, INPUT, STAGES, TENSOR
+from convir.cli.streams import STDIN, write_output
+from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The passes to run, and the stages that the module is in on the way."""
+
+    passes: tuple[ModulePass, ...]
+    stages: tuple[tuple[str, int], ...]
+    """Each stage that is reached, with the number of passes after which it is."""
+
+
+def make_plan(options: Namespace) -> Plan:
+    """What `options` ask for.
+
+    Raises:
+        UsageError: they name a pass, an option or a pipeline that does not exist.
+    """
+    last = options.compile_to or TENSOR
+    passes = _tensor_passes(options)
+    if last == INPUT:
+        return Plan((), ((INPUT, 0),))
+    stages = [(INPUT, 0), (TENSOR, len(passes))]
+    for stage, lowering_pass in zip(STAGES[2:], _lowering_passes(options, last), strict=False):
+        passes = (*passes, lowering_pass)
+        stages.append((stage, len(passes)))
+    return Plan(passes, tuple(stages))
+
+
+def _tensor_passes(options: Namespace) -> tuple[ModulePass, ...]:
+    pipeline: str | None = options.pipeline
+    passes: str | None = options.passes
+    if options.compile_to is not None and pipeline is None and passes is None:
+        pipeline = DEFAULT_PIPELINE
+    try:
+        return parse_pipeline(passes or "") if pipeline is None else named_pipeline(pipeline)
+    except PipelineError as exc:
+        raise UsageError(str(exc)) from exc
+
+
+def _lowering_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
+    """The passes that lead from the stage `tensor` to the stage `last`."""
+    if last == TENSOR:
+        return ()
+    # A run that stays on tensors does not import the lowering.
+    from convir.lowering.pipeline import lowering_passes  # noqa: PLC0415
+
+    count = STAGES.index(last) - STAGES.index(TENSOR)
+    return lowering_passes(options.device, options.workspace_bytes)[:count]
+
+
+@dataclass
+class StageDumper:
+    """`--dump-stages-to`: writes the module at each stage to `FOLDER/STEM.NUMBER-STAGE.mlir`."""
+
+    folder: Path
+    stem: str
+    plan: Plan
+    text_of: Callable[[ModuleOp], str]
+    _passes_run: int = 0
+
+    def start(self, module: ModuleOp) -> None:
+        """Write the stages that need no pass."""
+        self._dump(module)
+
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Nothing: a stage is what passes leave."""
+
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Write the stage that is reached with this pass, if one is."""
+        self._passes_run += 1
+        self._dump(module)
+
+    def _dump(self, module: ModuleOp) -> None:
+        for stage, passes_before in self.plan.stages:
+            if passes_before == self._passes_run:
+                name = f"{self.stem}.{STAGES.index(stage)}-{stage}.mlir"
+                write_output(str(self.folder / name), self.text_of(module))
+
+
+def make_folder(path: str) -> Path:
+    """Create the folder for the stages.
+
+    Raises:
+        UsageError: it is a file, or cannot be created.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise UsageError(f"{path}: {exc.strerror}") from exc
+    return folder
+
+
+def stem_of(file: str, chunk: int | None) -> str:
+    """What the files of one chunk begin with: the input's name, and the chunk's number if split."""
+    stem = "stdin" if file == STDIN else Path(file).stem
+    return stem if chunk is None else f"{stem}-{chunk}"
