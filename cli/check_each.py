@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
@@ -19,7 +20,7 @@ from convir.runtime.check import Budget, Checker, Report
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.dialects.builtin import FunctionType, ModuleOp
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
     from xdsl.passes import ModulePass
 
