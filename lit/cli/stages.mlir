@@ -1,13 +1,28 @@
-// RUN: rm -rf %t && convir-opt %s -p dce --compile-to=tensor --dump-stages-to=%t | filecheck %s --check-prefix=TENSOR
+// RUN: rm -rf %t && convir-opt %s --compile-to=rt --dump-stages-to=%t | filecheck %s --check-prefix=RT
 // RUN: filecheck %s --check-prefix=INPUT < %t/stages.0-input.mlir
 // RUN: filecheck %s --check-prefix=TENSOR < %t/stages.1-tensor.mlir
+// RUN: filecheck %s --check-prefix=REGIONS < %t/stages.2-regions.mlir
+// RUN: ls %t | filecheck %s --check-prefix=FILES
+// RUN: convir-opt %s -p dce --compile-to=tensor | filecheck %s --check-prefix=TENSOR
 // RUN: convir-opt %s -p dce --compile-to=input | filecheck %s --check-prefix=INPUT
 
-func.func @f(%a: i32) -> i32 {
-  %c = arith.constant 3 : i32
-  return %a : i32
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %dead = arith.constant 3 : i32
+  %b = arith.negf %a : tensor<4xf32>
+  return %b : tensor<4xf32>
 }
 
 // INPUT: arith.constant 3
-// TENSOR: func.func @f
-// TENSOR-NEXT: func.return
+// TENSOR: func.func @main
+// TENSOR-NEXT: arith.negf
+// REGIONS: kernel.region
+// RT: func.func @main(%{{.*}}: memref<4xf32>
+// RT: rt.launch
+
+// FILES:      stages.0-input.mlir
+// FILES-NEXT: stages.1-tensor.mlir
+// FILES-NEXT: stages.2-regions.mlir
+// FILES-NEXT: stages.3-selected.mlir
+// FILES-NEXT: stages.4-outlined.mlir
+// FILES-NEXT: stages.5-rt.mlir
+// FILES-NOT:  planned

@@ -1,10 +1,28 @@
-// A stock xdsl-opt works beside this package, with its own passes and dialects and with ours.
-// RUN: xdsl-opt %s -p canonicalize | filecheck %s
+// A stock xdsl-opt works beside this package, with its own passes and with those that it lacks.
+// RUN: xdsl-opt %s -p canonicalize | filecheck %s --check-prefix=OWN
+// RUN: xdsl-opt %s -p swap-strided-insert-slice-with-contraction | filecheck %s
 
-func.func @f(%a: i32) -> i32 {
-  %c = arith.constant 3 : i32
-  return %a : i32
+func.func @pointwise(%x: tensor<2x5x8xf32>, %w: tensor<4x8xf32>) -> tensor<2x10x4xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x10x8xf32>
+  %scattered = tensor.insert_slice %x into %zeros[0, 0, 0] [2, 5, 8] [1, 2, 1]
+      : tensor<2x5x8xf32> into tensor<2x10x8xf32>
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<2x10x4xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x10x4xf32>) -> tensor<2x10x4xf32>
+  %y = linalg.generic {
+    indexing_maps = [affine_map<(n, h, k, c) -> (n, h, c)>, affine_map<(n, h, k, c) -> (k, c)>,
+                     affine_map<(n, h, k, c) -> (n, h, k)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+  } ins(%scattered, %w : tensor<2x10x8xf32>, tensor<4x8xf32>) outs(%init : tensor<2x10x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %q = arith.addf %o, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<2x10x4xf32>
+  return %y : tensor<2x10x4xf32>
 }
 
-// CHECK: func.func @f
-// CHECK-NEXT: func.return
+// OWN: tensor.insert_slice {{.*}} into tensor<2x10x8xf32>
+
+// CHECK: linalg.generic {{.*}} ins({{.*}} : tensor<2x5x8xf32>, tensor<4x8xf32>)
+// CHECK: tensor.insert_slice {{.*}} into tensor<2x10x4xf32>
