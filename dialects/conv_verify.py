@@ -77,7 +77,10 @@ def _verify_sizes(geometry: Geometry) -> None:
     )
     for name, values, smallest in fields:
         if len(values) != rank:
-            raise VerifyException(f"{name} has {len(values)} values for {rank} spatial dimensions")
+            raise VerifyException(
+                f"{name} must have one value for each of {rank} spatial dimensions, "
+                f"found {len(values)}"
+            )
         for value in values:
             if value < smallest:
                 raise VerifyException(f"{name} must be at least {smallest}, found {value}")

@@ -1,0 +1,115 @@
+"""Convolution problems as data: sizes, work, traffic and lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from conv_cases import problems
+from hypothesis import given, settings
+
+from convir.dialects.conv_geometry import Direction, Geometry
+from convir.dialects.problem import ELEMENT_BYTES, ConvProblem
+from convir.frontends.miopen import parse_line
+from convir.runtime.conv_definition import define
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+POINTWISE = ConvProblem(
+    Direction.DGRAD,
+    "f16",
+    n=32,
+    c=1024,
+    k=2048,
+    spatial=(50, 50),
+    taps=(1, 1),
+    geometry=Geometry("NHWC", "KRSC", "NHWC", (2, 2), (0, 0), (0, 0), (1, 1)),
+)
+
+
+def test_shapes_follow_the_direction() -> None:
+    dy, w, dx = (32, 25, 25, 2048), (2048, 1, 1, 1024), (32, 50, 50, 1024)
+    assert POINTWISE.shapes == (dy, w, dx)
+    assert replace(POINTWISE, direction=Direction.FPROP).shapes == (dx, w, dy)
+    assert replace(POINTWISE, direction=Direction.WGRAD).shapes == (dx, dy, w)
+
+
+def test_work_is_that_of_the_formula_in_every_direction() -> None:
+    for direction in Direction:
+        assert replace(POINTWISE, direction=direction).flops == 2 * 32 * 25 * 25 * 2048 * 1024
+
+
+def test_bytes_leave_out_what_a_stride_skips() -> None:
+    fprop = replace(POINTWISE, direction=Direction.FPROP)
+    read = 32 * 25 * 25 * 1024 + 2048 * 1024
+    assert fprop.bytes == 2 * (read + 32 * 25 * 25 * 2048)
+    # dX is written whole, holes included.
+    assert POINTWISE.bytes == 2 * (32 * 25 * 25 * 2048 + 2048 * 1024 + 32 * 50 * 50 * 1024)
+
+
+@settings(deadline=None, max_examples=40)
+@given(problems())
+def test_bytes_count_what_changes_the_result(problem: ConvProblem) -> None:
+    """An operand's element counts if and only if the result depends on it."""
+    lhs_shape, rhs_shape, result_shape = problem.shapes
+    lhs, rhs = np.ones(lhs_shape), np.ones(rhs_shape)
+
+    def influential(position: int) -> int:
+        count = 0
+        for index in np.ndindex((lhs_shape, rhs_shape)[position]):
+            operands: list[npt.NDArray[np.float64]] = [lhs, rhs]
+            only = np.zeros_like(operands[position])
+            only[index] = 1
+            operands[position] = only
+            count += bool(np.any(define(problem, operands[0], operands[1])))
+        return count
+
+    if len(problem.taps) > 1 or lhs.size + rhs.size > 400:
+        return
+    elements = influential(0) + influential(1) + prod(result_shape)
+    assert problem.bytes == elements * ELEMENT_BYTES[problem.dtype]
+
+
+@given(problems())
+def test_lines_say_the_whole_problem(problem: ConvProblem) -> None:
+    geometry = replace(problem.geometry, pad_high=problem.geometry.pad_low)
+    try:
+        symmetric = replace(problem, geometry=geometry)
+    except ValueError:
+        return
+    assert dict(parse_line(symmetric.line()).problems) == {"main": symmetric}
+
+
+def test_asymmetric_padding_has_no_line() -> None:
+    geometry = replace(POINTWISE.geometry, pad_high=(1, 0))
+    problem = replace(POINTWISE, geometry=geometry)
+    with pytest.raises(ValueError, match="cannot say asymmetric padding"):
+        problem.line()
+    assert "pad_high=(1, 0)" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": "i8"}, "element type i8 is not one of f16, bf16, f32, f64"),
+        ({"n": -1}, "the batch size must be at least 0, found -1"),
+        ({"taps": (0, 1)}, "a filter size must be at least 1, found 0"),
+        ({"spatial": (50,)}, "differ in their number of spatial dimensions"),
+        ({"taps": (51, 1)}, "along H, a filter that spans 51 does not fit"),
+        (
+            {"geometry": replace(POINTWISE.geometry, groups=3)},
+            "1024 input channels do not divide into 3 groups",
+        ),
+        (
+            {"geometry": replace(POINTWISE.geometry, input_layout="NHWW")},
+            "'NHWW' is not the layout of an activation",
+        ),
+    ],
+)
+def test_what_is_no_problem(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(POINTWISE, **change)
