@@ -5,8 +5,8 @@
              conv.dgrad dY, W -->  scatter dY into zeros (or pad it, at stride 1); flip W;
                                    dX[n,h,c] += dY'[n, h + r * d, k] * W'[c,r,k]
 
-Every product is accumulated in the accumulator type, starting from the init: a fill where the init
-is zero, else the init itself, extended if need be. A result type narrower than the accumulator is
+Every product is accumulated in the accumulator type, starting from the init, extended if need be;
+a zero init of another type or rank is filled anew. A result type narrower than the accumulator is
 reached by one more generic. Groups become a loop of their own: the channels of all operands are
 split by `tensor.expand_shape`, the result's are merged again. A filter of a single tap is not
 flipped, and output gradients that only meet padding (where the padding reaches further than the
@@ -147,13 +147,12 @@ class _Lowering:
     def _start(self) -> NamedTensor:
         """What the accumulation starts from."""
         result, accumulator = self.result, self.op.accumulator
-        if is_zero(result.init.value):
+        init, is_split = result.init, self.groups > 1
+        if (is_split or init.element != accumulator) and is_zero(init.value):
             return self.builder.zeros(result.names, result.sizes, accumulator)
-        init = result.init
-        if self.groups > 1:
-            init = self.builder.split(
-                init, _GROUPED_DIMENSION[self.op.DIRECTION.roles[2]], self.groups
-            )
+        if is_split:
+            grouped = _GROUPED_DIMENSION[self.op.DIRECTION.roles[2]]
+            init = self.builder.split(init, grouped, self.groups)
         return self.builder.cast(init, accumulator)
 
     def padded(self, source: NamedTensor) -> NamedTensor:

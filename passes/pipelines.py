@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.passes.canonicalize import CanonicalizePass
+from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
 from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
 from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 BACKWARD_DATA: tuple[ModulePass, ...] = (
+    # The rewrites below read linalg; what comes as conv becomes the same scatter and contraction.
+    ConvertConvToLinalgPass(),
     # What is left is a scatter under a contraction whose windows do overlap. One pass writes it;
     # a store that scatters a finished result stays an insert_slice, for its producer to absorb.
     ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
