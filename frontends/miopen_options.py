@@ -175,7 +175,9 @@ def read_options(line: str) -> Values:
         raise LineError("the line has no command: expected " + ", ".join(DTYPES), end)
     command = words[0]
     if command.text not in DTYPES:
-        raise LineError(_unknown("command", command.text, list(DTYPES)), command.column)
+        raise LineError(
+            f"unknown command '{command.text}'; expected {', '.join(DTYPES)}", command.column
+        )
     given: dict[str, Word] = {}
     position = 1
     while position < len(words):
@@ -201,7 +203,9 @@ def _read_option(words: list[Word], position: int, given: dict[str, Word], end: 
         spelling, equals, inline = word.text, "", ""
     option = _BY_SPELLING.get(spelling)
     if option is None:
-        raise LineError(_unknown("option", spelling, list(_BY_SPELLING)), word.column)
+        near = get_close_matches(spelling, list(_BY_SPELLING), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise LineError(f"unknown option '{spelling}'{hint}", word.column)
     if equals:
         value, after = Word(inline, word.column + len(spelling) + 1), position + 1
     elif position + 1 < len(words):
@@ -219,8 +223,3 @@ def _read_option(words: list[Word], position: int, given: dict[str, Word], end: 
 
 def _default(name: str) -> int | str:
     return _BY_SPELLING[f"--{name}"].default
-
-
-def _unknown(what: str, text: str, known: list[str]) -> str:
-    near = get_close_matches(text, known, n=1)
-    return f"unknown {what} '{text}'" + (f"; did you mean '{near[0]}'?" if near else "")

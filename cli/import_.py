@@ -1,0 +1,122 @@
+"""`convir-import`: what others speak comes in, IR goes out.
+
+    convir-import [-o OUT] LINE          one MIOpenDriver line, quoted or as separate words
+    convir-import [-o OUT] --commands-file FILE
+
+Options of the tool come before the line; whatever follows the line's first word belongs to it.
+The exit status is 0, 1 after a diagnostic about a file, and 2 where the command line is wrong,
+the MIOpenDriver line on it included.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from convir.cli.arguments import ArgumentParser, UsageError
+from convir.cli.chunks import SEPARATOR
+from convir.cli.reporter import Reporter
+from convir.cli.streams import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    STDIN,
+    STDIN_NAME,
+    check_writable,
+    guarded,
+    read_input,
+    write_output,
+    write_stdout,
+)
+from convir.dialects.diagnostics import Diagnostic
+from convir.frontends.miopen import ConvLine, parse_line, strip_comment
+from convir.frontends.miopen_options import LineError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+TOOL = "convir-import"
+
+_DESCRIPTION = "Turn convolution lines of MIOpenDriver into IR on the standard output."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool on `argv`, by default the process's own arguments; returns its exit status."""
+    return guarded(TOOL, sys.argv[1:] if argv is None else argv, _main)
+
+
+def _main(argv: Sequence[str]) -> int:
+    own, words = _split_arguments(argv)
+    options = _parser().parse(own)
+    if (options.commands_file is None) == (not words):
+        raise UsageError(
+            "expected a line, for example 'convfp16 -n 32 -c 64 …', or --commands-file"
+        )
+    if options.output is not None:
+        check_writable(options.output)
+    if words:
+        return _emit([_parse_argument(" ".join(words))], options)
+    reporter = Reporter(STDIN_NAME if options.commands_file == STDIN else options.commands_file)
+    lines = _read_commands(options.commands_file, reporter)
+    return EXIT_FAILURE if reporter.errors else _emit(lines, options)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(TOOL, _DESCRIPTION)
+    add = parser.add_argument
+    add("-o", dest="output", metavar="OUT", help="write the IR to OUT instead of stdout")
+    add(
+        "--commands-file",
+        metavar="FILE",
+        help=f"one line each, # comments; the modules are separated by lines {SEPARATOR}",
+    )
+    add("--debug", action="store_true", help="show the traceback of an internal error")
+    # For the help text only: the line's words are split off before argparse sees them.
+    add("line", nargs="*", metavar="LINE", help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …")
+    return parser
+
+
+def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The tool's own arguments, and the words of the line."""
+    position = 0
+    while position < len(argv) and argv[position].startswith("-"):
+        takes_value = argv[position] in ("-o", "--commands-file")
+        position += 2 if takes_value else 1
+    return list(argv[:position]), list(argv[position:])
+
+
+def _parse_argument(line: str) -> ConvLine:
+    try:
+        return parse_line(line)
+    except LineError as error:
+        raise UsageError(f"column {error.column}: {error.message}") from None
+
+
+def _read_commands(path: str, reporter: Reporter) -> list[ConvLine]:
+    """The lines of a commands file; what is wrong with any of them is reported."""
+    lines: list[ConvLine] = []
+    for number, text in enumerate(read_input(path).decode(errors="replace").splitlines(), 1):
+        line = strip_comment(text)
+        if not line.strip():
+            continue
+        try:
+            lines.append(parse_line(line))
+        except LineError as error:
+            reporter.report(Diagnostic(reporter.name, number, error.column, "error", error.message))
+    return lines
+
+
+def _emit(lines: Sequence[ConvLine], options: argparse.Namespace) -> int:
+    from convir.frontends.conv_module import module_of_line  # noqa: PLC0415  (slow to import)
+
+    modules = [str(module_of_line(line)) for line in lines] or ["builtin.module {\n}"]
+    text = f"\n{SEPARATOR}\n".join(modules) + "\n"
+    if options.output is None:
+        write_stdout(text)
+    else:
+        write_output(options.output, text)
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
