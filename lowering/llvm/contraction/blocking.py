@@ -1,0 +1,111 @@
+"""How a contraction is cut into items of work, blocks for the caches, and tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from convir.lowering.llvm.contraction.row_tables import SLACK
+from convir.lowering.llvm.contraction.tiles import Tile, choose
+
+if TYPE_CHECKING:
+    from convir.lowering.llvm.contraction.scalars import Lanes
+    from convir.lowering.llvm.contraction.spec import HostContraction
+
+BLOCK_ROWS = 112
+"""Rows of C in an item: each panel of weights that comes from the second-level cache serves them
+all, and their rows of A stay in that cache."""
+
+MIN_ITEMS = 16
+"""With fewer items than this, threads would wait for each other."""
+
+PANEL_BYTES = 128 * 1024
+"""A panel of weights is read once per tile from the second-level cache, beside the rows."""
+
+MAX_TABLE_BYTES = 512 * 1024
+"""Row tables live on the stack of the thread."""
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The cuts of one contraction."""
+
+    tile: Tile
+    chunks: int
+    """Pieces of every phase's positions; an item does one piece of each phase."""
+    bounds: tuple[tuple[int, ...], ...]
+    """For each phase the `chunks + 1` positions between pieces."""
+    column_parts: int
+    """Pieces of the columns, in whole panels."""
+    panels: int
+    """Panels of columns, the last one maybe narrower."""
+    panel_columns: int
+    """Columns of a full panel."""
+    depth_block: int
+    """Depths that are reduced before the next panel is read; all taps come along."""
+    table_width: int
+    """Rows in a line of the row table, slack included."""
+    items_per_group: int
+    """Items of one group."""
+
+    last_columns: int
+    """Columns of the last panel."""
+    packed_columns: int
+    """Columns of all panels, with those that fill up the last vector."""
+
+
+def block(spec: HostContraction, lanes: Lanes) -> Blocking:
+    """Choose the cuts of `spec`.
+
+    Raises:
+        ValueError: there are too many taps for a row table on the stack.
+    """
+    positions = tuple(phase.positions for phase in spec.phases)
+    tile = choose(
+        tuple(phase.positions for phase in spec.phases if phase.taps) or positions,
+        spec.columns,
+        lanes.count,
+        lanes.cpu,
+    )
+    taps = max(phase.taps for phase in spec.phases)
+    panel_columns = tile.vectors * lanes.count
+    panels = -(-spec.columns // panel_columns)
+    most = max(positions)
+    rows = min(BLOCK_ROWS, (MAX_TABLE_BYTES // 8 // max(taps, 1)) - SLACK - tile.rows)
+    if rows < tile.rows:
+        raise ValueError(f"{taps} taps are too many for a row table")
+    chunks = -(-most // rows)
+    parts = 1
+    if chunks * spec.groups < MIN_ITEMS:
+        parts = min(panels, -(-MIN_ITEMS // (chunks * spec.groups)))
+    if chunks * spec.groups * parts < MIN_ITEMS:
+        wanted = -(-MIN_ITEMS // (spec.groups * parts))
+        chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
+    bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
+    longest = max(b - a for line in bounds for a, b in pairwise(line))
+    width = -(-longest // tile.rows) * tile.rows + SLACK
+    panel_row = taps * panel_columns * lanes.bytes
+    blocks = max(1, round(spec.depth * panel_row / PANEL_BYTES))
+    return Blocking(
+        tile=tile,
+        chunks=chunks,
+        bounds=bounds,
+        column_parts=parts,
+        panels=panels,
+        panel_columns=panel_columns,
+        depth_block=-(-spec.depth // blocks),
+        table_width=width,
+        items_per_group=chunks * parts,
+        last_columns=spec.columns - (panels - 1) * panel_columns,
+        packed_columns=-(-spec.columns // lanes.count) * lanes.count,
+    )
+
+
+MIN_TILES_PER_ITEM = 4
+"""An item of fewer tiles than this does not pay for its row table."""
+
+
+def _bounds(count: int, chunks: int, rows: int) -> tuple[int, ...]:
+    tiles = -(-count // rows)
+    return tuple(min(count, tiles * chunk // chunks * rows) for chunk in range(chunks + 1))

@@ -1,0 +1,119 @@
+"""What a contraction kernel computes, in plain integers.
+
+A *row* is `depth` consecutive elements of A; row numbers come from positions along axes. For each
+phase, group g, output position x and column n
+
+    C[out(x) + g, n] = Σ_taps Σ_d A[row(x, tap) + g, d] * B[weight(tap) + g, d, n]
+
+where along every axis `position = x * step + tap_row`, a tap whose position lies outside of
+[0, extent) reads zeros, and offsets add up over the axes. A forward convolution is one phase; a
+strided backward data convolution is one phase for each residue of the output position, each with
+its own taps; a phase without taps stores zeros. All offsets and strides count elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, TypeAlias
+
+FloatType: TypeAlias = Literal["f32", "f64"]
+"""Types that a kernel multiplies and adds in."""
+
+ELEMENT_BYTES: dict[FloatType, int] = {"f32": 4, "f64": 8}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Output positions along one dimension, and the taps that are reduced at each of them."""
+
+    size: int
+    """Output positions, at least 1."""
+    extent: int
+    """Positions of A, at least 1."""
+    step: int
+    """Positions of A per output position."""
+    tap_rows: tuple[int, ...]
+    """For each tap the position of A that it reads at output position 0; may be negative."""
+    tap_weights: tuple[int, ...]
+    """For each tap its offset in B."""
+    row_stride: int
+    """Elements of A between two positions."""
+    out_stride: int
+    """Elements of C between two output positions."""
+
+    @staticmethod
+    def batch(size: int, row_stride: int, out_stride: int) -> Axis:
+        """An axis that A and C share: one tap, always inside."""
+        return Axis(size, size, 1, (0,), (0,), row_stride, out_stride)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Output positions that share their taps."""
+
+    axes: tuple[Axis, ...]
+    """Slowest first; the last one is the one whose neighbours are neighbours in memory."""
+    out_offset: int = 0
+    """Elements of C before output position 0."""
+
+    @property
+    def positions(self) -> int:
+        """The number of output positions."""
+        return prod(axis.size for axis in self.axes)
+
+    @property
+    def taps(self) -> int:
+        """The number of taps; 0 if the phase is a hole."""
+        return prod(len(axis.tap_rows) for axis in self.axes)
+
+
+@dataclass(frozen=True)
+class HostContraction:
+    """A contraction of rows with weights; see the module's docstring."""
+
+    element: FloatType
+    """Type of A, B, C and of the sums."""
+    phases: tuple[Phase, ...]
+    """All of the same rank, at least one."""
+    depth: int
+    """Elements of a row that are reduced, contiguous in A."""
+    columns: int
+    """Columns of one group, contiguous in C."""
+    weight_depth_stride: int
+    """Elements of B between two depths."""
+    weight_column_stride: int
+    """Elements of B between two columns."""
+    groups: int = 1
+    """Independent products that share the axes."""
+    row_group_stride: int = 0
+    """Elements of A between two groups."""
+    weight_group_stride: int = 0
+    """Elements of B between two groups."""
+    out_group_stride: int = 0
+    """Elements of C between two groups."""
+    accumulate: bool = False
+    """Add to C instead of storing; phases without taps then do nothing."""
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise ValueError("a contraction needs a phase")
+        if len({len(phase.axes) for phase in self.phases}) != 1 or not self.phases[0].axes:
+            raise ValueError("phases of one contraction have the same number of axes, at least 1")
+        axes = [axis for phase in self.phases for axis in phase.axes]
+        if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
+            raise ValueError("every tap has a row and a weight")
+        sizes = [size for axis in axes for size in (axis.size, axis.extent)]
+        if min(self.depth, self.columns, self.groups, *sizes) < 1:
+            raise ValueError("sizes of a contraction are at least 1")
+
+    @property
+    def taps(self) -> int:
+        """Taps of all phases together."""
+        return sum(phase.taps for phase in self.phases)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions, those with padding included."""
+        products = sum(phase.positions * phase.taps for phase in self.phases)
+        return 2 * products * self.groups * self.depth * self.columns
