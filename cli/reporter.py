@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic
+from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic, one_line
 
 if TYPE_CHECKING:
     from convir.passes.remarks import Remark
@@ -32,7 +32,7 @@ class Reporter:
             return
         if diagnostic.severity == "error":
             self.errors += 1
-        sys.stderr.write(f"{' '.join(str(diagnostic).split())}\n")
+        sys.stderr.write(f"{one_line(diagnostic)}\n")
 
     def release(self) -> tuple[Diagnostic, ...]:
         """The diagnostics held back so far, which are then forgotten."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import runpy
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from xdsl.dialects import get_all_dialects
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
@@ -132,6 +135,33 @@ def test_malformed_pipelines(text: str, message: str) -> None:
         parse_pipeline(text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "dce",
+                "cse",
+                "builtin.module",
+                "func.func",
+                "mlir-opt",
+                "backward-data",
+                "convert-memref-to-ptr",
+                "lower-func",
+                "true",
+                "1.5",
+                "x",
+                "é",
+                "\0",
+                *'(){}[],= \\"-.\n',
+            ]
+        )
+    ).map("".join)
+)
+def test_any_text_is_a_pipeline_or_a_pipeline_error(text: str) -> None:
+    with suppress(PipelineError):
+        assert all(isinstance(module_pass, ModulePass) for module_pass in parse_pipeline(text))
 
 
 def test_an_unknown_named_pipeline() -> None:
