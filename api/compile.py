@@ -13,8 +13,8 @@ from convir.dialects.context import new_context, read_module
 from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
+from convir.runtime.devices import find_device
 from convir.runtime.executable import Executable
-from convir.runtime.host.device import HostProgram
 from convir.runtime.program import read_program
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def compile(
         source: MLIR text, the path of a file that holds it, or a module (left unchanged).
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
-        device: `host`, or `auto` for the best device there is.
+        device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
         function: the name of the function to compile.
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
@@ -52,15 +52,15 @@ def compile(
         PassFailedException: the function uses what the device cannot run.
         CompileError: a toolchain refused generated code.
         ValueError: `device` names no device.
+        NoGpuError: a GPU was asked for by name and cannot be used.
     """
-    if device not in ("auto", "host"):
-        raise ValueError(f"unknown device '{device}': one of auto, host")
+    target = find_device(device)
     module = _module(source)
     name = DEFAULT_PIPELINE if pipeline == "default" else pipeline
     module = run(module, name).module
-    PassPipeline(lowering_passes("host", workspace_bytes)).apply(new_context(), module)
+    PassPipeline(lowering_passes(target.kind, workspace_bytes)).apply(new_context(), module)
     verify(module)
-    return Executable(HostProgram(read_program(module, function), threads=threads))
+    return Executable(target.load(read_program(module, function), threads=threads))
 
 
 def _module(source: str | Path | ModuleOp) -> ModuleOp:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
-
-from convir.runtime.reference.dtypes import BFLOAT16
+from convir.runtime.arrays import ArrayBorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.runtime.program import Array, Program, TensorSpec
 
-_BFLOAT16_BITS = (np.dtype(np.int16), np.dtype(np.uint16))
-
-_log = logging.getLogger(__name__)
-
 
 class DeviceProgram(Protocol):
     """A program compiled for one device."""
 
     program: Program
+    arrays: Any
+    """The array module of the device: `numpy` or `cupy`."""
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Run once on dense arrays of the program's shapes and dtypes."""
@@ -30,15 +25,17 @@ class DeviceProgram(Protocol):
 
 
 class Executable:
-    """A compiled program on the host: call it with arrays, it returns NumPy arrays.
+    """A compiled program: call it with arrays, it returns arrays of its device.
 
-    Arguments may be NumPy arrays or anything that speaks DLPack (PyTorch tensors, JAX arrays);
-    they are read where they lie when they are dense, and copied first when they are not. bf16
-    arguments may also be int16 or uint16 bit patterns. Calls from several threads may overlap.
+    On the host those are NumPy's, on a GPU CuPy's, computed on the current stream. Arguments may
+    be either, or anything that speaks DLPack (PyTorch tensors, JAX arrays); they are read where
+    they lie when they are dense, and copied first when they are not. bf16 arguments may also be
+    int16 or uint16 bit patterns. Calls from several threads may overlap.
     """
 
     def __init__(self, compiled: DeviceProgram) -> None:
         self._compiled = compiled
+        self._border = ArrayBorder(compiled.arrays)
 
     @property
     def program(self) -> Program:
@@ -74,15 +71,16 @@ class Executable:
         specs = self.inputs
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")
+        border = self._border
         inputs = [
-            _argument(value, spec, i)
+            border.argument(value, spec, i)
             for i, (value, spec) in enumerate(zip(arguments, specs, strict=True))
         ]
         results = self._results(out)
         # A caller may pass an argument as `out`; what is still to be read must not be overwritten.
         private = [
-            np.empty_like(result) if _shares(result, inputs, results[:i]) else result
-            for i, result in enumerate(results)
+            border.empty(spec) if border.shares(result, [*inputs, *results[:i]]) else result
+            for i, (result, spec) in enumerate(zip(results, self.outputs, strict=True))
         ]
         self._compiled.run(inputs, private)
         for result, computed in zip(results, private, strict=True):
@@ -93,54 +91,12 @@ class Executable:
     def _results(self, out: Any) -> list[Array]:
         specs = self.outputs
         if out is None:
-            return [np.empty(spec.shape, spec.dtype) for spec in specs]
+            return [self._border.empty(spec) for spec in specs]
         one = len(specs) == 1 and not isinstance(out, tuple | list)
         given: list[Any] = [out] if one else list(cast("Sequence[Any]", out))
         if len(given) != len(specs):
             raise ValueError(f"the program writes {len(specs)} arrays, `out` holds {len(given)}")
         return [
-            _destination(value, spec, i)
+            self._border.destination(value, spec, i)
             for i, (value, spec) in enumerate(zip(given, specs, strict=True))
         ]
-
-
-def _argument(value: Any, spec: TensorSpec, position: int) -> Array:
-    what = f"argument {position}"
-    array = _typed(_as_array(value, what), spec, what)
-    if array.flags.c_contiguous:
-        return array
-    _log.debug("%s is not dense and is copied", what)
-    return np.ascontiguousarray(array)
-
-
-def _destination(value: Any, spec: TensorSpec, position: int) -> Array:
-    what = f"out {position}"
-    array = _typed(_as_array(value, what), spec, what)
-    if not array.flags.c_contiguous or not array.flags.writeable:
-        raise ValueError(f"{what} must be dense and writable")
-    return array
-
-
-def _as_array(value: Any, what: str) -> Array:
-    if isinstance(value, np.ndarray):
-        return cast("Array", value)
-    if not hasattr(value, "__dlpack__"):
-        raise TypeError(f"{what} is a {type(value).__name__}, not an array that speaks DLPack")
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError) as error:
-        raise TypeError(f"{what} cannot be read by NumPy through DLPack: {error}") from error
-
-
-def _typed(array: Array, spec: TensorSpec, what: str) -> Array:
-    if array.shape != spec.shape:
-        raise ValueError(f"{what} has shape {array.shape}, the program's is {spec.shape}")
-    if array.dtype == spec.dtype:
-        return array
-    if spec.dtype == BFLOAT16 and array.dtype in _BFLOAT16_BITS:
-        return array.view(BFLOAT16)
-    raise TypeError(f"{what} holds {array.dtype.name}, the program's is {spec.dtype.name}")
-
-
-def _shares(array: Array, inputs: list[Array], earlier: list[Array]) -> bool:
-    return any(np.may_share_memory(array, other) for other in (*inputs, *earlier))

@@ -261,3 +261,32 @@ def _elements(op: rt.ConstantOp) -> Array:
     if raw.size == prod(spec.shape):
         return raw.reshape(spec.shape)
     return np.full(spec.shape, raw[0], dtype=spec.dtype)
+
+
+def memory_positions(program: Program) -> dict[Space, int]:
+    """The position of the first memory of each space, where all memories form one list."""
+    counts = {
+        Space.INPUT: len(program.inputs),
+        Space.OUTPUT: len(program.outputs),
+        Space.ARENA: 1,
+        Space.CONSTANT: len(program.constants),
+        Space.STATE: len(program.state_bytes),
+    }
+    first: dict[Space, int] = {}
+    position = 0
+    for space, count in counts.items():
+        first[space] = position
+        position += count
+    return first
+
+
+def launch_overlaps(call: Launch) -> bool:
+    """Whether an output of a launch shares memory with an input: the program reuses it in place."""
+    return any(
+        out.space is source.space
+        and out.index == source.index
+        and out.offset < source.offset + source.nbytes
+        and source.offset < out.offset + out.nbytes
+        for out in call.outputs
+        for source in call.inputs
+    )

@@ -40,8 +40,8 @@ RANGE_ATTR = "convir.range"
 """On a loop function: the number of iterations of its outermost loop, an i64."""
 
 INNER_ELEMENTS = 256
-"""An outer iteration writes at least so many elements where the result has them: enough to pay
-for taking its position apart, few enough to leave every thread some."""
+"""What a CPU writes in one outer iteration: enough elements to pay for taking its position apart,
+few enough to leave every thread some."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,19 @@ class Piece:
     """The insertions on the way from `value` to the result, innermost first."""
 
 
-def lower_kernel(kernel_func: kernel.FuncOp) -> list[func.FuncOp]:
+def lower_kernel(
+    kernel_func: kernel.FuncOp, inner_elements: int = INNER_ELEMENTS
+) -> list[func.FuncOp]:
     """The loops of a kernel, as functions to launch in order.
 
     Each has the arguments: the kernel's inputs, its outputs (both memrefs where they are tensors),
     `begin` and `end` of the outermost loop's range, whose full length is the attribute
     `convir.range`.
+
+    Args:
+        kernel_func: the kernel.
+        inner_elements: an iteration of the outermost loop writes at least so many elements, where
+            the result has them; 1 for one element each.
 
     Raises:
         PassFailedException: an op of the body has no loops, or a size is dynamic.
@@ -73,7 +80,7 @@ def lower_kernel(kernel_func: kernel.FuncOp) -> list[func.FuncOp]:
     ]
     name = kernel_func.sym_name.data
     return [
-        _lower_piece(kernel_func, piece, f"{name}_{i}" if len(pieces) > 1 else name)
+        _lower_piece(kernel_func, piece, f"{name}_{i}" if len(pieces) > 1 else name, inner_elements)
         for i, piece in enumerate(pieces)
     ]
 
@@ -108,7 +115,9 @@ def _pieces(result: int, value: SSAValue, outer: tuple[SliceView, ...]) -> list[
     return [*below, *_pieces(result, view.source, (view, *outer))]
 
 
-def _lower_piece(kernel_func: kernel.FuncOp, piece: Piece, name: str) -> func.FuncOp:
+def _lower_piece(
+    kernel_func: kernel.FuncOp, piece: Piece, name: str, inner_elements: int
+) -> func.FuncOp:
     inputs = kernel_func.function_type.inputs.data
     outputs = kernel_func.function_type.outputs.data
     types = [_buffer_type(t) for t in (*inputs, *outputs)]
@@ -121,7 +130,7 @@ def _lower_piece(kernel_func: kernel.FuncOp, piece: Piece, name: str) -> func.Fu
     begin, end = entry.args[-2:]
 
     shape = static_shape(piece.value)
-    split = _outer_rank(shape)
+    split = _outer_rank(shape, inner_elements)
     _for(
         ev,
         begin,
@@ -138,13 +147,13 @@ def _lower_piece(kernel_func: kernel.FuncOp, piece: Piece, name: str) -> func.Fu
     return lowered
 
 
-def _outer_rank(shape: tuple[int, ...]) -> int:
+def _outer_rank(shape: tuple[int, ...], inner_elements: int) -> int:
     """How many leading dimensions make up the range that a launch is split by."""
     inner = 1
-    for rank in range(len(shape) - 1, 0, -1):
-        inner *= shape[rank]
-        if inner >= INNER_ELEMENTS:
+    for rank in range(len(shape), 0, -1):
+        if inner >= inner_elements:
             return rank
+        inner *= shape[rank - 1]
     return min(1, len(shape))
 
 

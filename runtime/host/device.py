@@ -15,7 +15,16 @@ from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import Library, compile_ir
 from convir.runtime.host.pool import shared_pool
 from convir.runtime.host.target import Target, target
-from convir.runtime.program import Buffer, Copy, Fill, Gemm, Launch, Program, Space
+from convir.runtime.program import (
+    Buffer,
+    Copy,
+    Fill,
+    Gemm,
+    Launch,
+    Program,
+    launch_overlaps,
+    memory_positions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,9 +80,10 @@ class HostProgram:
             CompileError: LLVM refuses the code.
         """
         self.program = program
+        self.arrays = np
         self.threads = threads
         self._cpu = target() if cpu is None else cpu
-        self._first = _first_memory(program)
+        self._first = memory_positions(program)
         self._constants = [_bytes(np.ascontiguousarray(c)) for c in program.constants]
         self._states = [aligned_bytes(size, zeroed=True) for size in program.state_bytes]
         self._state_lock = threading.Lock()
@@ -137,7 +147,7 @@ class HostProgram:
         buffers = (*call.inputs, *call.outputs)
         start = len(self._table)
         self._table += [(self._memory_of(buffer), buffer.offset) for buffer in buffers]
-        functions = compile_kernel(call.kernel, self._cpu, noalias=not _overlapping(call))
+        functions = compile_kernel(call.kernel, self._cpu, noalias=not launch_overlaps(call))
         pool = shared_pool()
         pointer_size = 8
 
@@ -181,32 +191,3 @@ def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
 
 def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
-
-
-def _first_memory(program: Program) -> dict[Space, int]:
-    """The position of the first memory of each space in `_Run.memories`."""
-    counts = {
-        Space.INPUT: len(program.inputs),
-        Space.OUTPUT: len(program.outputs),
-        Space.ARENA: 1,
-        Space.CONSTANT: len(program.constants),
-        Space.STATE: len(program.state_bytes),
-    }
-    first: dict[Space, int] = {}
-    position = 0
-    for space, count in counts.items():
-        first[space] = position
-        position += count
-    return first
-
-
-def _overlapping(call: Launch) -> bool:
-    """Whether an output of a launch shares memory with an input: the program reuses it in place."""
-    return any(
-        out.space is source.space
-        and out.index == source.index
-        and out.offset < source.offset + source.nbytes
-        and source.offset < out.offset + out.nbytes
-        for out in call.outputs
-        for source in call.inputs
-    )

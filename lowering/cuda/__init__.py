@@ -1,0 +1,1 @@
+"""Code for NVIDIA GPUs: loops become CUDA C++, contractions become templates."""

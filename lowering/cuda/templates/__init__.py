@@ -1,0 +1,1 @@
+"""CUDA C++ headers, shipped as package data."""

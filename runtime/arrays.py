@@ -1,0 +1,95 @@
+"""Arrays at the border of a program: what callers pass in, and what they get back."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from convir.runtime.reference.dtypes import BFLOAT16
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.runtime.program import Array, TensorSpec
+
+_BFLOAT16_BITS = (np.dtype(np.int16), np.dtype(np.uint16))
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ArrayBorder:
+    """Takes callers' arrays for programs whose memory the module `arrays` manages."""
+
+    arrays: Any
+    """`numpy` for the host, `cupy` for a GPU."""
+
+    def argument(self, value: Any, spec: TensorSpec, position: int) -> Array:
+        """The dense array that holds `value`, which is copied only if it is not dense itself.
+
+        Raises:
+            TypeError: `value` is no array, or has another dtype than `spec`.
+            ValueError: it has another shape.
+        """
+        what = f"argument {position}"
+        array = typed(self._adopt(value, what), spec, what)
+        if array.flags.c_contiguous:
+            return array
+        _log.debug("%s is not dense and is copied", what)
+        return self.arrays.ascontiguousarray(array)
+
+    def destination(self, value: Any, spec: TensorSpec, position: int) -> Array:
+        """The array `value` to write a result into.
+
+        Raises:
+            TypeError: `value` is no array, or has another dtype than `spec`.
+            ValueError: it has another shape, or is not dense and writable.
+        """
+        what = f"out {position}"
+        if isinstance(value, np.ndarray) and self.arrays is not np:
+            raise TypeError(f"{what} lies on the host, the program on a GPU")
+        array = typed(self._adopt(value, what), spec, what)
+        if not array.flags.c_contiguous or not getattr(array.flags, "writeable", True):
+            raise ValueError(f"{what} must be dense and writable")
+        return array
+
+    def empty(self, spec: TensorSpec) -> Array:
+        """A new array for a result."""
+        return self.arrays.empty(spec.shape, spec.dtype)
+
+    def shares(self, array: Array, others: Sequence[Array]) -> bool:
+        """Whether `array` may share memory with one of `others`."""
+        return any(self.arrays.may_share_memory(array, other) for other in others)
+
+    def _adopt(self, value: Any, what: str) -> Array:
+        if isinstance(value, self.arrays.ndarray):
+            return cast("Array", value)
+        if isinstance(value, np.ndarray):
+            _log.debug("%s lies on the host and is copied to the GPU", what)
+            return self.arrays.asarray(value)
+        if not hasattr(value, "__dlpack__"):
+            raise TypeError(f"{what} is a {type(value).__name__}, not an array that speaks DLPack")
+        try:
+            return self.arrays.from_dlpack(value)
+        except (BufferError, RuntimeError) as error:
+            name = self.arrays.__name__
+            raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
+
+
+def typed(array: Array, spec: TensorSpec, what: str) -> Array:
+    """`array` with the shape and dtype of `spec`; 16-bit integers stand for the bits of bf16.
+
+    Raises:
+        TypeError: the dtype differs.
+        ValueError: the shape differs.
+    """
+    if array.shape != spec.shape:
+        raise ValueError(f"{what} has shape {array.shape}, the program's is {spec.shape}")
+    if array.dtype == spec.dtype:
+        return array
+    if spec.dtype == BFLOAT16 and array.dtype in _BFLOAT16_BITS:
+        return array.view(BFLOAT16)
+    raise TypeError(f"{what} holds {array.dtype.name}, the program's is {spec.dtype.name}")

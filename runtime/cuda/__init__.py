@@ -1,0 +1,1 @@
+"""NVIDIA GPUs through CuPy: kernel compilation, cuBLAS and the device itself."""

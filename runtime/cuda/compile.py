@@ -1,0 +1,91 @@
+"""CUDA C++ to cubins by NVRTC, which needs no GPU, through a cache that survives processes."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from convir.runtime.cuda import toolkit
+from convir.runtime.host.compile_error import CompileError
+from convir.runtime.host.object_cache import ObjectCache, cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TEMPLATES = "convir.lowering.cuda.templates"
+
+BASE_OPTIONS = ("--std=c++17", "-default-device")
+
+
+@cache
+def headers() -> tuple[tuple[str, str], ...]:
+    """File name and text of every template header."""
+    return tuple(
+        (entry.name, entry.read_text(encoding="utf-8"))
+        for entry in sorted(resources.files(TEMPLATES).iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".cuh")
+    )
+
+
+def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
+    """The cubin of `source` for an architecture, from the cache where it is there.
+
+    Args:
+        source: CUDA C++ that may include the template headers and CUDA's own.
+        arch: the architecture, e.g. `sm_90a`.
+        options: further options of NVRTC.
+
+    Raises:
+        CompileError: NVRTC refuses the source.
+        NoGpuError: CuPy or CUDA's headers are not installed.
+    """
+    flags = (*BASE_OPTIONS, f"-arch={arch}", *options)
+    key = _key(source, flags)
+    stored = ObjectCache(cache_folder() / "cubins")
+    cubin = stored.load(key)
+    if cubin is None:
+        cubin = _compile(source, flags)
+        stored.store(key, cubin)
+    return cubin
+
+
+def load_kernel(source: str, name: str) -> Any:
+    """The kernel `name` of `source` for the current device, as a CuPy function.
+
+    Raises:
+        CompileError: NVRTC refuses the source.
+        NoGpuError: there is no GPU, or CUDA's headers are not installed.
+    """
+    module = toolkit.cupy().cuda.function.Module()
+    module.load(compile_cubin(source, toolkit.architecture()))
+    return module.get_function(name)
+
+
+def _key(source: str, flags: Sequence[str]) -> str:
+    digest = hashlib.sha256(repr((toolkit.nvrtc().getVersion(), tuple(flags))).encode())
+    for name, text in headers():
+        digest.update(f"{name}\0{text}\0".encode())
+    digest.update(source.encode())
+    return digest.hexdigest()
+
+
+def _compile(source: str, flags: Sequence[str]) -> bytes:
+    nvrtc = toolkit.nvrtc()
+    names = [name.encode() for name, _ in headers()]
+    texts = [text.encode() for _, text in headers()]
+    program = nvrtc.createProgram(source, "kernel.cu", texts, names)
+    try:
+        include = f"-I{toolkit.include_folder()}"
+        nvrtc.compileProgram(program, (*flags, include))
+        return nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError as error:
+        raise CompileError(
+            "NVRTC refuses a generated kernel",
+            source=source,
+            options=" ".join(flags),
+            log=nvrtc.getProgramLog(program),
+        ) from error
+    finally:
+        nvrtc.destroyProgram(program)

@@ -1,0 +1,74 @@
+"""The devices there are, by the names users call them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.runtime.executable import DeviceProgram
+    from convir.runtime.program import Program
+
+_log = logging.getLogger(__name__)
+
+HOST, CUDA, AUTO = "host", "cuda", "auto"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that programs are compiled for."""
+
+    kind: str
+    """`host` or `cuda`: the key of kernel configs."""
+    index: int = 0
+    """Which GPU."""
+
+    def load(self, program: Program, *, threads: int | None = None) -> DeviceProgram:
+        """Compile an rt program for this device.
+
+        Raises:
+            PassFailedException: a kernel has no code for the device.
+            CompileError: a toolchain refused generated code.
+        """
+        if self.kind == HOST:
+            from convir.runtime.host.device import HostProgram  # noqa: PLC0415
+
+            return HostProgram(program, threads=threads)
+        from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415
+
+        return CudaProgram(program, self.index)
+
+
+def find_device(name: str) -> Device:
+    """The device called `host`, `cuda`, `cuda:1` or `auto` (a GPU where there is one).
+
+    Raises:
+        ValueError: no device has that name.
+        NoGpuError: a GPU was asked for by name and cannot be used.
+    """
+    kind, _, index = name.partition(":")
+    if name == HOST:
+        return Device(HOST)
+    if name == AUTO:
+        return _automatic()
+    if kind != CUDA or (index and not index.isdecimal()):
+        raise ValueError(f"unknown device '{name}': one of host, cuda, cuda:INDEX, auto")
+    from convir.runtime.cuda.toolkit import require_gpu  # noqa: PLC0415  (imports CuPy)
+
+    wanted = int(index or 0)
+    require_gpu(wanted)
+    return Device(CUDA, wanted)
+
+
+@cache
+def _automatic() -> Device:
+    from convir.runtime.cuda.toolkit import NoGpuError, require_gpu  # noqa: PLC0415
+
+    try:
+        require_gpu(0)
+    except NoGpuError as error:
+        _log.warning("running on the host: %s", error)
+        return Device(HOST)
+    return Device(CUDA)
