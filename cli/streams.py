@@ -127,8 +127,8 @@ def check_writable(path: str) -> None:
         raise UsageError(f"{path}: Permission denied")
 
 
-def write_output(path: str, text: str) -> None:
-    """Write `text` to the file `path`, all of it or, on failure, nothing.
+def write_output(path: str, content: str | bytes) -> None:
+    """Write `content`, text as UTF-8, to the file `path`, all of it or, on failure, nothing.
 
     A regular file is replaced in one step and keeps its mode; a link is followed; a device or a
     pipe is written to.
@@ -137,19 +137,20 @@ def write_output(path: str, text: str) -> None:
         UsageError: it cannot be written.
     """
     target = Path(os.path.realpath(path))
+    data = content.encode() if isinstance(content, str) else content
     try:
         if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(data)
         else:
-            _replace(target, text)
+            _replace(target, data)
     except OSError as exc:
         raise UsageError(f"{path}: {exc.strerror}") from exc
 
 
-def _replace(target: Path, text: str) -> None:
+def _replace(target: Path, data: bytes) -> None:
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(data)
         if target.exists():
             partial.chmod(target.stat().st_mode)
         partial.replace(target)

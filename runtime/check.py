@@ -10,29 +10,29 @@ met an infinity, may be anything after; a report says how many there were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects.cost import cost_of, peak_bytes
+from convir.runtime.compare import largest_error
 from convir.runtime.inputs import DYNAMIC_SIZE, Distribution, random_arguments
 from convir.runtime.reference import EvaluationError, FloatFormat, evaluate, find_function
-from convir.runtime.reference.dtypes import FLOAT64, Array
 from convir.runtime.reference.exactness import ExactnessTracker
+from convir.runtime.reference.facts import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.runtime.reference.dtypes import Array
     from convir.runtime.reference.facts import Fact
 
 _WIDENING = 4
 """How much larger tensors of 16-bit floats are in f64."""
-_CHUNK_ELEMENTS = 1 << 20
-"""How many elements are compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Checker:
     """Compares modules with what the functions of `before` gave, which is computed once.
 
     `before` may be rewritten in place afterwards. `function` is the one to check, by default every
-    function with a body.
+    function with a body; they are called with `arguments`, by default random ones.
 
     Raises:
         ValueError: there is no such function.
@@ -109,7 +109,9 @@ class Checker:
         seed: int = 0,
         budget: Budget | None = None,
         distribution: Distribution = Distribution.INTEGERS,
+        arguments: Sequence[Array] | None = None,
     ):
+        self._arguments = None if arguments is None else tuple(arguments)
         self._budget = budget or Budget()
         self._seed = seed
         self._distribution = distribution
@@ -123,16 +125,35 @@ class Checker:
             return Report(False, False, reason="there is no function with a body")
         return _worst(reports)
 
+    def check_results(
+        self, function: str, results: Sequence[Array], facts: Sequence[Fact] | None = None
+    ) -> Report:
+        """Compare results that were computed elsewhere.
+
+        `facts` say what is known of them; by default they must be exact where `before` is.
+
+        Raises:
+            KeyError: `function` is not one that this checker ran.
+        """
+        run = self._runs[function]
+        if isinstance(run, str):
+            return Report(False, False, reason=run)
+        return _compare_all(function, run, results, facts or (EXACT,) * len(results))
+
+    def _arguments_of(self, function: FuncOp) -> tuple[Array, ...]:
+        if self._arguments is not None:
+            return self._arguments
+        types = tuple(function.function_type.inputs)
+        return random_arguments(types, self._seed, self._distribution)
+
     def _run(self, module: ModuleOp, function: FuncOp) -> _Run | str:
         """Run a function of `before`, or say why not."""
         refusal = self._over_budget(function)
         if refusal is not None:
             return refusal
         try:
-            arguments = random_arguments(
-                tuple(function.function_type.inputs), self._seed, self._distribution
-            )
-            results, facts = _evaluate(module, function, arguments)
+            arguments = self._arguments_of(function)
+            results, facts = evaluate_tracked(module, function.sym_name.data, arguments)
         except (EvaluationError, ValueError) as error:
             return f"before: {error}"
         if all(fact.inexact is None for fact in facts):
@@ -162,19 +183,10 @@ class Checker:
         if refusal is not None:
             return Report(False, False, reason=refusal)
         try:
-            results, facts = _evaluate(after, function, run.arguments)
+            results, facts = evaluate_tracked(after, name, run.arguments)
         except (EvaluationError, ValueError) as error:
             return Report(True, False, where=f"@{name}", failure=f"after: {error}")
-        if len(results) != len(run.results):
-            return Report(True, False, where=f"@{name}", failure="the number of results differs")
-        if not results:
-            return Report(True, True, exact=True)
-        return _worst(
-            [
-                _compare(f"@{name} result #{i}", run, i, result, fact)
-                for i, (result, fact) in enumerate(zip(results, facts, strict=True))
-            ]
-        )
+        return _compare_all(name, run, results, facts)
 
     def _over_budget(self, function: FuncOp) -> str | None:
         flops = cost_of(function, DYNAMIC_SIZE).flops
@@ -209,14 +221,35 @@ def _functions(module: ModuleOp) -> dict[str, FuncOp]:
     return {op.sym_name.data: op for op in functions if op.body.blocks}
 
 
-def _evaluate(
-    module: ModuleOp, function: FuncOp, arguments: Sequence[Array]
+def evaluate_tracked(
+    module: ModuleOp, function: str, arguments: Sequence[Array]
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
+    """As `evaluate`, with what is known of how exact each result is.
+
+    Raises:
+        ValueError: there is no such function, or an argument does not match its type.
+        EvaluationError: an operation is unknown to the reference, or undefined on its operands.
+    """
     tracker = ExactnessTracker()
-    results = evaluate(module, function.sym_name.data, arguments, observer=tracker)
-    returned = function.get_return_op()
+    results = evaluate(module, function, arguments, observer=tracker)
+    returned = find_function(module, function).get_return_op()
     values = () if returned is None else returned.operands
     return results, tuple(tracker.fact(value) for value in values)
+
+
+def _compare_all(
+    function: str, run: _Run, results: Sequence[Array], facts: Sequence[Fact]
+) -> Report:
+    if len(results) != len(run.results):
+        return Report(True, False, where=f"@{function}", failure="the number of results differs")
+    if not results:
+        return Report(True, True, exact=True)
+    return _worst(
+        [
+            _compare(f"@{function} result #{i}", run, i, result, fact)
+            for i, (result, fact) in enumerate(zip(results, facts, strict=True))
+        ]
+    )
 
 
 def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact) -> Report:
@@ -230,7 +263,7 @@ def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact
     use_wide = run.wide is not None and before_fact.inexact is not None
     expected = run.wide[position] if use_wide and run.wide is not None else before
     fact = before_fact if before_fact.inexact is not None else after_fact
-    worst = _largest_error(expected, after, 0.0 if reason is None else fact.relative_error)
+    worst = largest_error(expected, after, 0.0 if reason is None else fact.relative_error)
     if worst.undefined == expected.size and expected.size:
         return Report(False, False, reason=f"{name} is undefined everywhere before")
     index = [int(i) for i in np.unravel_index(worst.position, expected.shape)]
@@ -244,56 +277,6 @@ def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact
         reason=reason or "",
         undefined=worst.undefined,
     )
-
-
-@dataclass(frozen=True)
-class _Difference:
-    """Where two arrays differ most, against what is allowed there."""
-
-    position: int = 0
-    """In the flattened arrays."""
-    error: float = 0.0
-    allowed: float = 0.0
-    undefined: int = 0
-    """How many elements were expected to be NaN, and so may be anything."""
-
-
-def _largest_error(expected: Array, actual: Array, relative: float) -> _Difference:
-    """Where |actual - expected| exceeds relative * (|expected| + max |expected|) most.
-
-    The arrays are taken in chunks, so that nothing of their size is made.
-    """
-    flat_expected, flat_actual = expected.reshape(-1), actual.reshape(-1)
-    starts = range(0, expected.size, _CHUNK_ELEMENTS)
-    largest = 0.0
-    if relative > 0:
-        for start in starts:
-            chunk = np.abs(flat_expected[start : start + _CHUNK_ELEMENTS].astype(FLOAT64))
-            largest = max(largest, float(chunk[np.isfinite(chunk)].max(initial=0.0)))
-    worst = _Difference()
-    undefined = 0
-    for start in starts:
-        part = slice(start, start + _CHUNK_ELEMENTS)
-        error, magnitude, missing = _errors(flat_expected[part], flat_actual[part])
-        allowed = relative * (magnitude + largest)
-        position = int(np.argmax(error - allowed))
-        found = _Difference(start + position, float(error[position]), float(allowed[position]))
-        undefined += missing
-        if start == 0 or found.error - found.allowed > worst.error - worst.allowed:
-            worst = found
-    return replace(worst, undefined=undefined)
-
-
-def _errors(expected: Array, actual: Array) -> tuple[Array, Array, int]:
-    """|actual - expected| and |expected| in f64, 0 where NaN was expected; how many those are."""
-    wide_expected, wide_actual = expected.astype(FLOAT64), actual.astype(FLOAT64)
-    undefined = np.isnan(wide_expected)
-    with np.errstate(all="ignore"):
-        error = np.abs(wide_actual - wide_expected)
-    error = np.where((actual == expected) | undefined, 0.0, error)
-    error = np.where(np.isnan(error), np.inf, error)
-    magnitude = np.where(np.isfinite(wide_expected), np.abs(wide_expected), 0.0)
-    return error, magnitude, int(np.count_nonzero(undefined))
 
 
 def _worst(reports: Sequence[Report]) -> Report:

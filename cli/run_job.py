@@ -1,0 +1,185 @@
+"""One run of `convir-run`: read, rewrite, run, print, save, check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import DiagnosticException
+
+from convir.cli.arguments import UsageError
+from convir.cli.array_values import input_array, npy_bytes, output_paths, result_text
+from convir.cli.reporter import Reporter
+from convir.cli.run_arguments import DEFAULT_FUNCTION, HOST
+from convir.cli.streams import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    STDIN,
+    STDIN_NAME,
+    check_writable,
+    read_input,
+    report_traceback,
+    write_output,
+    write_stdout,
+)
+from convir.dialects.context import read_module
+from convir.dialects.diagnostics import DiagnosticError, diagnostic_of
+from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
+from convir.frontends.miopen import parse_line
+from convir.frontends.miopen_options import LineError
+from convir.passes.manager import run
+from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
+from convir.runtime.check import Budget, Checker, Report, evaluate_tracked
+from convir.runtime.inputs import random_arguments
+from convir.runtime.reference.facts import EXACT, Fact
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+    from xdsl.passes import ModulePass
+
+    from convir.runtime.reference.dtypes import Array
+
+_UNLIMITED = Budget(bytes=sys.maxsize, flops=sys.maxsize)
+"""A check that was asked for runs, whatever it takes."""
+_OTHER_FORMATS = (".onnx", ".nam")
+
+
+def run_file(options: Namespace) -> int:
+    """Run the whole job that `options` describe; returns the exit status.
+
+    Raises:
+        UsageError: the options name what cannot be used, or values that do not fit.
+    """
+    if PurePath(options.file).suffix in _OTHER_FORMATS:
+        raise UsageError(f"{options.file}: only MLIR text can be read by this version")
+    name = STDIN_NAME if options.file == STDIN else options.file
+    reporter = Reporter(name)
+    try:
+        return _run(options, name)
+    except DiagnosticException as error:
+        report_traceback(debug=options.debug)
+        found = error.diagnostics if isinstance(error, DiagnosticError) else (diagnostic_of(error),)
+        for diagnostic in found:
+            reporter.report(diagnostic)
+        return EXIT_FAILURE
+
+
+def _run(options: Namespace, name: str) -> int:
+    passes = _passes(options)
+    paths = output_paths(options.outputs)
+    for path in paths:
+        check_writable(path)
+    module = read_module(read_input(options.file), name)
+    function = _function(module, options.function)
+    types = tuple(function.function_type.inputs)
+    if len(paths) > len(function.function_type.outputs):
+        found = len(function.function_type.outputs)
+        raise UsageError(f"there are {len(paths)} outputs, but the function has {found} results")
+    arguments = _arguments(options.inputs, types, options.seed)
+    rewritten = run(module, passes).module if passes else module
+    results, facts = _execute(rewritten, function.sym_name.data, arguments, options.device)
+    for position, result in enumerate(results):
+        write_stdout(result_text(position, result))
+    for path, result in zip(paths, results, strict=False):
+        write_output(path, npy_bytes(result))
+    if not options.check:
+        return EXIT_OK
+    reports = _checks(module, function, arguments, results, facts)
+    for what, report in reports.items():
+        write_stdout(f"check against {what}: {report}\n")
+    return EXIT_OK if all(report.passed for report in reports.values()) else EXIT_FAILURE
+
+
+def _passes(options: Namespace) -> Sequence[ModulePass]:
+    pipeline: str | None = options.pipeline
+    try:
+        return (
+            parse_pipeline(options.passes or "") if pipeline is None else named_pipeline(pipeline)
+        )
+    except PipelineError as error:
+        raise UsageError(str(error)) from error
+
+
+def _function(module: ModuleOp, name: str | None) -> FuncOp:
+    """The function called `name`; if no name was given `main`, or the only one there is."""
+    functions = {
+        op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks
+    }
+    wanted = name or (DEFAULT_FUNCTION if len(functions) != 1 else next(iter(functions)))
+    function = functions.get(wanted)
+    if function is None:
+        known = ", ".join(functions) or "none"
+        raise UsageError(f"there is no function '{wanted}' with a body; the module has: {known}")
+    return function
+
+
+def _arguments(values: Sequence[str], types: Sequence[Attribute], seed: int) -> tuple[Array, ...]:
+    if not values:
+        try:
+            return random_arguments(types, seed)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if len(values) != len(types):
+        raise UsageError(f"there are {len(values)} inputs, but the function takes {len(types)}")
+    return tuple(
+        input_array(value, declared, seed, position)
+        for position, (value, declared) in enumerate(zip(values, types, strict=True))
+    )
+
+
+def _execute(
+    module: ModuleOp, function: str, arguments: Sequence[Array], device: str
+) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
+    """The results, and what is known of how they were computed."""
+    if device != HOST:
+        return evaluate_tracked(module, function, arguments)
+    from convir.api.compile import compile  # noqa: PLC0415  (brings LLVM along)
+
+    executable = compile(module, pipeline="", device=HOST, function=function)
+    returned = executable(*arguments)
+    single = len(executable.outputs) == 1
+    results = (returned,) if single else cast("tuple[Array, ...]", returned)
+    return results, (EXACT,) * len(results)
+
+
+def _checks(
+    module: ModuleOp,
+    function: FuncOp,
+    arguments: Sequence[Array],
+    results: Sequence[Array],
+    facts: Sequence[Fact],
+) -> dict[str, Report]:
+    """How the results compare with the module as read, and with the convolution it came from."""
+    expected = {"the module as read": module}
+    reports: dict[str, Report] = {}
+    source = module.attributes.get(SOURCE_ATTRIBUTE)
+    if isinstance(source, StringAttr):
+        try:
+            definition = module_of_line(parse_line(source.data))
+        except LineError as error:
+            reports["its source"] = Report(False, False, reason=f"column {error.column}: {error}")
+        else:
+            if _defines(definition, function):
+                expected["its source"] = definition
+    name = function.sym_name.data
+    for what, other in expected.items():
+        checker = Checker(other, name, budget=_UNLIMITED, arguments=arguments)
+        reports[what] = checker.check_results(name, results, facts)
+    return reports
+
+
+def _defines(definition: ModuleOp, function: FuncOp) -> bool:
+    """Whether `definition` has a function of the name and the type of `function`."""
+    return any(
+        isinstance(op, FuncOp)
+        and op.sym_name == function.sym_name
+        and op.function_type == function.function_type
+        for op in definition.walk()
+    )
