@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import OpResult
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def loops_in(value: SSAValue) -> frozenset[int] | None:
         if len(seen) > _MAX_OPS or not isinstance(current, OpResult):
             return None
         match current.op:
-            case linalg.IndexOp() as index:
+            case IndexOp() as index:
                 loops.add(index.dim.value.data)
             case arith.ConstantOp(value=IntegerAttr()) if current.type in (_INDEX, _TRUTH):
                 pass
@@ -122,7 +123,7 @@ def _values(value: SSAValue, index: Values, known: dict[SSAValue, Values | None]
 def _compute(value: SSAValue, index: Values, known: dict[SSAValue, Values | None]) -> Values | None:
     assert isinstance(value, OpResult)
     op = value.op
-    if isinstance(op, linalg.IndexOp):
+    if isinstance(op, IndexOp):
         return index
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, IntegerAttr)

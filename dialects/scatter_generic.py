@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import OpResult
 from xdsl.ir.affine import AffineMap
 
@@ -48,7 +49,7 @@ def scatter_generic(op: Operation | None) -> SliceView | Refusal:
     at all trips of the loop.
     """
     view = structured(op)
-    if op is None or view is None or not isinstance(op, linalg.GenericOp):
+    if op is None or view is None or not isinstance(op, GenericOp):
         return Refusal("it is no linalg.generic")
     if (refusal := _not_a_map_over_result(view)) is not None:
         return refusal

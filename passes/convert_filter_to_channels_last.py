@@ -20,32 +20,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AffineMapAttr,
-    DenseArrayBase,
-    IndexType,
-    IntegerAttr,
-    TensorType,
-    i64,
-)
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
+from xdsl.dialects.linalg.ops import TransposeOp
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.passes import remarks
+from convir.passes.structured_rebuild import rebuilt
+from convir.passes.tensor_builder import TensorBuilder, element_type_of, sizes_of
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Operation
 
     from convir.dialects.contraction import ContractionDims, Operand
 
@@ -169,53 +163,25 @@ class TransposeFilter(RewritePattern):
                 remarks.refused(_NAME, op, plan.reason)
             return
         remarks.fired(_NAME, op, plan.reason)
-        transposed = _transpose(plan)
-        new_ops = [*transposed, _with_filter(plan, transposed[-1].results[0])]
-        for new_op in new_ops:
-            new_op.location = op.location
-        rewriter.replace(op, new_ops)
+        rewriter.replace(op, _with_transposed_filter(plan, rewriter))
 
 
-def _transpose(plan: FilterPlan) -> list[Operation]:
-    """The ops that transpose the filter, the transposition last."""
-    value = plan.dims.inputs[plan.position].value
-    value_type = cast("TensorType[Attribute]", value.type)
-    shape = value_type.get_shape()
-    ops: list[Operation] = []
-    sizes: list[SSAValue] = []
-    for dim in plan.permutation:
-        if shape[dim] == DYNAMIC_INDEX:
-            number = arith.ConstantOp(IntegerAttr(dim, IndexType()))
-            size = tensor.DimOp(value, number)
-            ops += [number, size]
-            sizes.append(size.result)
-    result_type = TensorType(
-        value_type.get_element_type(), [shape[dim] for dim in plan.permutation]
-    )
-    empty = tensor.EmptyOp(sizes, result_type)
-    permutation = DenseArrayBase.from_list(i64, plan.permutation)
-    return [*ops, empty, linalg.TransposeOp(value, empty.tensor, permutation)]
-
-
-def _with_filter(plan: FilterPlan, transposed: SSAValue) -> linalg.GenericOp:
-    """The contraction as a generic on the transposed filter."""
+def _with_transposed_filter(plan: FilterPlan, rewriter: PatternRewriter) -> Operation:
+    """The contraction on the transposed filter, which is inserted before the old one."""
     view = plan.dims.view
-    inputs = list(view.inputs)
-    inputs[plan.position] = transposed
+    weights = plan.dims.inputs[plan.position].value
+    builder = TensorBuilder(rewriter, InsertPoint.before(view.op), view.op)
+    sizes = sizes_of(weights)
+    permuted = [sizes[dim] for dim in plan.permutation]
+    empty = builder.uninitialised(element_type_of(weights), permuted)
+    permutation = DenseArrayBase.from_list(i64, plan.permutation)
+    operands = list(view.operands)
+    operands[plan.position] = builder.insert(TransposeOp(weights, empty, permutation))
     maps = list(view.maps)
     old = maps[plan.position]
-    permuted = tuple(old.results[dim] for dim in plan.permutation)
-    maps[plan.position] = AffineMap(old.num_dims, old.num_symbols, permuted)
-    body = view.body.parent_region()
-    assert body is not None
-    return linalg.GenericOp(
-        inputs=inputs,
-        outputs=view.inits,
-        body=body.clone(),
-        indexing_maps=[AffineMapAttr(indexing_map) for indexing_map in maps],
-        iterator_types=[IteratorTypeAttr(IteratorType(iterator)) for iterator in view.iterators],
-        result_types=[result.type for result in view.op.results],
-    )
+    results = tuple(old.results[dim] for dim in plan.permutation)
+    maps[plan.position] = AffineMap(old.num_dims, old.num_symbols, results)
+    return rebuilt(view, operands, view.op.results[0].type, maps)
 
 
 @dataclass(frozen=True)

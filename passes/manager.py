@@ -143,9 +143,7 @@ def _apply(ctx: Context, module: ModuleOp, module_pass: ModulePass) -> None:
     except DiagnosticError:
         raise
     except DiagnosticException as exc:
-        wrong = diagnostic_of(exc)
-        message = f"pass {module_pass.name}: {wrong.message}"
-        raise DiagnosticError(replace(wrong, message=message)) from exc
+        raise DiagnosticError(diagnostic_of(exc)) from exc
     except Exception as exc:
         raise PassCrashError(module_pass.name, exc) from exc
 

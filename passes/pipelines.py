@@ -11,6 +11,9 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
 )
 from convir.passes.cse import CsePass
+from convir.passes.swap_strided_insert_slice_with_contraction import (
+    SwapStridedInsertSliceWithContractionPass,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
 BACKWARD_DATA: tuple[ModulePass, ...] = (
     # The rewrites below read linalg; what comes as conv becomes the same scatter and contraction.
     ConvertConvToLinalgPass(),
-    # What is left is a scatter under a contraction whose windows do overlap. One pass writes it;
-    # a store that scatters a finished result stays an insert_slice, for its producer to absorb.
+    # On the scatters as they were written: what it moves behind its contraction takes the holes
+    # out of the contraction for nothing.
+    SwapStridedInsertSliceWithContractionPass(),
+    # What is still scattered under a contraction has windows that overlap. One pass writes it; a
+    # store that scatters a finished result stays an insert_slice, for its producer to absorb.
     ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
     # After the rewrites above no contraction changes its shape any more, which is what the
     # choice of a filter's layout depends on.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -162,9 +163,9 @@ class _Builder:
         element = self._add(tensor.ExtractOp(self._view.source, indices, element_type))
         if valid is not None:
             element = self._add(arith.SelectOp(valid, element, self._hole()))
-        self._block.add_op(linalg.YieldOp(element))
+        self._block.add_op(YieldOp(element))
         identity = AffineMapAttr(AffineMap.identity(len(self._dims)))
-        generic = linalg.GenericOp(
+        generic = GenericOp(
             inputs=(),
             outputs=(self._init(),),
             body=Region(self._block),
@@ -177,13 +178,13 @@ class _Builder:
     def _walk(self, loop: int, dim: ScatterDim) -> tuple[list[SSAValue], SSAValue]:
         """The tests of one dimension, and the index into the source."""
         if dim.covers:
-            return [], self._add(linalg.IndexOp(loop))
+            return [], self._add(IndexOp(loop))
         if dim.size == 1:
-            position = self._add(linalg.IndexOp(loop))
+            position = self._add(IndexOp(loop))
             test = arith.CmpiOp(position, self._value(dim.offset), "eq")
             return [self._add(test)], self._value(0)
         needed = tests_of(dim)
-        shifted = self._add(linalg.IndexOp(loop))
+        shifted = self._add(IndexOp(loop))
         if dim.offset != 0:
             shifted = self._add(arith.SubiOp(shifted, self._value(dim.offset)))
         tests: list[SSAValue] = []

@@ -249,6 +249,8 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     source, *indices = operands
     if len(indices) != source.ndim:
         raise EvaluationError(op, f"has {len(indices)} indices into a rank of {source.ndim}")
+    if not indices:
+        return (source,)
     _require_inside(op, source.shape, indices)
     axes = [_varying_axis(index) for index in indices]
     varying = [axis for axis in axes if axis is not None]
