@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
-from xdsl.dialects.linalg.ops import FillOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 
 if TYPE_CHECKING:
@@ -151,8 +151,12 @@ def size_of(value: SSAValue, dim: int) -> Size:
             return index_of(sizes[_dynamic_position(value, dim)])
         case tensor.InsertSliceOp(dest=dest) | tensor.InsertOp(dest=dest):
             return size_of(dest, dim)
-        case FillOp() as fill:
-            return size_of(fill.outputs[0], dim)
+        case LinalgStructuredOperation() as structured:
+            return size_of(structured.outputs[value.index], dim)
+        case tensor.ExpandShapeOp(dynamic_output_shape=sizes):
+            return index_of(sizes[_dynamic_position(value, dim)])
+        case tensor.CastOp(source=source) if isinstance(source.type, TensorType):
+            return size_of(source, dim)
         case tensor.ExtractSliceOp() | tensor.PadOp():
             return _size_of_slice(value, dim)
         case _:

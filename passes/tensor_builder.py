@@ -102,6 +102,7 @@ class TensorBuilder:
         Raises:
             ValueError: the sizes are not provably those of a reshape.
         """
+        value = _unreshaped(value, sizes)
         have = sizes_of(value)
         value = self.cast(value, tensor_type(element_type_of(value), have))
         groups = reassociation(have, sizes)
@@ -260,6 +261,16 @@ class _Slice:
 def tensor_type(element_type: Attribute, sizes: Sequence[Size]) -> TensorType[Attribute]:
     """The tensor type with the given sizes, dynamic where they are not static."""
     return TensorType(element_type, _static(sizes))
+
+
+def _unreshaped(value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+    """What `value` was reshaped from, if that has the given sizes, or `value`."""
+    origin = value
+    while isinstance(origin.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+        origin = origin.owner.src
+        if sizes_of(origin) == tuple(sizes):
+            return origin
+    return value
 
 
 def ranked(value: SSAValue) -> TensorType[Attribute]:
