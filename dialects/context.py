@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import ParseError
 from convir.dialects import compat
 from convir.dialects.compat.parser import ConvirParser
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
-from convir.dialects.registry import CONVIR_DIALECTS
+from convir.dialects.registry import CONVIR_DIALECTS, OVERLAYS
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -21,7 +21,7 @@ def new_context(*, allow_unregistered: bool = False) -> Context:
     """A context with xDSL's dialects, convir's overlays and convir's own dialects registered."""
     compat.install()
     ctx = Context(allow_unregistered=allow_unregistered)
-    for name, factory in {**get_all_dialects(), **CONVIR_DIALECTS}.items():
+    for name, factory in {**get_all_dialects(), **OVERLAYS, **CONVIR_DIALECTS}.items():
         ctx.register_dialect(name, factory)
     return ctx
 

@@ -38,3 +38,6 @@ CONVIR_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
     )
 }
 """Dialect name to a factory of it: those that xDSL lacks."""
+
+OVERLAYS: Mapping[str, Callable[[], Dialect]] = {"linalg": partial(load_dialect, "linalg")}
+"""Dialect name to a factory of it: xDSL's dialects with ops of ours among theirs."""

@@ -1,0 +1,78 @@
+"""Methods and operand types of xDSL's classes that are wrong, and are replaced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    container_of,
+)
+from xdsl.irdl import OperandDef, ResultDef
+
+from convir.dialects.compat.printing import print_func, print_select
+
+if TYPE_CHECKING:
+    from xdsl.irdl import IRDLOperation
+    from xdsl.irdl.constraints import AttrConstraint
+
+_INTEGERS = container_of(IntegerType)
+_FLOATS = container_of(AnyFloat)
+_INTEGERS_OR_INDICES = container_of(IntegerType | IndexType)
+
+
+def install() -> None:
+    """Replace them."""
+    DenseIntOrFPElementsAttr.is_splat = _is_splat
+    func.FuncOp.print = print_func
+    arith.SelectOp.print = print_select
+    _retype(arith.SelectOp, (container_of(IntegerType(1)), None, None), (None,))
+    for op_class in (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp):
+        _retype(op_class, (_INTEGERS,), (_INTEGERS,))
+        op_class.verify_ = _verify_definition
+    for op_class in (arith.SIToFPOp, arith.UIToFPOp):
+        _retype(op_class, (_INTEGERS,), (_FLOATS,))
+    for op_class in (arith.FPToSIOp, arith.FPToUIOp):
+        _retype(op_class, (_FLOATS,), (_INTEGERS,))
+    _retype(arith.IndexCastOp, (_INTEGERS_OR_INDICES,), (_INTEGERS_OR_INDICES,))
+    arith.IndexCastOp.verify_ = _verify_definition
+    for op_class in (tensor.ExpandShapeOp, tensor.PadOp, tensor.ReshapeOp):
+        op_class.verify_ = _verify_definition
+
+
+def _is_splat(self: DenseIntOrFPElementsAttr) -> bool:
+    """Whether all elements are one bit pattern; xDSL compares values, for which 0.0 is -0.0."""
+    data = self.data.data
+    size = self.type.element_type.compile_time_size
+    return len(data) >= size and data == data[:size] * (len(data) // size)
+
+
+def _retype(
+    op_class: type[IRDLOperation],
+    operands: tuple[AttrConstraint | None, ...],
+    results: tuple[AttrConstraint | None, ...],
+) -> None:
+    """Give operands and results of the class other types; None keeps one as it is.
+
+    xDSL's casts and the condition of its select take scalars only.
+    """
+    definition = op_class.get_irdl_definition()
+    for index, constraint in enumerate(operands):
+        if constraint is not None:
+            definition.operands[index] = (definition.operands[index][0], OperandDef(constraint))
+    for index, constraint in enumerate(results):
+        if constraint is not None:
+            definition.results[index] = (definition.results[index][0], ResultDef(constraint))
+
+
+def _verify_definition(self: IRDLOperation) -> None:
+    """Verify what the definition says, without the class's own rules.
+
+    Those refuse valid ops: tensors in casts, dynamic sizes in reshapes and pads. The rules that
+    replace them are among our verifiers.
+    """
+    self.get_irdl_definition().verify(self)
