@@ -17,7 +17,7 @@ func.func @copies(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> (tensor<4x8xf32>,
 }
 
 // CHECK-LABEL: func.func @transposes
-// CHECK: [[T:%.+]] = linalg.transpose ins(%a:tensor<2x3x4xf32>) outs({{.*}}:tensor<4x2x3xf32>) permutation = [2, 0, 1]
+// CHECK: [[T:%.+]] = linalg.transpose ins(%a : tensor<2x3x4xf32>) outs({{.*}} : tensor<4x2x3xf32>) permutation = [2, 0, 1]
 // CHECK: func.return [[T]], %a
 func.func @transposes(%a: tensor<2x3x4xf32>, %t: tensor<3x2x4xf32>, %u: tensor<4x2x3xf32>) -> (tensor<4x2x3xf32>, tensor<2x3x4xf32>) {
   %e = tensor.empty() : tensor<2x3x4xf32>

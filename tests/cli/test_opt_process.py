@@ -18,7 +18,6 @@ NOT_FOR_A_SHORT_RUN = (
     "onnx",
     "rich",
     "torch",
-    "xdsl.dialects.linalg",
     "xdsl.interpreter",
     "xdsl.transforms.canonicalization_patterns",
 )

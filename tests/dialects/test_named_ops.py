@@ -119,10 +119,6 @@ OPERANDS = "ins(%a, %b : tensor<4x5xf32>, tensor<5x6xf32>) outs(%c : tensor<4x6x
             "'dilations' must be positive",
         ),
         (
-            f"matmul {OPERANDS}",
-            "expected the results to have the types of",
-        ),
-        (
             "matmul ins(%s, %b : f32, tensor<5x6xf32>) outs(%c : tensor<4x6xf32>)",
             "expected tensor or memref inputs",
         ),
@@ -131,9 +127,18 @@ OPERANDS = "ins(%a, %b : tensor<4x5xf32>, tensor<5x6xf32>) outs(%c : tensor<4x6x
 def test_a_wrong_named_op_is_one_error_at_the_op(op: str, message: str):
     text = (
         "func.func @f(%a: tensor<4x5xf32>, %b: tensor<5x6xf32>, %c: tensor<4x6xf32>, %s: f32) {\n"
-        f"  linalg.{op}\n  func.return\n}}"
+        f"  %r = linalg.{op} -> tensor<4x6xf32>\n  func.return\n}}"
     )
     with pytest.raises(DiagnosticError) as caught:
         read_module(text, "in.mlir")
     assert str(caught.value).startswith("in.mlir:2:")
     assert message in str(caught.value)
+
+
+def test_a_tensor_output_needs_a_result():
+    text = (
+        "func.func @f(%a: tensor<4x5xf32>, %b: tensor<5x6xf32>, %c: tensor<4x6xf32>) {\n"
+        f"  linalg.matmul {OPERANDS}\n  func.return\n}}"
+    )
+    with pytest.raises(DiagnosticError, match="expected the results to have the types of"):
+        read_module(text)

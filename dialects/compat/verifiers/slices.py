@@ -1,7 +1,8 @@
 """`tensor.extract_slice` and `tensor.insert_slice`: ranks, sizes and bounds.
 
 Stricter than MLIR in one point: strides are positive. MLIR lets a static stride of zero or less
-by, and no transformation of either project gives it a meaning.
+by, and no transformation of either project gives it a meaning. Laxer in another: a slice without
+elements may have any offset, since convolutions over empty dimensions make such slices.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def _check_dimension(dim: int, extent: int, offset: int, size: int, stride: int)
         raise VerifyException(f"expected sizes to be non-negative, but got {size}")
     if stride < 1 and stride != DYNAMIC_INDEX:
         raise VerifyException(f"expected strides to be positive, but got {stride}")
-    if DYNAMIC_INDEX in (extent, offset):
+    if size == 0 or DYNAMIC_INDEX in (extent, offset):
         return
     if offset >= extent:
         raise VerifyException(f"offset {dim} is out-of-bounds: {offset} >= {extent}")
-    if DYNAMIC_INDEX in (size, stride) or size == 0:
+    if DYNAMIC_INDEX in (size, stride):
         return
     last = offset + (size - 1) * stride
     if last >= extent:
