@@ -19,4 +19,20 @@ func.func @good() {
   "nowhere.to_be_found"() : () -> ()
 
 // CHECK-NEXT: wrong_input.mlir:19:3: error: {{.*}}nowhere
+// -----
+
+func.func @rank(%s: tensor<2x2xf32>, %d: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %r = tensor.insert_slice %s into %d[0] [2] [1] : tensor<2x2xf32> into tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// CHECK-NEXT: wrong_input.mlir:25:8: error: {{.*}}expected 2 offset values, got 1
+// -----
+
+func.func @bounds(%s: tensor<2xf32>, %d: tensor<4xf32>) -> tensor<4xf32> {
+  %r = tensor.insert_slice %s into %d[1] [2] [3] : tensor<2xf32> into tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// CHECK-NEXT: wrong_input.mlir:33:8: error: {{.*}}out-of-bounds
 // CHECK-NOT: error
