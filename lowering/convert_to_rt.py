@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     MemRefType,
-    StringAttr,
     TensorType,
     UnitAttr,
     i64,
@@ -39,16 +38,13 @@ from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 from convir.lowering.form_kernel_regions import ALIASES
 from convir.lowering.gemm import GemmLayout, gemm_layout
+from convir.lowering.implementations import GEMM, config_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-
-
-GEMM = "gemm"
-"""The config of a kernel that is one library call."""
 
 
 def buffer_type(tensor_type: Attribute) -> rt.Buffer:
@@ -158,12 +154,6 @@ class _Program:
     def _emit(self, op: Operation) -> Operation:
         self.body.add_op(op)
         return op
-
-
-def config_of(callee: kernel.FuncOp, device: str) -> str | None:
-    """The canonical string of the config that selection chose for `device`, if any."""
-    config = callee.configs.data.get(device) if callee.configs is not None else None
-    return config.data if isinstance(config, StringAttr) else None
 
 
 @dataclass(frozen=True)

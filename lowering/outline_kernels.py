@@ -38,9 +38,8 @@ def outline(module: ModuleOp) -> None:
         _erase_dead_free_ops(function)
 
 
-def _outline_region(
-    region: kernel.RegionOp, known: list[kernel.FuncOp], function: func.FuncOp
-) -> kernel.FuncOp:
+def outlined(region: kernel.RegionOp, name: str) -> tuple[kernel.FuncOp, list[SSAValue]]:
+    """A detached function with the body of `region`, and the values to call it with."""
     captures, clones = _captures(region)
     body = Block(arg_types=[value.type for value in captures])
     mapping: dict[SSAValue, SSAValue] = dict(zip(captures, body.args, strict=True))
@@ -58,14 +57,19 @@ def _outline_region(
     function_type = FunctionType.from_lists(
         [value.type for value in captures], list(region.res.types)
     )
-    outlined = kernel.FuncOp(
-        f"{function.sym_name.data}_{len(known)}", function_type, Region(body), region.configs
-    )
-    outlined.location = region.location
-    same = next((old for old in known if _same_kernel(old, outlined)), None)
+    function = kernel.FuncOp(name, function_type, Region(body), region.configs)
+    function.location = region.location
+    return function, captures
+
+
+def _outline_region(
+    region: kernel.RegionOp, known: list[kernel.FuncOp], function: func.FuncOp
+) -> kernel.FuncOp:
+    kernel_func, captures = outlined(region, f"{function.sym_name.data}_{len(known)}")
+    same = next((old for old in known if _same_kernel(old, kernel_func)), None)
     if same is None:
-        Rewriter.insert_op(outlined, InsertPoint.before(function))
-        same = outlined
+        Rewriter.insert_op(kernel_func, InsertPoint.before(function))
+        same = kernel_func
     call = kernel.CallOp(same.sym_name.data, captures, list(region.res.types))
     call.location = region.location
     for old, new in zip(region.res, call.res, strict=True):

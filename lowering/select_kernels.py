@@ -1,17 +1,19 @@
 """`select-kernels`: every kernel gets the implementation that stands for it on a device.
 
     rewrite: kernel.region { contraction + epilogue }
-             --> kernel.region configs {host = "gemm"} { contraction }
+             --> kernel.region configs {host = "contraction"} { contraction }
                  kernel.region configs {host = "loops"} { epilogue }
 
-A contraction that one library GEMM computes, and that is large enough to pay for the call, is
-split from its epilogue and becomes that call. Everything else is loops. The reason is a remark.
+An implementation that computes the whole region is taken as it is; one that computes the
+contraction alone splits it from its epilogue. What none computes becomes loops. The reason is a
+remark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects.builtin import DictionaryAttr, Float32Type, Float64Type, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -19,11 +21,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import kernel
-from convir.dialects.contraction import ContractionDims, contraction_dims
+from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
-from convir.dialects.zeros import is_zero
-from convir.lowering.convert_to_rt import GEMM
-from convir.lowering.gemm import gemm_layout
+from convir.lowering.convert_to_rt import match_gemm
+from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS
+from convir.lowering.llvm.contraction.read_kernel import read_contraction
+from convir.lowering.outline_kernels import outlined
 from convir.passes import remarks
 
 if TYPE_CHECKING:
@@ -31,86 +34,103 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 NAME = "select-kernels"
-LOOPS = "loops"
 
 GEMM_MIN_FLOPS = 1 << 15
 """Below this a library call costs more than the loops do: its set-up is some 10 µs."""
 
-
-def select(region: kernel.RegionOp, device: str) -> None:
-    """Attach a config for `device` to `region`, splitting it where a library call does part."""
-    contraction = _contraction(region)
-    if contraction is None:
-        _attach(region, device, LOOPS, "it holds no contraction")
-        return
-    refusal = _refuse_gemm(region, contraction, device)
-    if refusal is not None:
-        _attach(region, device, LOOPS, f"not one GEMM: {refusal.reason}")
-        return
-    gemm = _split(region, contraction.op)
-    _attach(gemm, device, GEMM, "the contraction is one strided batched GEMM")
-    if gemm is not region:
-        _attach(region, device, LOOPS, "the epilogue of a GEMM")
+Refuses: TypeAlias = Callable[[kernel.FuncOp], Refusal | None]
 
 
-def _contraction(region: kernel.RegionOp) -> ContractionDims | None:
-    """The one contraction of a region; None if it has none or several."""
-    found = [
-        dims
-        for op in region.body.block.ops
-        if isinstance(dims := contraction_dims(op), ContractionDims)
-    ]
-    return found[0] if len(found) == 1 else None
+def _refuse_contraction(function: kernel.FuncOp) -> Refusal | None:
+    call = read_contraction(function)
+    return call if isinstance(call, Refusal) else None
 
 
-def _refuse_gemm(region: kernel.RegionOp, dims: ContractionDims, device: str) -> Refusal | None:
-    layout = gemm_layout(dims)
-    if isinstance(layout, Refusal):
-        return layout
-    inside = [operand.value.owner for operand in dims.inputs]
-    if any(isinstance(owner, Operation) and region.is_ancestor(owner) for owner in inside):
-        return Refusal("an input is computed in the kernel")
-    out = dims.out.value
-    if not is_zero(out) and isinstance(out.owner, Operation) and region.is_ancestor(out.owner):
-        return Refusal("its init is computed in the kernel")
-    input_type = dims.lhs.value.type
-    element_type = getattr(input_type, "element_type", None)
-    if device == "host" and not isinstance(element_type, Float32Type | Float64Type):
-        return Refusal(f"the host's BLAS has no {element_type}")
-    if dims.flops is None or dims.flops < GEMM_MIN_FLOPS:
-        return Refusal(f"{dims.flops} FLOPs do not pay for a library call")
+def _refuse_host_gemm(function: kernel.FuncOp) -> Refusal | None:
+    element_types = {getattr(t, "element_type", None) for t in function.function_type.inputs}
+    for element_type in element_types:
+        if not isinstance(element_type, Float32Type | Float64Type):
+            return Refusal(f"the host's BLAS has no {element_type}")
+    return _refuse_gemm(function)
+
+
+def _refuse_gemm(function: kernel.FuncOp) -> Refusal | None:
+    call = match_gemm(function)
+    if isinstance(call, Refusal):
+        return call
+    layout = call.layout
+    flops = 2 * layout.batch * layout.m * layout.n * layout.k
+    if flops < GEMM_MIN_FLOPS:
+        return Refusal(f"{flops} FLOPs do not pay for a library call")
     return None
 
 
-def _split(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
-    """Move `contraction` into a region of its own before `region`, unless it is all of it."""
-    yielded = region.body.block.last_op
-    assert yielded is not None
-    result = contraction.results[0]
-    if list(yielded.operands) == [result]:
-        return region
-    moved = _needed(region, contraction)
-    body = Block()
-    first = kernel.RegionOp(Region(body), [result.type])
-    first.location = contraction.location
-    mapping: dict[SSAValue, SSAValue] = {}
-    for op in moved:
-        body.add_op(op.clone(mapping))
-    body.add_op(kernel.YieldOp(mapping[result]))
-    Rewriter.insert_op(first, InsertPoint.before(region))
-    first.res[0].name_hint = result.name_hint
-    result.replace_all_uses_with(first.res[0])
-    Rewriter.erase_op(contraction)
-    return first
+IMPLEMENTATIONS: dict[str, tuple[tuple[str, Refuses], ...]] = {
+    HOST: ((CONTRACTION, _refuse_contraction), (GEMM, _refuse_host_gemm)),
+    CUDA: ((GEMM, _refuse_gemm),),
+}
+"""Per device what may stand for a kernel, best first, each with what it refuses."""
 
 
-def _needed(region: kernel.RegionOp, contraction: Operation) -> list[Operation]:
-    """The ops of a region that `contraction` depends on, itself last, in order."""
+def select(region: kernel.RegionOp, device: str) -> None:
+    """Attach a config for `device` to `region`, splitting it where an implementation does part."""
+    config, reasons = _choose(region, device)
+    if config is not None:
+        _attach(region, device, config, "it computes all of the kernel")
+        return
+    contractions = [
+        op for op in region.body.block.ops if not isinstance(contraction_dims(op), Refusal)
+    ]
+    if len(contractions) == 1:
+        first = _alone(region, contractions[0])
+        config, reasons = _choose(first, device)
+        if config is not None:
+            _insert_before(region, first, contractions[0])
+            _attach(first, device, config, "it computes the contraction")
+            _attach(region, device, LOOPS, "the epilogue of a contraction")
+            return
+    why = "; ".join(reasons) if contractions else "it holds no contraction"
+    _attach(region, device, LOOPS, why)
+
+
+def _choose(region: kernel.RegionOp, device: str) -> tuple[str | None, list[str]]:
+    """The first implementation that computes `region`, or why none does."""
+    function, _ = outlined(region, "candidate")
+    reasons: list[str] = []
+    for config, refuses in IMPLEMENTATIONS[device]:
+        refusal = refuses(function)
+        if refusal is None:
+            return config, []
+        reasons.append(f"not {config}: {refusal.reason}")
+    return None, reasons
+
+
+def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
+    """A detached region that computes `contraction` and what it needs of `region`, cloned."""
     needed = {contraction}
     for op in reversed(list(region.body.block.ops)):
         if any(use.operation in needed for result in op.results for use in result.uses):
             needed.add(op)
-    return [op for op in region.body.block.ops if op in needed]
+    body = Block()
+    mapping: dict[SSAValue, SSAValue] = {}
+    for op in region.body.block.ops:
+        if op in needed:
+            body.add_op(op.clone(mapping))
+    result = contraction.results[0]
+    body.add_op(kernel.YieldOp(mapping[result]))
+    alone = kernel.RegionOp(Region(body), [result.type])
+    alone.location = contraction.location
+    return alone
+
+
+def _insert_before(region: kernel.RegionOp, first: kernel.RegionOp, contraction: Operation) -> None:
+    """Put `first` before `region`, which takes its result instead of `contraction`'s."""
+    Rewriter.insert_op(first, InsertPoint.before(region))
+    first.res[0].name_hint = contraction.results[0].name_hint
+    contraction.results[0].replace_all_uses_with(first.res[0])
+    for op in reversed(list(region.body.block.ops)):
+        if op.results and all(result.first_use is None for result in op.results):
+            Rewriter.erase_op(op)
 
 
 def _attach(region: kernel.RegionOp, device: str, config: str, reason: str) -> None:
@@ -126,7 +146,7 @@ class SelectKernelsPass(ModulePass):
 
     name = NAME
 
-    device: str = "host"
+    device: str = HOST
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel region."""

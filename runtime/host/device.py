@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from xdsl.utils.exceptions import PassFailedException
 
+from convir.dialects.refusal import Refusal
+from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.llvm.contraction.kernel import compile_contraction
+from convir.lowering.llvm.contraction.read_kernel import read_contraction
 from convir.lowering.llvm.entry import ENTRY_SUFFIX, llvm_ir, llvm_module
 from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.host.gemm import run_gemm
@@ -56,7 +61,15 @@ class _Run:
     """The bytes of the inputs, outputs, arena, constants and states, in that order."""
     arguments: int
     """The address of the table of buffer pointers of all launches."""
+    bases: Array
+    """The address of every memory."""
+    scratch: int
+    """The address of memory that any kernel may overwrite."""
     threads: int | None
+
+    def address(self, memory: int, offset: int) -> int:
+        """The address of a byte of a memory."""
+        return int(self.bases[memory]) + offset
 
 
 _Step: TypeAlias = "Callable[[_Run], None]"
@@ -89,6 +102,7 @@ class HostProgram:
         self._state_lock = threading.Lock()
         self._arenas: deque[Array] = deque(maxlen=_KEPT_ARENAS)
         self._table: list[tuple[int, int]] = []
+        self._scratch_bytes = 0
         self._steps = [self._step(call) for call in program.calls]
         self._table_memory = np.array([m for m, _ in self._table], dtype=np.int64)
         self._table_offset = np.array([o for _, o in self._table], dtype=np.int64)
@@ -98,18 +112,30 @@ class HostProgram:
 
         No output shares memory with an input or another output.
         """
-        arena = self._arenas.pop() if self._arenas else aligned_bytes(self.program.arena_bytes)
+        arena = self._arena()
         memories = [_bytes(array) for array in (*inputs, *outputs)]
         memories += [arena, *self._constants, *self._states]
         bases = np.array([m.__array_interface__["data"][0] for m in memories], dtype=np.int64)
         table = bases[self._table_memory] + self._table_offset
-        run = _Run(memories, table.__array_interface__["data"][0], self.threads)
+        arguments = table.__array_interface__["data"][0]
+        scratch = arena.__array_interface__["data"][0] + self._scratch_offset
+        run = _Run(memories, arguments, bases, scratch, self.threads)
         if self._states:
             with self._state_lock:
                 self._run_steps(run)
         else:
             self._run_steps(run)
         self._arenas.append(arena)
+
+    @property
+    def _scratch_offset(self) -> int:
+        return -(-self.program.arena_bytes // ALIGNMENT) * ALIGNMENT
+
+    def _arena(self) -> Array:
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            return aligned_bytes(self._scratch_offset + self._scratch_bytes)
 
     def _run_steps(self, run: _Run) -> None:
         for step in self._steps:
@@ -144,6 +170,8 @@ class HostProgram:
         return copy
 
     def _launch(self, call: Launch) -> _Step:
+        if config_of(call.kernel, HOST) == CONTRACTION:
+            return self._contraction(call)
         buffers = (*call.inputs, *call.outputs)
         start = len(self._table)
         self._table += [(self._memory_of(buffer), buffer.offset) for buffer in buffers]
@@ -157,6 +185,32 @@ class HostProgram:
                 pool.launch(function.address, arguments, function.range_size, run.threads)
 
         return launch
+
+    def _contraction(self, call: Launch) -> _Step:
+        """A register-tiled kernel: its weights are packed, then its rows are contracted."""
+        reading = read_contraction(call.kernel)
+        if isinstance(reading, Refusal):
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
+        compiled = compile_contraction(reading.spec, self._cpu)
+        a, b, c = call.inputs[reading.a], call.inputs[reading.b], call.outputs[0]
+        init = None if reading.init is None else call.inputs[reading.init]
+        copy = None if init is None or init == c else self._copy(Copy(init, c))
+        packed = self._scratch(compiled.packed_bytes)
+
+        def contract(run: _Run) -> None:
+            if copy is not None:
+                copy(run)
+            weights = run.scratch + packed
+            compiled.pack(run.address(self._memory_of(b), b.offset), weights, run.threads)
+            rows = run.address(self._memory_of(a), a.offset)
+            compiled.run(rows, weights, run.address(self._memory_of(c), c.offset), run.threads)
+
+        return contract
+
+    def _scratch(self, size: int) -> int:
+        """The offset of `size` bytes of scratch memory behind the arena; calls reuse it in turn."""
+        self._scratch_bytes = max(self._scratch_bytes, size)
+        return 0
 
 
 def compile_kernel(body: kernel.FuncOp, cpu: Target, *, noalias: bool) -> list[_Compiled]:

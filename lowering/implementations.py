@@ -1,0 +1,26 @@
+"""The names of devices and of what may stand for a kernel on them: the words of `configs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import StringAttr
+
+if TYPE_CHECKING:
+    from convir.dialects import kernel
+
+HOST: Final = "host"
+CUDA: Final = "cuda"
+
+LOOPS: Final = "loops"
+"""Loops generated from the body."""
+GEMM: Final = "gemm"
+"""One call of the device's BLAS; the kernel becomes `rt.gemm`."""
+CONTRACTION: Final = "contraction"
+"""A register-tiled contraction kernel of the host."""
+
+
+def config_of(callee: kernel.FuncOp, device: str) -> str | None:
+    """The config that selection chose for `device`, if any."""
+    config = callee.configs.data.get(device) if callee.configs is not None else None
+    return config.data if isinstance(config, StringAttr) else None

@@ -1,0 +1,407 @@
+"""A kernel's tensor body, read as one `HostContraction` on its arguments.
+
+The body is one contraction, or several whose results are inserted side by side into zeros: the
+phases of a strided backward data convolution. Zero padding of the rows and slices of either
+operand are part of the kernel: they are offsets, and bounds of the row tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, Float64Type, TensorType
+from xdsl.ir import BlockArgument, Operation
+
+from convir.dialects.contraction import ContractionDims, contraction_dims
+from convir.dialects.refusal import Refusal
+from convir.dialects.scalars import number_of, scalar_constant
+from convir.dialects.slices import slice_view
+from convir.dialects.zeros import is_zero
+from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.dialects import kernel
+    from convir.dialects.contraction import Operand
+    from convir.dialects.slices import SliceView
+    from convir.lowering.llvm.contraction.spec import FloatType
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A kernel as one contraction: which argument is which operand."""
+
+    spec: HostContraction
+    a: int
+    b: int
+    init: int | None
+    """The argument that the products are added to; None if they are added to zero."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A tensor as part of an argument: element i of a dimension is element offset + stride·i."""
+
+    root: BlockArgument
+    offsets: tuple[int, ...]
+    strides: tuple[int, ...]
+    padded: bool
+    """Whether elements outside of the argument are read, as zeros."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return _shape(self.root)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Elements of the argument between two neighbours along each of its dimensions."""
+        return tuple(prod(self.shape[dim + 1 :]) for dim in range(len(self.shape)))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One contraction, and where its result goes: offset and stride per dimension."""
+
+    dims: ContractionDims
+    offsets: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
+    """Read the body of `callee`, or say why it is no host contraction."""
+    returned = callee.body.block.last_op
+    assert returned is not None
+    if len(returned.operands) != 1:
+        return Refusal("it has several results")
+    result = returned.operands[0]
+    pieces = _pieces(result)
+    if isinstance(pieces, Refusal):
+        return pieces
+    readings = [_read_piece(piece, _shape(result)) for piece in pieces]
+    for reading in readings:
+        if isinstance(reading, Refusal):
+            return reading
+    first, *others = cast("list[HostCall]", readings)
+    if len(pieces) == 1 and not any(s != 1 for s in pieces[0].strides):
+        return first if _fills(pieces[0], result) else Refusal("its result is only partly computed")
+    if any(_except_phases(other) != _except_phases(first) for other in others):
+        return Refusal("its phases differ in more than their taps")
+    holes = _holes(pieces, result, first.spec.phases[0])
+    if isinstance(holes, Refusal):
+        return holes
+    if first.init is not None:
+        return Refusal("its phases are added to an argument")
+    phases = [phase for reading in (first, *others) for phase in reading.spec.phases]
+    ordered = sorted([*phases, *holes], key=lambda phase: -phase.taps)
+    return replace(first, spec=replace(first.spec, phases=tuple(ordered)))
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    value_type = value.type
+    assert isinstance(value_type, TensorType)
+    return value_type.get_shape()
+
+
+def _except_phases(call: HostCall) -> HostCall:
+    return replace(call, spec=replace(call.spec, phases=(Phase((Axis.batch(1, 0, 0),)),)))
+
+
+def _pieces(result: SSAValue) -> list[_Piece] | Refusal:
+    """The contractions whose results make up `result`."""
+    owner = result.owner
+    if not isinstance(owner, Operation):
+        return Refusal("it computes nothing")
+    view = slice_view(owner)
+    if view is None:
+        dims = contraction_dims(owner)
+        rank = len(_shape(result))
+        return dims if isinstance(dims, Refusal) else [_Piece(dims, (0,) * rank, (1,) * rank)]
+    if view.kind != "insert_slice" or view.dest is None or view.dropped:
+        return Refusal(f"it stores through {owner.name}")
+    placement = _static_slice(view)
+    dims = contraction_dims(view.source.owner if isinstance(view.source.owner, Operation) else None)
+    if placement is None or isinstance(dims, Refusal):
+        return Refusal("it inserts what is no contraction")
+    piece = _Piece(dims, *placement)
+    if is_zero(view.dest) or getattr(view.dest.owner, "name", None) == "tensor.empty":
+        return [piece]
+    below = _pieces(view.dest)
+    return below if isinstance(below, Refusal) else [*below, piece]
+
+
+def _static_slice(view: SliceView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    if None in (*view.offsets, *view.strides):
+        return None
+    return cast("tuple[int, ...]", view.offsets), cast("tuple[int, ...]", view.strides)
+
+
+def _fills(piece: _Piece, result: SSAValue) -> bool:
+    return not any(piece.offsets) and piece.dims.out.shape == _shape(result)
+
+
+def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal:
+    element = _element(piece.dims)
+    if isinstance(element, Refusal):
+        return element
+    reasons: list[str] = []
+    for rows, weights in ((0, 1), (1, 0)):
+        call = _Reader(piece, out_shape, rows, weights).read(element)
+        if isinstance(call, HostCall):
+            return call
+        reasons.append(call.reason)
+    return Refusal(" and ".join(dict.fromkeys(reasons)))
+
+
+def _element(dims: ContractionDims) -> FloatType | Refusal:
+    types = {getattr(operand.value.type, "element_type", None) for operand in dims.inputs}
+    types.add(dims.accumulate_type)
+    if len(types) != 1 or dims.product_casts or dims.lhs.casts or dims.rhs.casts:
+        return Refusal("it multiplies or adds in another type than its operands'")
+    match types.pop():
+        case Float32Type():
+            return "f32"
+        case Float64Type():
+            return "f64"
+        case other:
+            return Refusal(f"it computes in {other}")
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one contraction with input number `rows` as A and input number `weights` as B."""
+
+    piece: _Piece
+    out_shape: tuple[int, ...]
+    rows: int
+    weights: int
+
+    def read(self, element: FloatType) -> HostCall | Refusal:
+        dims = self.piece.dims
+        a, b = _access(dims.inputs[self.rows].value), _access(dims.inputs[self.weights].value)
+        if isinstance(a, Refusal) or isinstance(b, Refusal):
+            return a if isinstance(a, Refusal) else cast("Refusal", b)
+        if b.padded:
+            return Refusal("its weights are padded")
+        init = _init(dims)
+        if isinstance(init, Refusal):
+            return init
+        if any(window.operand != self.rows for window in dims.windows):
+            return Refusal("its weights are indexed by windows")
+        row_loops, column_loops = (dims.m, dims.n) if self.rows == 0 else (dims.n, dims.m)
+        offsets = {window.offset for window in dims.windows}
+        depth_loops = [loop for loop in dims.k if loop not in offsets]
+        a_step, b_step = self._steps(self.rows, a), self._steps(self.weights, b)
+        out_step = self._out_steps()
+        depth = self._joined(depth_loops, a_step, b_step)
+        columns = self._joined(column_loops, out_step, b_step)
+        groups = self._joined(dims.batch, a_step, b_step, out_step)
+        if depth is None or columns is None or groups is None:
+            return Refusal("its loops do not collapse to one depth, one column and one group loop")
+        if depth[1] not in (0, 1) or columns[1] not in (0, 1):
+            return Refusal("its rows or its result are not contiguous")
+        axes = self._axes(row_loops, a, out_step, b_step, b)
+        if isinstance(axes, Refusal):
+            return axes
+        out_offset = sum(
+            o * s for o, s in zip(self.piece.offsets, _dense(self.out_shape), strict=True)
+        )
+        spec = HostContraction(
+            element=element,
+            phases=(Phase(tuple(axes), out_offset),),
+            depth=depth[0],
+            columns=columns[0],
+            weight_depth_stride=depth[2],
+            weight_column_stride=columns[2],
+            groups=groups[0],
+            row_group_stride=groups[1],
+            weight_group_stride=groups[2],
+            out_group_stride=groups[3],
+            accumulate=init is not None,
+        )
+        return HostCall(spec, a.root.index, b.root.index, init)
+
+    def _steps(self, operand: int, access: _Access) -> dict[int, int]:
+        """Elements of the argument between two iterations of each loop."""
+        steps: dict[int, int] = {}
+        index = self.piece.dims.inputs[operand].index
+        for linear, stride, step in zip(index, access.strides, access.steps, strict=True):
+            for loop, coefficient in linear.terms:
+                steps[loop] = steps.get(loop, 0) + coefficient * stride * step
+        return steps
+
+    def _out_steps(self) -> dict[int, int]:
+        out = self.piece.dims.out
+        dense = _dense(self.out_shape)
+        return {
+            loop: stride * step
+            for linear, stride, step in zip(out.index, self.piece.strides, dense, strict=True)
+            for loop, _ in linear.terms
+        }
+
+    def _joined(self, loops: Sequence[int], *steps: dict[int, int]) -> tuple[int, ...] | None:
+        """Loops in lockstep as one: its length, and its step through each operand."""
+        bounds = self.piece.dims.bounds
+        longer = [loop for loop in loops if bounds[loop] != 1]
+        if not longer:
+            return (1, *(0 for _ in steps))
+        longer.sort(key=lambda loop: steps[0].get(loop, 0))
+        size, joined = 1, [step.get(longer[0], 0) for step in steps]
+        for loop in longer:
+            if [step.get(loop, 0) for step in steps] != [step * size for step in joined]:
+                return None
+            size *= cast("int", bounds[loop])
+        return (size, *joined)
+
+    def _axes(
+        self,
+        row_loops: Sequence[int],
+        a: _Access,
+        out_step: dict[int, int],
+        b_step: dict[int, int],
+        b: _Access,
+    ) -> list[Axis] | Refusal:
+        """One axis per dimension of A that a loop of the result moves along, slowest first."""
+        dims = self.piece.dims
+        operand = dims.inputs[self.rows]
+        axes: list[tuple[int, Axis]] = []
+        for dim, linear in enumerate(operand.index):
+            moving = [loop for loop in linear.loops if loop in row_loops]
+            offset = next((w.offset for w in dims.windows_of(self.rows) if w.dim == dim), None)
+            constant = a.offsets[dim] + a.strides[dim] * linear.constant
+            if not moving:
+                if constant or (a.padded and self._leaves(dim, operand, a)):
+                    return Refusal("its rows begin inside of a dimension without an output loop")
+                continue
+            loop = moving[0]
+            taps = range(1 if offset is None else cast("int", dims.bounds[offset]))
+            dilation = 0 if offset is None else linear.coefficient(offset) * a.strides[dim]
+            axis = Axis(
+                size=cast("int", dims.bounds[loop]),
+                extent=a.shape[dim],
+                step=linear.coefficient(loop) * a.strides[dim],
+                tap_rows=tuple(constant + dilation * tap for tap in taps),
+                tap_weights=tuple(tap * b_step.get(offset or 0, 0) for tap in taps),
+                row_stride=a.steps[dim],
+                out_stride=out_step[loop],
+            )
+            axes.append((-out_step[loop], axis))
+        ordered = [axis for _, axis in sorted(axes, key=lambda pair: pair[0])]
+        if not ordered:
+            return Refusal("none of its loops moves along the rows")
+        base = self._weight_base(b)
+        first = ordered[0]
+        shifted = tuple(weight + base for weight in first.tap_weights)
+        return [replace(first, tap_weights=shifted), *ordered[1:]]
+
+    def _leaves(self, dim: int, operand: Operand, a: _Access) -> bool:
+        """Whether the loops reach past the end of dimension `dim` of the argument."""
+        bounds = self.piece.dims.bounds
+        last = sum(c * (cast("int", bounds[loop]) - 1) for loop, c in operand.index[dim].terms)
+        return last * a.strides[dim] >= a.shape[dim]
+
+    def _weight_base(self, b: _Access) -> int:
+        index = self.piece.dims.inputs[self.weights].index
+        return sum(
+            (offset + stride * linear.constant) * step
+            for linear, offset, stride, step in zip(
+                index, b.offsets, b.strides, b.steps, strict=True
+            )
+        )
+
+
+def _dense(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(shape[dim + 1 :]) for dim in range(len(shape)))
+
+
+def _init(dims: ContractionDims) -> int | Refusal | None:
+    init = dims.out.value
+    if is_zero(init):
+        return None
+    if isinstance(init, BlockArgument):
+        return init.index
+    return Refusal("its init is neither zero nor an argument")
+
+
+def _access(value: SSAValue) -> _Access | Refusal:
+    """Follow `value` through slices and zero padding to an argument."""
+    if isinstance(value, BlockArgument):
+        shape = _shape(value)
+        if DYNAMIC_INDEX in shape:
+            return Refusal("a size is dynamic")
+        return _Access(value, (0,) * len(shape), (1,) * len(shape), padded=False)
+    view = slice_view(value.owner) if isinstance(value.owner, Operation) else None
+    if view is None or view.dropped or view.kind == "insert_slice":
+        return Refusal("an input is computed in the kernel")
+    placement = _static_slice(view)
+    below = _access(view.source)
+    if placement is None or isinstance(below, Refusal):
+        return below if isinstance(below, Refusal) else Refusal("a slice is dynamic")
+    offsets, strides = placement
+    if view.kind == "extract_slice":
+        return replace(
+            below,
+            offsets=tuple(
+                o + s * more
+                for o, s, more in zip(below.offsets, below.strides, offsets, strict=True)
+            ),
+            strides=tuple(s * more for s, more in zip(below.strides, strides, strict=True)),
+        )
+    whole = not any(below.offsets) and set(below.strides) == {1}
+    if not whole or _shape(view.source) != below.shape or view.fill is None:
+        return Refusal("it pads a part of an argument")
+    if not _is_zero_scalar(view.fill):
+        return Refusal("it pads with another value than zero")
+    return replace(below, offsets=tuple(-low for low in offsets), padded=True)
+
+
+def _is_zero_scalar(value: SSAValue) -> bool:
+    """Whether a scalar is the constant zero."""
+    constant = scalar_constant(value)
+    return constant is not None and number_of(constant) == 0
+
+
+def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] | Refusal:
+    """The parts of the result that no piece writes, as phases without taps."""
+    shape, strides = _shape(result), pieces[0].strides
+    if any(piece.strides != strides for piece in pieces):
+        return Refusal("its phases have different strides")
+    written = {piece.offsets: piece.dims.out.shape for piece in pieces}
+    if len(written) != len(pieces):
+        return Refusal("two phases write the same elements")
+    dense = _dense(shape)
+    rank = len(like.axes)
+    if set(strides[rank:]) - {1} or [axis.out_stride for axis in like.axes] != [
+        stride * step for stride, step in zip(strides[:rank], dense[:rank], strict=True)
+    ]:
+        return Refusal("its result does not end in the columns of a row")
+    holes: list[Phase] = []
+    for starts in product(*(range(min(s, n)) for s, n in zip(strides, shape, strict=True))):
+        sizes = tuple(-(-(n - o) // s) for n, o, s in zip(shape, starts, strides, strict=True))
+        found = written.pop(starts, None)
+        if found is not None and found != sizes:
+            return Refusal("a phase writes only part of its residue")
+        if found is None:
+            holes.append(_hole(sizes, strides, dense, starts, rank))
+    return Refusal("a phase begins past its stride") if written else holes
+
+
+def _hole(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    dense: tuple[int, ...],
+    starts: tuple[int, ...],
+    rank: int,
+) -> Phase:
+    """Zeros at every element of a residue; the last dimension is the columns."""
+    axes = [
+        Axis(size, 1, 0, (), (), 0, stride * step)
+        for size, stride, step in zip(sizes, strides, dense, strict=True)
+    ]
+    offset = sum(start * step for start, step in zip(starts, dense, strict=True))
+    return Phase(tuple(axes[:rank]), offset)
