@@ -20,7 +20,6 @@ from convir.dialects.problem import ConvProblem
 from convir.frontends.conv_module import function_of
 from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
 from convir.passes.remarks import collect
-from convir.runtime.conv_definition import define
 from convir.runtime.reference import evaluate
 from convir.runtime.reference.dtypes import convert
 
@@ -57,7 +56,7 @@ def operands(
     return [make(shape, problem.dtype, seed) for seed, shape in enumerate(problem.shapes)]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(problems())
 def test_random_problems_are_exact(problem: ConvProblem) -> None:
     lhs, rhs, _ = operands(problem)
@@ -69,7 +68,7 @@ def test_random_problems_are_exact(problem: ConvProblem) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(problems())
 def test_the_init_is_added(problem: ConvProblem) -> None:
     lhs, rhs, init = operands(problem)
@@ -82,19 +81,33 @@ def test_the_init_is_added(problem: ConvProblem) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(problems())
 def test_random_reals_stay_within_the_rounding_of_their_sums(problem: ConvProblem) -> None:
     lhs, rhs, _ = operands(problem, normals)
     (result,) = evaluate(converted(ModuleOp([function_of("main", problem)])), "main", [lhs, rhs])
     exact = torch_answer(problem, lhs, rhs)
-    magnitude = define(problem, np.abs(lhs.astype(np.float64)), np.abs(rhs.astype(np.float64)))
+    magnitude = torch_answer(problem, np.abs(lhs), np.abs(rhs))
     accumulator_eps = {"f32": 2.0**-24, "f64": 2.0**-53}[problem.accumulator]
     result_eps = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}[problem.dtype]
     smallest = {"f16": 2.0**-24, "bf16": 2.0**-133}.get(problem.dtype, 0.0)
     bound = magnitude * accumulator_eps * (work(problem) + 1)
     bound += np.abs(exact) * result_eps * (1 + accumulator_eps) + bound * result_eps + smallest
     assert np.all(np.abs(result.astype(np.float64) - exact) <= bound)
+
+
+@settings(deadline=None, max_examples=20)
+@given(problems(directions=[Direction.FPROP], dtypes=["f64"]))
+def test_the_gradients_are_adjoint_to_the_forward_convolution(problem: ConvProblem) -> None:
+    x, w, dy = operands(problem)
+
+    def result(direction: Direction, lhs: Array, rhs: Array) -> Array:
+        function = function_of("main", replace(problem, direction=direction))
+        return evaluate(converted(ModuleOp([function])), "main", [lhs, rhs])[0]
+
+    product = np.vdot(dy, result(Direction.FPROP, x, w))
+    assert product == np.vdot(x, result(Direction.DGRAD, dy, w))
+    assert product == np.vdot(w, result(Direction.WGRAD, x, dy))
 
 
 LAYOUTS = {

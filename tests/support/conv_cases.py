@@ -56,9 +56,10 @@ def problems(
     draw: st.DrawFn,
     directions: Sequence[Direction] = tuple(Direction),
     dtypes: Sequence[str] = tuple(DTYPES),
+    ranks: Sequence[int] = tuple(_CONVOLVE),
 ) -> ConvProblem:
-    """A problem of 1 to 3 spatial dimensions in any layouts."""
-    rank = draw(st.integers(1, 3))
+    """A problem in any layouts, of 1 to 3 spatial dimensions unless `ranks` says which."""
+    rank = draw(st.sampled_from(ranks))
     groups = draw(st.integers(1, 3))
     axes = [draw(windows()) for _ in range(rank)]
     activation, taps = "NC" + ACTIVATION_SPATIAL[rank], "KC" + FILTER_SPATIAL[rank]
