@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.dialects.conv_geometry import Direction
@@ -14,6 +16,8 @@ from convir.frontends.miopen import parse_line, strip_comment
 from convir.frontends.miopen_options import IGNORED_OPTIONS, LineError, Option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convir.dialects.problem import ConvProblem
 
 SUITES = sorted((Path(__file__).parents[2] / "benchmarks" / "suites").glob("*.txt"))
@@ -169,3 +173,37 @@ def test_comments_end_lines() -> None:
     assert strip_comment("# all of it") == ""
     assert strip_comment("  conv -n 1 -# 2  # rest") == "  conv -n 1 -# 2"
     assert strip_comment("conv -n 1 #rest") == "conv -n 1"
+
+
+WORDS = st.sampled_from(
+    ["-n", "-H", "--fil_w", "-F", "-m", "trans", "-g", "-z", "same", "-_", "-I", "NHWC", "CK", "#"]
+)
+
+
+@given(
+    st.sampled_from(
+        [
+            "convfp16 -n 2 -c 8 -H 9 -W 7 -k 4 -y 3 -x 3 -u 2 -v 2 -g 2 -F 2 --in_layout NHWC",
+            "conv --spatial_dim 3 -n 1 -c 2 -k 2 -m trans --conv_stride_d 2 -F 0",
+        ]
+    ),
+    st.lists(
+        st.tuples(st.integers(0, 30), WORDS | st.integers(-2, 40).map(str) | st.text(max_size=4)),
+        max_size=4,
+    ),
+)
+def test_any_line_is_problems_or_one_error(line: str, edits: list[tuple[int, str]]) -> None:
+    words = line.split()
+    for position, word in edits:
+        words[position % (len(words) + 1) : position % (len(words) + 1) + 1] = [word]
+    text = " ".join(words)
+    error = None
+    problems: Mapping[str, ConvProblem] = {}
+    try:
+        problems = parse_line(text).problems
+    except LineError as caught:
+        error = caught
+    assert (error is None) == bool(problems)
+    assert error is None or 1 <= error.column <= len(text) + 1
+    for problem in problems.values():
+        assert dict(parse_line(problem.line()).problems) == {"main": problem}
