@@ -80,10 +80,6 @@ class Layout:
         sizes = {self.outer: outer, "C": channels, **dict(zip(self.spatial, spatial, strict=True))}
         return tuple(sizes[letter] for letter in self.letters)
 
-    def permutation_from(self, other: Layout) -> tuple[int, ...]:
-        """The axes of `other`, in the order in which this layout has them."""
-        return tuple(other.letters.index(letter) for letter in self.letters)
-
     def __str__(self) -> str:
         return self.letters
 

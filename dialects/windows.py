@@ -59,16 +59,6 @@ class Window:
         """Input positions from the first to the last tap, both included."""
         return self.dilation * (self.taps - 1) + 1
 
-    @property
-    def is_pointwise(self) -> bool:
-        """True if each output reads one input position: its own."""
-        return self.taps == 1 and self.stride == 1 and self.pad_low == 0 and self.pad_high == 0
-
-    @property
-    def is_padded(self) -> bool:
-        """True if there are zeros before or after the input."""
-        return self.pad_low != 0 or self.pad_high != 0
-
     def padded(self, input_size: int) -> int:
         """The size of the input with its padding."""
         return input_size + self.pad_low + self.pad_high

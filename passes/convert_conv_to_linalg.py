@@ -29,21 +29,17 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from convir.dialects.conv import ConvOp
 from convir.dialects.conv_geometry import ROLES, Direction
 from convir.dialects.refusal import Refusal
-from convir.dialects.zeros import is_zero
 from convir.passes import remarks
-from convir.passes.named_tensors import GROUP, NamedTensor, TensorBuilder, split_names
+from convir.passes.conv_contraction import ConvLowering, Walk
+from convir.passes.named_tensors import NamedTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from xdsl.builder import Builder
     from xdsl.context import Context
-    from xdsl.dialects.builtin import AnyFloat, ModuleOp
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Block, Operation, SSAValue
 
-    from convir.dialects.conv_geometry import Role
-    from convir.dialects.layouts import Layout
-    from convir.dialects.windows import Window
+    from convir.dialects.windows import Scatter
 
 
 def static_but_for_the_batch(op: ConvOp) -> Refusal | None:
@@ -55,202 +51,64 @@ def static_but_for_the_batch(op: ConvOp) -> Refusal | None:
     return None
 
 
-def _names(role: Role, layout: Layout) -> tuple[str, ...]:
-    """The names of an operand's dimensions: n c h0 h1, k c r0 r1 or n k p0 p1, as laid out."""
-    outer, channel, spatial = {
-        "input": ("n", "c", "h"),
-        "filter": ("k", "c", "r"),
-        "output": ("n", "k", "p"),
-    }[role]
-    names = {layout.outer: outer, "C": channel}
-    names.update({letter: f"{spatial}{i}" for i, letter in enumerate(layout.spatial)})
-    return tuple(names[letter] for letter in layout.letters)
-
-
-_GROUPED_DIMENSION: Mapping[Role, str] = {"input": "c", "filter": "k", "output": "k"}
-"""The dimension of each operand that holds all groups."""
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """A dimension that moves with two loops: `outer * stride + tap * dilation`."""
-
-    outer: str
-    tap: str
-    stride: int
-    dilation: int
-
-
-@dataclass(frozen=True)
-class _Result:
-    """The result's dimensions with groups split, its element type, and the init as it is given."""
-
-    names: tuple[str, ...]
-    sizes: Mapping[str, int]
-    element: AnyFloat
-    init: NamedTensor
-
-
-@dataclass(frozen=True)
-class _Lowering:
-    """One conv op being lowered: its operands with named, group-split dimensions."""
-
-    op: ConvOp
-    builder: TensorBuilder
-    groups: int
-    windows: tuple[Window, ...]
-    lhs: NamedTensor
-    rhs: NamedTensor
-    result: _Result
-
-    @staticmethod
-    def of(op: ConvOp) -> _Lowering:
-        """Name the dimensions of `op`'s operands and split the grouped ones."""
-        builder, geometry = TensorBuilder(op), op.geometry
-        layouts = dict(zip(ROLES, geometry.layouts, strict=True))
-        lhs, rhs, init = (
-            NamedTensor(value, _names(role, layouts[role]))
-            for role, value in zip(op.DIRECTION.roles, (op.lhs, op.rhs, op.init), strict=True)
-        )
-        for operand in (lhs, rhs, init):
-            builder.bind_dynamic(operand)
-        groups = geometry.groups
-        names, sizes = init.names, init.sizes
-        if groups > 1:
-            in_lhs, in_rhs, in_result = (_GROUPED_DIMENSION[role] for role in op.DIRECTION.roles)
-            lhs = builder.split(lhs, in_lhs, groups)
-            rhs = builder.split(rhs, in_rhs, groups)
-            names = split_names(names, in_result)
-            sizes = {**sizes, GROUP: groups, in_result: sizes[in_result] // groups}
-        result = _Result(names, sizes, init.element, init)
-        return _Lowering(op, builder, groups, op.windows, lhs, rhs, result)
-
-    def contract(self, lhs: NamedTensor, rhs: NamedTensor, walks: Mapping[str, _Walk]) -> SSAValue:
-        """Accumulate products into the init, round once, merge the groups.
-
-        Loops are the result's dimensions, then the remaining ones of `rhs`; a dimension in
-        `walks` is not a loop but moves with two.
-        """
-        reductions = tuple(name for name in rhs.names if name not in self.result.names)
-        loops = (*self.result.names, *reductions)
-        start = self._start()
-        value = self.builder.generic(
-            [(operand.value, _expressions(operand, loops, walks)) for operand in (lhs, rhs)],
-            (start.value, _expressions(start, loops, walks)),
-            len(self.result.names),
-            len(reductions),
-            _multiply_add,
-        )
-        total = self.builder.cast(NamedTensor(value, self.result.names), self.result.element)
-        return total.value if self.groups == 1 else self.builder.merge_groups(total).value
-
-    def _start(self) -> NamedTensor:
-        """What the accumulation starts from."""
-        result, accumulator = self.result, self.op.accumulator
-        init, is_split = result.init, self.groups > 1
-        if (is_split or init.element != accumulator) and is_zero(init.value):
-            return self.builder.zeros(result.names, result.sizes, accumulator)
-        if is_split:
-            grouped = _GROUPED_DIMENSION[self.op.DIRECTION.roles[2]]
-            init = self.builder.split(init, grouped, self.groups)
-        return self.builder.cast(init, accumulator)
-
-    def padded(self, source: NamedTensor) -> NamedTensor:
-        """An input with its padding."""
-        low = {f"h{i}": window.pad_low for i, window in enumerate(self.windows)}
-        high = {f"h{i}": window.pad_high for i, window in enumerate(self.windows)}
-        return self.builder.pad(source, low, high)
-
-    def window_walks(self) -> dict[str, _Walk]:
-        """How the (padded) input's dimensions move with output positions and taps."""
-        return {
-            f"h{i}": _Walk(f"p{i}", f"r{i}", window.stride, window.dilation)
-            for i, window in enumerate(self.windows)
-        }
-
-
-def _expressions(
-    operand: NamedTensor, loops: Sequence[str], walks: Mapping[str, _Walk]
-) -> list[AffineExpr]:
-    """The indexing map of an operand, as one expression per dimension."""
-
-    def scaled(loop: str, step: int) -> AffineExpr:
-        position = AffineExpr.dimension(loops.index(loop))
-        return position if step == 1 else position * step
-
-    expressions: list[AffineExpr] = []
-    for name in operand.names:
-        walk = walks.get(name)
-        if walk is None:
-            expressions.append(scaled(name, 1))
-        else:
-            expressions.append(scaled(walk.outer, walk.stride) + scaled(walk.tap, walk.dilation))
-    return expressions
-
-
-def _multiply_add(builder: Builder, block: Block) -> SSAValue:
-    """The body of a contraction: factors are extended to the accumulator's type."""
-    left, right, total = block.args
-    factors = [
-        value
-        if value.type == total.type
-        else builder.insert(arith.ExtFOp(value, total.type)).result
-        for value in (left, right)
-    ]
-    product = builder.insert(arith.MulfOp(factors[0], factors[1]))
-    return builder.insert(arith.AddfOp(total, product)).result
-
-
-def _lower_windowed(lowering: _Lowering) -> SSAValue:
+def _lower_windowed(lowering: ConvLowering) -> SSAValue:
     """fprop and wgrad: windows over the padded input, which is the left operand of both."""
-    padded = lowering.padded(lowering.lhs)
-    return lowering.contract(padded, lowering.rhs, lowering.window_walks())
+    windows = list(enumerate(lowering.windows))
+    padded = lowering.builder.pad(
+        lowering.lhs,
+        {f"h{i}": window.pad_low for i, window in windows},
+        {f"h{i}": window.pad_high for i, window in windows},
+    )
+    walks = {f"h{i}": Walk(f"p{i}", f"r{i}", w.stride, w.dilation) for i, w in windows}
+    return lowering.contract(padded, lowering.rhs, walks)
 
 
-def _lower_dgrad(lowering: _Lowering) -> SSAValue:
+def _scatters(op: ConvOp) -> tuple[Scatter, ...]:
+    """How the output gradient of a dgrad is spread along each spatial dimension."""
+    input_layout, _, output_layout = op.geometry.layouts
+    sizes = op.types["input"].get_shape(), op.types["output"].get_shape()
+    return tuple(
+        window.scatter(sizes[0][h], sizes[1][p])
+        for window, h, p in zip(
+            op.windows, input_layout.spatial_axes, output_layout.spatial_axes, strict=True
+        )
+    )
+
+
+def _lower_dgrad(lowering: ConvLowering) -> SSAValue:
     """dgrad: a dense correlation of the scattered output gradient with the flipped filter."""
-    gradient, weights = lowering.lhs, lowering.rhs
-    scattered = _scattered_gradient(lowering, gradient)
-    if scattered is None:
-        return lowering.op.init
-    flipped = weights
+    gradient = _scattered_gradient(lowering)
+    flipped = lowering.rhs
     if any(window.taps > 1 for window in lowering.windows):
-        flipped = _flipped_filter(lowering, weights)
+        flipped = _flipped_filter(lowering)
     walks = {
-        f"p{i}": _Walk(f"h{i}", f"r{i}", 1, window.dilation)
+        f"p{i}": Walk(f"h{i}", f"r{i}", 1, window.dilation)
         for i, window in enumerate(lowering.windows)
     }
-    return lowering.contract(scattered, flipped, walks)
+    return lowering.contract(gradient, flipped, walks)
 
 
-def _scattered_gradient(lowering: _Lowering, gradient: NamedTensor) -> NamedTensor | None:
-    """The output gradient with its holes and margins of zeros; None if nothing of it is used."""
-    names = [f"p{i}" for i in range(len(lowering.windows))]
-    scatters = {
-        name: window.scatter(lowering.result.sizes[f"h{i}"], gradient.sizes[name])
-        for i, (name, window) in enumerate(zip(names, lowering.windows, strict=True))
-    }
-    if any(scatter.count == 0 for scatter in scatters.values()):
-        return None
+def _scattered_gradient(lowering: ConvLowering) -> NamedTensor:
+    """The output gradient with its holes and margins of zeros."""
+    builder, gradient = lowering.builder, lowering.lhs
+    scatters = {f"p{i}": scatter for i, scatter in enumerate(_scatters(lowering.op))}
     counts = {name: scatter.count for name, scatter in scatters.items()}
     offsets = {name: scatter.offset for name, scatter in scatters.items()}
-    sizes = {name: scatter.size for name, scatter in scatters.items()}
-    strides = {name: scatter.stride for name, scatter in scatters.items()}
-    builder = lowering.builder
-    kept = gradient
     if any(gradient.sizes[name] != count for name, count in counts.items()):
         first = {name: scatter.first for name, scatter in scatters.items()}
-        kept = builder.slice(gradient, first, counts)
-    if all(stride == 1 for stride in strides.values()):
-        margins = {name: sizes[name] - offsets[name] - counts[name] for name in names}
-        return builder.pad(kept, offsets, margins)
-    zeros = builder.constant_zeros(kept.names, {**kept.sizes, **sizes}, kept.element)
-    return builder.scatter(kept, zeros, offsets, strides)
+        gradient = builder.slice(gradient, first, counts)
+    if all(scatter.stride == 1 for scatter in scatters.values()):
+        margins = {name: s.size - s.offset - s.count for name, s in scatters.items()}
+        return builder.pad(gradient, offsets, margins)
+    sizes = {name: scatter.size for name, scatter in scatters.items()}
+    strides = {name: scatter.stride for name, scatter in scatters.items()}
+    zeros = builder.constant_zeros(gradient.names, {**gradient.sizes, **sizes}, gradient.element)
+    return builder.scatter(gradient, zeros, offsets, strides)
 
 
-def _flipped_filter(lowering: _Lowering, weights: NamedTensor) -> NamedTensor:
+def _flipped_filter(lowering: ConvLowering) -> NamedTensor:
     """The filter with its taps reversed, and c and k in each other's place in the layout."""
-    builder = lowering.builder
+    builder, weights = lowering.builder, lowering.rhs
     swap = {"c": "k", "k": "c"}
     names = tuple(swap.get(name, name) for name in weights.names)
     last_taps = {
@@ -296,10 +154,14 @@ class ConvertConv(RewritePattern):
         if refusal is not None:
             remarks.refused(ConvertConvToLinalgPass.name, op, refusal.reason)
             return
+        if op.DIRECTION is Direction.DGRAD and any(s.count == 0 for s in _scatters(op)):
+            remarks.fired(ConvertConvToLinalgPass.name, op, "no output gradient reaches the input")
+            rewriter.replace(op, [], [op.init])
+            return
         remarks.fired(ConvertConvToLinalgPass.name, op, _reason(op))
         lower = _lower_dgrad if op.DIRECTION is Direction.DGRAD else _lower_windowed
-        value = lower(_Lowering.of(op))
-        value.name_hint = op.result.name_hint if value is not op.init else value.name_hint
+        value = lower(ConvLowering.of(op))
+        value.name_hint = op.result.name_hint
         rewriter.replace(op, [], [value])
 
 
