@@ -65,12 +65,11 @@ class LoopRange:
 
     def of(self, view: Array) -> Array:
         """The part of a view over all loops that lies in the box."""
-        return view[
-            tuple(
-                slice(None) if size == 1 else slice(start, stop)
-                for size, start, stop in zip(view.shape, self.starts, self.stops, strict=True)
-            )
-        ]
+        window = (
+            slice(None) if size == 1 else slice(start, stop)
+            for size, start, stop in zip(view.shape, self.starts, self.stops, strict=True)
+        )
+        return view[(*window, ...)]
 
     def steps(self, loop: int, step: int) -> Iterator[LoopRange]:
         """The box cut into slices of at most `step` iterations of `loop`, in order."""
@@ -130,7 +129,7 @@ def loop_view(
         for loop, coefficient in index.terms:
             strides[loop] += coefficient * array.strides[dim]
             used[loop] = True
-    origin = array[tuple(slice(index.constant, None) for index in linear)]
+    origin = array[(*(slice(index.constant, None) for index in linear), ...)]
     shape = [bound if use else 1 for bound, use in zip(bounds, used, strict=True)]
     return np.lib.stride_tricks.as_strided(origin, shape, strides, writeable=writeable)
 

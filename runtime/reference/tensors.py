@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerAttr, ShapedType
 
+from convir.dialects.slices import dropped_dims
 from convir.runtime.reference.dtypes import Array, poison
 from convir.runtime.reference.errors import EvaluationError
 from convir.runtime.reference.interpreter import Frame, Handlers, uniform
@@ -165,7 +166,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     (source,), *dynamic = _segments(op, operands)
     view = source[_window(op, source.shape, dynamic)]
     declared = _shape_of(op, op.results[0])
-    return (view.reshape(_reduced_shape(op, view.shape, declared)),)
+    return (view.reshape(_without_dropped(op, view.shape, declared)),)
 
 
 @HANDLERS.handles("tensor.insert_slice")
@@ -174,33 +175,25 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     window = _window(op, dest.shape, dynamic)
     result = np.array(dest, order="C")
     target = result[window]
-    if _reduced_shape(op, target.shape, source.shape) != source.shape:
+    if _without_dropped(op, target.shape, _shape_of(op, op.operands[0])) != source.shape:
         raise EvaluationError(op, f"inserts {source.shape} where {target.shape} is sliced")
     result[window] = source.reshape(target.shape)
     return (result,)
 
 
-def _reduced_shape(
+def _without_dropped(
     op: Operation, shape: tuple[int, ...], declared: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """`shape` without the unit dimensions that `declared`, its rank-reduced type, leaves out.
+    """The shape of a slice without the unit dimensions that its type `declared` leaves out.
 
     Raises:
-        EvaluationError: `declared` is not `shape` with unit dimensions left out.
+        EvaluationError: `declared` is not the slice's sizes with unit dimensions left out.
     """
-    kept: list[int] = []
-    rest = list(declared)
-    for size in shape:
-        matches = bool(rest) and rest[0] in (size, DYNAMIC_INDEX)
-        if size == 1 and not matches:
-            continue
-        if not matches:
-            raise EvaluationError(op, f"has a slice {shape} that {declared} is not a reduction of")
-        kept.append(size)
-        rest.pop(0)
-    if rest:
-        raise EvaluationError(op, f"has a slice {shape} that {declared} is not a reduction of")
-    return tuple(kept)
+    sizes = _integers(op, "static_sizes")
+    dropped = dropped_dims(sizes, declared)
+    if dropped is None:
+        raise EvaluationError(op, f"has a slice of sizes {sizes} but a type of sizes {declared}")
+    return tuple(size for dim, size in enumerate(shape) if dim not in dropped)
 
 
 @HANDLERS.handles("tensor.pad")
