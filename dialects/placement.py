@@ -147,7 +147,9 @@ def _place_digit(
 ) -> Placement | None:
     inner_offset, inner_stride = placement.offset, placement.stride
     if inner_offset == 0 and inner_stride == 1:
-        return replace(placement, offset=offset, stride=stride, extent=extent)
+        # One element keeps no distance from a second one.
+        kept_stride = 1 if placement.size == 1 else stride
+        return replace(placement, offset=offset, stride=kept_stride, extent=extent)
     if offset == 0 and stride == 1:
         return replace(placement, extent=extent)
     if not (isinstance(inner_offset, int) and isinstance(inner_stride, int)):

@@ -45,8 +45,13 @@ _MAX_PATH: Final = 32
 class LostScatter(Refusal):
     """A scatter that was found, and that some op on the way makes impossible to follow."""
 
-    op: Operation
-    """The insertion or pad where the scatter starts."""
+    path: tuple[Operation, ...]
+    """The ops from the scatter itself to the last one that could be followed."""
+
+    @property
+    def op(self) -> Operation:
+        """The insertion or pad that scatters."""
+        return _origin(self.path)
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,8 @@ class Scatter:
 
     @property
     def op(self) -> Operation:
-        """The insertion or pad where the scatter starts."""
-        return self.path[0]
+        """The insertion or pad that scatters."""
+        return _origin(self.path)
 
     @property
     def placements(self) -> Digits:
@@ -113,7 +118,16 @@ def _scatter_of(value: SSAValue, depth: int) -> Scatter | Refusal:
 
 
 def _lost(inner: Scatter, reason: str) -> Refusal:
-    return LostScatter(reason, inner.op)
+    return LostScatter(reason, inner.path)
+
+
+def _origin(path: tuple[Operation, ...]) -> Operation:
+    """The first strided insertion on the way, or where the way begins."""
+    views = (slice_view(op) for op in path)
+    strided = (
+        view.op for view in views if view is not None and view.dest is not None and view.strided
+    )
+    return next(strided, path[0])
 
 
 def _of_insertion(op: Operation, depth: int) -> Scatter | Refusal:
@@ -169,7 +183,9 @@ def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal
     for dim, digits in enumerate(inner.dims):
         seen = read(digits, view.mixed_offsets[dim], view.mixed_strides[dim], view.mixed_sizes[dim])
         if seen is None:
-            return _lost(inner, f"what its extract_slice reads of dimension {dim} is not known")
+            return _lost(
+                inner, f"what its extract_slice reads of dimension {dim} is nothing, or not known"
+            )
         if dim in view.dropped:
             dropped = (*dropped, *seen)
             continue

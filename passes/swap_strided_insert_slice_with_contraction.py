@@ -148,7 +148,7 @@ class SwapScatterWithContraction(RewritePattern):
     """Contract the source of a scatter instead of the scattered tensor."""
 
     decided: set[Operation] = field(default_factory=set[Operation])
-    """The scatters that a contraction reads, each with its remark."""
+    """The ops of every scatter that a contraction reads."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op` if it is a contraction of a scatter."""
@@ -158,23 +158,20 @@ class SwapScatterWithContraction(RewritePattern):
         for position, operand in enumerate(view.inputs):
             scatter = scatter_of(operand)
             if isinstance(scatter, LostScatter):
-                self._refuse(scatter.op, scatter.reason)
+                self.decided.update(scatter.path)
+                remarks.refused(PASS, scatter.op, scatter.reason)
             if isinstance(scatter, Refusal):
                 continue
+            self.decided.update(scatter.path)
             swap = plan_swap(op, position, scatter)
             if isinstance(swap, Refusal):
                 # The padding of every ordinary convolution comes this way; it is no news.
-                if scatter.strided or isinstance(swap, TooLittleGain):
-                    self._refuse(scatter.op, swap.reason)
+                if _is_strided(scatter.op) or isinstance(swap, TooLittleGain):
+                    remarks.refused(PASS, scatter.op, swap.reason)
                 continue
-            self.decided.add(scatter.op)
             remarks.fired(PASS, scatter.op, swap.reason)
             rewrite(swap, rewriter)
             return
-
-    def _refuse(self, scatter: Operation, reason: str) -> None:
-        self.decided.add(scatter)
-        remarks.refused(PASS, scatter, reason)
 
 
 def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
@@ -261,6 +258,11 @@ def _erase_unused(rewriter: PatternRewriter, roots: list[Operation]) -> None:
         pending.extend(owner for owner in owners if isinstance(owner, Operation))
 
 
+def _is_strided(op: Operation) -> bool:
+    view = slice_view(op)
+    return view is not None and view.strided
+
+
 def _report_unread(scatters: Sequence[Operation], decided: set[Operation]) -> None:
     """Say of every strided scatter that no contraction reads why it was left."""
     for op in scatters:
@@ -284,8 +286,7 @@ class SwapStridedInsertSliceWithContractionPass(ModulePass):
         scatters = [
             inner
             for inner in op.walk()
-            if isinstance(inner, tensor.InsertSliceOp)
-            and any(stride != 1 for stride in inner.static_strides.get_values())
+            if isinstance(inner, tensor.InsertSliceOp) and _is_strided(inner)
         ]
         pattern = SwapScatterWithContraction()
         PatternRewriteWalker(pattern).rewrite_module(op)

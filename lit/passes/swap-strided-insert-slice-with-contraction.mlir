@@ -1,4 +1,5 @@
 // RUN: convir-opt %s -p swap-strided-insert-slice-with-contraction | filecheck %s
+// RUN: xdsl-opt %s -p swap-strided-insert-slice-with-contraction | filecheck %s
 // RUN: convir-opt %s -p swap-strided-insert-slice-with-contraction --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 // Layouts: where the strided dimensions stand in the source, the filter and the result.
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects.context import read_module
 from convir.passes.manager import run
 from convir.runtime.check import check
+from convir.runtime.reference import evaluate
 
 PASS = "swap-strided-insert-slice-with-contraction"
 LIT = Path(__file__).parents[2] / "lit" / "passes"
@@ -67,3 +69,17 @@ def test_iree_accepts_the_output(path: Path) -> None:
         [IREE_OPT, "-"], input=text, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_unrelated_dynamic_sizes_may_differ() -> None:
+    path = LIT / f"{PASS}-sources.mlir"
+    before = read_module(path.read_text(), path.name)
+    after = run(before, PASS).module
+    rng = np.random.default_rng(0)
+    x = rng.integers(-2, 3, (2, 3, 4)).astype(np.float32)
+    w = rng.integers(-2, 3, (4, 5)).astype(np.float32)
+    arguments = (x, w, np.int64(2), np.int64(3))
+    (expected,) = evaluate(before, "unrelated_dynamic_sizes", arguments)
+    (result,) = evaluate(after, "unrelated_dynamic_sizes", arguments)
+    assert result.shape == (3, 6, 5)
+    np.testing.assert_array_equal(result, expected)
