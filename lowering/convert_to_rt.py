@@ -35,8 +35,8 @@ from convir.dialects import kernel, rt
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
-from convir.dialects.zeros import is_zero
-from convir.lowering.form_kernel_regions import ALIASES
+from convir.dialects.zeros import constant_fill_of, is_zero
+from convir.lowering.form_kernel_regions import ALIASES, FREE
 from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 
@@ -72,8 +72,12 @@ class _Program:
     """Tensor values that are written straight into an output buffer of the program."""
 
     def convert(self, op: Operation) -> None:
+        if op.name in FREE - {"arith.constant"}:
+            return  # Kernels repeat it; where it is returned itself, it is filled in.
         if op.name in ALIASES:
-            source = self.buffers[op.operands[0]]
+            source = self.buffers.get(op.operands[0])
+            if source is None:
+                return
             target = buffer_type(op.results[0].type)
             self.buffers[op.results[0]] = self.view(source, target)
         elif isinstance(op, arith.ConstantOp):
@@ -241,7 +245,7 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
             program.convert(op)
     for i, value in enumerate(returned.operands):
         if i not in direct:
-            body.add_op(rt.CopyOp(program.buffers[value], outputs[i]))
+            body.add_op(_returned(program, value, outputs[i]))
     body.add_op(func.ReturnOp())
     converted = func.FuncOp(
         function.sym_name.data,
@@ -256,6 +260,17 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     }
     converted.location = function.location
     return converted
+
+
+def _returned(program: _Program, value: SSAValue, out: SSAValue) -> Operation:
+    """How a value that no kernel computes comes into its output buffer."""
+    buffer = program.buffers.get(value)
+    if buffer is not None:
+        return rt.CopyOp(buffer, out)
+    scalar = constant_fill_of(value)
+    if scalar is None:
+        raise PassFailedException("a returned value is computed by no kernel")
+    return rt.FillOp(scalar, out)
 
 
 def _direct_outputs(

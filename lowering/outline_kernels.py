@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import kernel
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.form_kernel_regions import FREE
+from convir.lowering.form_kernel_regions import ALIASES, FREE
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -107,6 +107,9 @@ def _captures(region: kernel.RegionOp) -> tuple[list[SSAValue], list[Operation]]
 
 
 def _is_free(op: Operation) -> bool:
+    if op.name in ALIASES:
+        source = op.operands[0].owner
+        return isinstance(source, Operation) and _is_free(source)
     if op.name not in FREE:
         return False
     is_dense = op.name == "arith.constant" and hasattr(op.results[0].type, "get_shape")
@@ -123,7 +126,7 @@ def _same_kernel(a: kernel.FuncOp, b: kernel.FuncOp) -> bool:
 
 def _erase_dead_free_ops(function: func.FuncOp) -> None:
     for op in reversed(list(function.body.block.ops)):
-        if op.name in FREE and all(result.first_use is None for result in op.results):
+        if op.name in FREE | ALIASES and all(result.first_use is None for result in op.results):
             Rewriter.erase_op(op)
 
 

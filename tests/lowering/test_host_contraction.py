@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.windows import Window
-from convir.lowering.llvm.contraction.convolution import ConvSizes, FilterStrides, dgrad, fprop
+from convir.lowering.llvm.contraction.convolution import (
+    ConvSizes,
+    FilterStrides,
+    dgrad,
+    fprop,
+    wgrad,
+)
 from convir.lowering.llvm.contraction.kernel import compile_contraction
 from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
 from convir.runtime.host.target import target
@@ -20,8 +26,10 @@ from convir.runtime.host.target import target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from convir.lowering.llvm.contraction.kernel import Buffer
     from convir.lowering.llvm.contraction.spec import FloatType
 
+DIRECTIONS = ("fprop", "dgrad", "wgrad")
 TARGETS = ("x86-64", "x86-64-v3", "host")
 LAYOUTS = {1: ("KSC", "KCS", "SCK"), 2: ("KRSC", "KCRS", "RSCK"), 3: ("KTRSC", "KCTRS", "TRSCK")}
 DTYPES: dict[FloatType, type[Any]] = {"f32": np.float32, "f64": np.float64}
@@ -88,25 +96,26 @@ def tap_slices(
 
 
 def reference(case: Case, kind: str, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Y from X and W, or X from Y and W, one tap at a time."""
+    """The result of direction `kind` from the other two operands, one tap at a time."""
     g = case.groups
     xs = x.reshape(*x.shape[:-1], g, -1).copy()
     ys = y.reshape(*y.shape[:-1], g, -1).copy()
-    ws = w.reshape(g, case.k // g, *w.shape[1:])
-    result = ys if kind == "fprop" else xs
+    ws = w.reshape(g, case.k // g, *w.shape[1:]).copy()
+    result = {"fprop": ys, "dgrad": xs, "wgrad": ws}[kind]
     if not case.accumulate:
         result[...] = 0
     for tap, ins, outs in tap_slices(case):
         weight = ws[(slice(None), slice(None), *tap)]
+        image, gradient = xs[(slice(None), *ins)], ys[(slice(None), *outs)]
         if kind == "fprop":
-            result[(slice(None), *outs)] += np.einsum(
-                "...gc,gkc->...gk", xs[(slice(None), *ins)], weight
-            )
+            gradient += np.einsum("...gc,gkc->...gk", image, weight)
+        elif kind == "dgrad":
+            image += np.einsum("...gk,gkc->...gc", gradient, weight)
         else:
-            result[(slice(None), *ins)] += np.einsum(
-                "...gk,gkc->...gc", ys[(slice(None), *outs)], weight
-            )
-    return result.reshape(*result.shape[:-2], -1)
+            pixels = [array.reshape(-1, *array.shape[-2:]) for array in (image, gradient)]
+            weight += np.einsum("xgc,xgk->gkc", *pixels)
+    shape = {"fprop": y, "dgrad": x, "wgrad": w}[kind].shape
+    return result.reshape(shape)
 
 
 def in_layout(w: np.ndarray, layout: str) -> np.ndarray:
@@ -123,17 +132,24 @@ def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
     strides = FilterStrides.of(
         layout, case.k, case.c // case.groups, [window.taps for window in case.windows]
     )
-    make = fprop if kind == "fprop" else dgrad
+    make = {"fprop": fprop, "dgrad": dgrad, "wgrad": wgrad}[kind]
     spec = make(case.sizes, strides, case.element, accumulate=case.accumulate)
     kernel = compile_contraction(spec, target(cpu))
-    a, c = (x, y) if kind == "fprop" else (y, x)
-    if not case.accumulate:
-        c[...] = np.nan
     stored = in_layout(w, layout)
+    a, c = (y, x) if kind == "dgrad" else (x, y)
+    result = stored if kind == "wgrad" else c
+    if not case.accumulate:
+        result[...] = np.nan
     packed = np.full(kernel.packed_bytes, 0xFF, np.uint8)
+    parts = np.full(kernel.parts_bytes, 0xFF, np.uint8)
     kernel.pack(stored.ctypes.data, packed.ctypes.data, threads)
-    kernel.run(a.ctypes.data, packed.ctypes.data, c.ctypes.data, threads)
-    np.testing.assert_array_equal(c, expected)
+    buffers: dict[Buffer, np.ndarray] = {
+        "a": a, "b": stored, "c": c, "packed": packed, "parts": parts,
+    }  # fmt: skip
+    kernel.run({name: array.ctypes.data for name, array in buffers.items()}, threads)
+    if kind == "wgrad":
+        expected = in_layout(expected, layout)
+    np.testing.assert_array_equal(result, expected)
 
 
 CASES = {
@@ -160,20 +176,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("cpu", TARGETS)
-@pytest.mark.parametrize("kind", ["fprop", "dgrad"])
+@pytest.mark.parametrize("kind", DIRECTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, kind: str, cpu: str):
     run(CASES[name], kind, cpu)
 
 
 @pytest.mark.parametrize("filter_order", range(3))
-@pytest.mark.parametrize("kind", ["fprop", "dgrad"])
+@pytest.mark.parametrize("kind", DIRECTIONS)
 def test_filter_layouts(filter_order: int, kind: str):
     windows = (window(3, 2, 1), window(2, 1, 1))
     run(Case(1, 18, 37, (7, 6), windows, filter_order=filter_order), kind, "host")
 
 
-@pytest.mark.parametrize("kind", ["fprop", "dgrad"])
+@pytest.mark.parametrize("kind", DIRECTIONS)
 def test_threads(kind: str):
     windows = (window(3, 2, 1), window(3, 2, 1))
     run(Case(4, 32, 96, (28, 30), windows), kind, "host", threads=4)
@@ -210,7 +226,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @settings(max_examples=60, deadline=None)
-@given(case=cases(), kind=st.sampled_from(["fprop", "dgrad"]), cpu=st.sampled_from(TARGETS))
+@given(case=cases(), kind=st.sampled_from(DIRECTIONS), cpu=st.sampled_from(TARGETS))
 def test_any_convolution(case: Case, kind: str, cpu: str):
     run(case, kind, cpu)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.row_tables import SLACK
-from convir.lowering.llvm.contraction.tiles import Tile, choose
+from convir.lowering.llvm.contraction.tiles import DotTile, Tile, choose
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
@@ -51,8 +51,17 @@ class Blocking:
 
     last_columns: int
     """Columns of the last panel."""
-    packed_columns: int
-    """Columns of all panels, with those that fill up the last vector."""
+    last_tile: Tile
+    """The tile of the last panel."""
+    panel_elements: int
+    """Elements of one tap of a packed panel."""
+    last_elements: int
+    """Elements of one tap of the last packed panel."""
+
+    @property
+    def tap_elements(self) -> int:
+        """Elements of one tap of all packed panels."""
+        return (self.panels - 1) * self.panel_elements + self.last_elements
 
 
 def block(spec: HostContraction, lanes: Lanes) -> Blocking:
@@ -62,14 +71,11 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
         ValueError: there are too many taps for a row table on the stack.
     """
     positions = tuple(phase.positions for phase in spec.phases)
-    tile = choose(
-        tuple(phase.positions for phase in spec.phases if phase.taps) or positions,
-        spec.columns,
-        lanes.count,
-        lanes.cpu,
-    )
+    worked = tuple((phase.positions, phase.taps) for phase in spec.phases if phase.taps)
+    shapes = worked or tuple((count, 1) for count in positions)
+    tile = choose(shapes, spec.depth, spec.columns, lanes.count, lanes.cpu)
     taps = max(phase.taps for phase in spec.phases)
-    panel_columns = tile.vectors * lanes.count
+    panel_columns = tile.columns(lanes.count)
     panels = -(-spec.columns // panel_columns)
     most = max(positions)
     rows = min(BLOCK_ROWS, (MAX_TABLE_BYTES // 8 // max(taps, 1)) - SLACK - tile.rows)
@@ -85,8 +91,13 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
     bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
     longest = max(b - a for line in bounds for a, b in pairwise(line))
     width = -(-longest // tile.rows) * tile.rows + SLACK
-    panel_row = taps * panel_columns * lanes.bytes
-    blocks = max(1, round(spec.depth * panel_row / PANEL_BYTES))
+    last_columns = spec.columns - (panels - 1) * panel_columns
+    last_tile = tile.narrowed(last_columns, lanes.count)
+    panel_elements = tile.panel_elements(spec.depth, lanes.count)
+    blocks = max(1, round(taps * panel_elements * lanes.bytes / PANEL_BYTES))
+    depth_block = -(-spec.depth // blocks)
+    if isinstance(tile, DotTile):
+        depth_block = -(-depth_block // lanes.count) * lanes.count
     return Blocking(
         tile=tile,
         chunks=chunks,
@@ -94,11 +105,13 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
         column_parts=parts,
         panels=panels,
         panel_columns=panel_columns,
-        depth_block=-(-spec.depth // blocks),
+        depth_block=depth_block,
         table_width=width,
         items_per_group=chunks * parts,
-        last_columns=spec.columns - (panels - 1) * panel_columns,
-        packed_columns=-(-spec.columns // lanes.count) * lanes.count,
+        last_tile=last_tile,
+        last_columns=last_columns,
+        panel_elements=panel_elements,
+        last_elements=last_tile.panel_elements(spec.depth, lanes.count),
     )
 
 

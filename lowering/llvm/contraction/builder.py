@@ -169,6 +169,10 @@ class Function:
         """The smaller of two signed integers."""
         return self.select(self.compare("slt", left, right), left, right, hint)
 
+    def maximum(self, left: Operand, right: Operand, hint: str = "most") -> Value:
+        """The larger of two signed integers."""
+        return self.select(self.compare("sgt", left, right), left, right, hint)
+
     def compare(self, predicate: str, left: Operand, right: Operand) -> Value:
         """Compare integers, or vectors of them."""
         left, right = value(left), value(right)

@@ -1,4 +1,4 @@
-"""Convolutions on plain arrays as contractions: fprop and dgrad, channels innermost.
+"""Convolutions on plain arrays as contractions: fprop, dgrad and wgrad, channels innermost.
 
 Activations are `N spatial… C` and filters are described by strides, so that any filter layout is
 packed straight from where it lies.
@@ -6,7 +6,7 @@ packed straight from where it lies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -147,3 +147,10 @@ def dgrad(
         out_group_stride=columns,
         accumulate=accumulate,
     )
+
+
+def wgrad(
+    sizes: ConvSizes, weights: FilterStrides, element: FloatType, *, accumulate: bool = False
+) -> HostContraction:
+    """dW[k, r, c] (+)= Σ dY[n, p, k] · X[n, p·stride + r·dilation − pad, c]."""
+    return replace(fprop(sizes, weights, element, accumulate=accumulate), result="B")

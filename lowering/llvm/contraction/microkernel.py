@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, zero
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, vector, zero
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.lowering.llvm.contraction.builder import Value
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.tiles import Tile
@@ -26,18 +29,19 @@ class PanelShape:
 
     tile: Tile
     columns: int
-    """Columns of the panel, at most `tile.vectors` vectors; the rest of the last is not stored."""
+    """Columns of the panel that exist; a vector of columns may reach past them."""
     depth: int
-    """Elements of a row; the panel holds `[tap][depth][tile.vectors * lanes]`."""
+    """Elements of a row."""
     table_width: int
     """Rows in a line of the row table."""
 
 
-def broadcast_tile(name: str, shape: PanelShape, lanes: Lanes) -> Function:
-    """The function of one tile: vectors of columns, elements of rows broadcast.
+def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
+    """The function of one tile.
 
     It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
-    [`first`, `last`), and stores the sums, or adds them where `add` is not 0.
+    [`first`, `last`), and stores the sums at byte `column` of the rows `outs`, or adds them there
+    if `add` is not 0.
     """
     f = Function(
         name,
@@ -53,43 +57,100 @@ def broadcast_tile(name: str, shape: PanelShape, lanes: Lanes) -> Function:
         ),
     )
     tile = shape.tile
-    panel_row = tile.vectors * lanes.count * lanes.bytes
-    zeros = [zero(lanes.type)] * (tile.rows * tile.vectors)
+    width = tile.vectors if isinstance(tile, BroadcastTile) else tile.width
+    zeros = [zero(lanes.type)] * (tile.rows * width)
+    tap_bytes = tile.panel_elements(shape.depth, lanes.count) * lanes.bytes
     with f.loop("tap", 0, f.argument("taps"), carried=zeros) as tap:
         line = f.element(f.argument("rows"), tap.index, shape.table_width * POINTER_BYTES, "line")
         rows = [
             f.load(PTR, f.offset(line, row * POINTER_BYTES), POINTER_BYTES, "row")
             for row in range(tile.rows)
         ]
-        panel = f.element(f.argument("panel"), tap.index, shape.depth * panel_row, "panel.tap")
-        first, last = f.argument("first"), f.argument("last")
-        with f.loop("depth", first, last, carried=tap.carried, runs=True) as depth:
-            weights = f.element(panel, depth.index, panel_row, "weights")
-            loaded = [
-                f.load(
-                    lanes.type, f.offset(weights, v * lanes.count * lanes.bytes), lanes.bytes, "w"
-                )
-                for v in range(tile.vectors)
-            ]
-            sums: list[Value] = []
-            for row, address in enumerate(rows):
-                x = lanes.broadcast(f, f.element(address, depth.index, lanes.bytes))
-                sums.extend(
-                    lanes.multiply_add(f, x, w, depth.carried[row * tile.vectors + v])
-                    for v, w in enumerate(loaded)
-                )
-            depth.carry(*sums)
-        tap.carry(*depth.results)
-    _store_tile(f, shape, lanes, tap.results)
+        panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
+        if isinstance(tile, BroadcastTile):
+            tap.carry(*_broadcast_steps(f, tile, lanes, rows, panel, tap.carried))
+        else:
+            tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, tap.carried))
+    if isinstance(tile, BroadcastTile):
+        _store_vectors(f, shape, tile, lanes, tap.results)
+    else:
+        _store_sums(f, tile, lanes, tap.results)
     return f
 
 
-def _store_tile(f: Function, shape: PanelShape, lanes: Lanes, sums: tuple[Value, ...]) -> None:
-    tile = shape.tile
+def _broadcast_steps(
+    f: Function,
+    tile: BroadcastTile,
+    lanes: Lanes,
+    rows: Sequence[Value],
+    panel: Value,
+    totals: Sequence[Value],
+) -> tuple[Value, ...]:
+    """One tap: each step multiplies a line of the panel with one broadcast element a row."""
+    vector_bytes = lanes.count * lanes.bytes
+    first, last = f.argument("first"), f.argument("last")
+    with f.loop("depth", first, last, carried=totals, runs=True) as depth:
+        weights = f.element(panel, depth.index, tile.vectors * vector_bytes, "weights")
+        loaded = [
+            f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
+            for v in range(tile.vectors)
+        ]
+        sums: list[Value] = []
+        for row, address in enumerate(rows):
+            x = lanes.broadcast(f, f.element(address, depth.index, lanes.bytes))
+            before = depth.carried[row * tile.vectors :]
+            sums += [
+                lanes.multiply_add(f, x, w, total) for w, total in zip(loaded, before, strict=False)
+            ]
+        depth.carry(*sums)
+    return depth.results
+
+
+def _dot_steps(
+    f: Function,
+    tile: DotTile,
+    row_depth: int,
+    lanes: Lanes,
+    rows: Sequence[Value],
+    panel: Value,
+    totals: Sequence[Value],
+) -> tuple[Value, ...]:
+    """One tap: each step multiplies a vector of depths of every column with one of every row."""
+    vector_bytes = lanes.count * lanes.bytes
+
+    def step(at: Value, active: int, before: Sequence[Value]) -> list[Value]:
+        weights = f.element(panel, at, tile.width * lanes.bytes, "weights")
+        loaded = [
+            f.load(lanes.type, f.offset(weights, column * vector_bytes), lanes.bytes, "w")
+            for column in range(tile.width)
+        ]
+        sums: list[Value] = []
+        for row, address in enumerate(rows):
+            x = lanes.load(f, f.element(address, at, lanes.bytes), active, "x")
+            sums += [
+                lanes.multiply_add(f, x, w, total)
+                for w, total in zip(loaded, before[row * tile.width :], strict=False)
+            ]
+        return sums
+
+    whole = row_depth // lanes.count * lanes.count
+    last = f.argument("last")
+    full_end = last if whole == row_depth else f.minimum(last, whole, "full.end")
+    with f.loop("depth", f.argument("first"), full_end, lanes.count, carried=totals) as depth:
+        depth.carry(*step(depth.index, lanes.count, depth.carried))
+    if whole == row_depth:
+        return depth.results
+    # The rest of a row is less than a vector; it belongs to the last block of depths.
+    with f.loop("rest", full_end, f.minimum(last, whole + 1), carried=depth.results) as rest:
+        rest.carry(*step(rest.index, row_depth - whole, rest.carried))
+    return rest.results
+
+
+def _store_vectors(
+    f: Function, shape: PanelShape, tile: BroadcastTile, lanes: Lanes, sums: Sequence[Value]
+) -> None:
     addresses: list[tuple[Value, int]] = []
-    for row in range(tile.rows):
-        out = f.load(PTR, f.offset(f.argument("outs"), row * POINTER_BYTES), POINTER_BYTES, "out")
-        start = f.offset(out, f.argument("column"), "out.column")
+    for start in _out_rows(f, tile.rows):
         for v in range(tile.vectors):
             place = f.offset(start, v * lanes.count * lanes.bytes)
             addresses.append((place, shape.columns - v * lanes.count))
@@ -101,3 +162,62 @@ def _store_tile(f: Function, shape: PanelShape, lanes: Lanes, sums: tuple[Value,
     with f.when(f.compare("eq", add, 0), "storing"):
         for total, (address, active) in zip(sums, addresses, strict=True):
             lanes.store(f, total, address, active)
+
+
+def _store_sums(f: Function, tile: DotTile, lanes: Lanes, sums: Sequence[Value]) -> None:
+    """Add up the lanes of all accumulators, then store `tile.width` columns a row."""
+    type_ = vector(lanes.scalar, tile.width)
+    # As many whole rows at a time as one vector has room for.
+    together = max(1, lanes.count // tile.width)
+    results: list[Value] = []
+    for first in range(0, tile.rows, together):
+        rows = min(together, tile.rows - first)
+        begin = first * tile.width
+        added = horizontal_sums(f, sums[begin : begin + rows * tile.width], lanes)
+        for row in range(rows):
+            picked = range(row * tile.width, (row + 1) * tile.width)
+            results.append(f.shuffle(added, added, tuple(picked), "columns"))
+    addresses = _out_rows(f, tile.rows)
+    add = f.argument("add")
+    with f.when(f.compare("ne", add, 0), "adding"):
+        for total, address in zip(results, addresses, strict=True):
+            before = f.load(type_, address, lanes.bytes, "before")
+            f.store(f.float_binary("fadd", before, total, "after"), address, lanes.bytes)
+    with f.when(f.compare("eq", add, 0), "storing"):
+        for total, address in zip(results, addresses, strict=True):
+            f.store(total, address, lanes.bytes)
+
+
+def _out_rows(f: Function, rows: int) -> list[Value]:
+    column = f.argument("column")
+    outs = f.argument("outs")
+    return [
+        f.offset(f.load(PTR, f.offset(outs, row * POINTER_BYTES), POINTER_BYTES, "out"), column)
+        for row in range(rows)
+    ]
+
+
+def horizontal_sums(f: Function, vectors: Sequence[Value], lanes: Lanes) -> Value:
+    """A vector whose lane i is the sum of all lanes of `vectors[i]`; at most as many as lanes.
+
+    Vectors are halved and joined pairwise: after each round a vector holds twice as many partial
+    results, each of half as many lanes.
+    """
+    width = lanes.count
+    parts = list(vectors)
+    held = 1
+    while width > 1:
+        half = width // 2
+        starts = [part * width for part in range(held)]
+        both = [*starts, *(lanes.count + start for start in starts)]
+        low = [start + lane for start in both for lane in range(half)]
+        high = [start + half + lane for start in both for lane in range(half)]
+        joined: list[Value] = []
+        for place in range(0, len(parts), 2):
+            left = parts[place]
+            right = parts[place + 1] if place + 1 < len(parts) else left
+            a = f.shuffle(left, right, low, "low")
+            b = f.shuffle(left, right, high, "high")
+            joined.append(f.float_binary("fadd", a, b, "joined"))
+        parts, held, width = joined, held * 2, half
+    return parts[0]

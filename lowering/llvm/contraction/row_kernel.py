@@ -14,10 +14,9 @@ from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module,
 from convir.lowering.llvm.contraction.microkernel import (
     POINTER_BYTES,
     PanelShape,
-    broadcast_tile,
+    tile_function,
 )
 from convir.lowering.llvm.contraction.row_tables import PhaseTables, fill_tables
-from convir.lowering.llvm.contraction.tiles import Tile
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.blocking import Blocking
@@ -64,12 +63,11 @@ class RowKernel:
         """The functions of a full panel and of the last one, which may be the same."""
         cuts, depth = self.cuts, self.spec.depth
         full = PanelShape(cuts.tile, cuts.panel_columns, depth, cuts.table_width)
-        narrow = Tile(cuts.tile.rows, -(-cuts.last_columns // self.lanes.count))
-        last = PanelShape(narrow, cuts.last_columns, depth, cuts.table_width)
-        last_tile = module.add(broadcast_tile("tile_last", last, self.lanes))
+        last = PanelShape(cuts.last_tile, cuts.last_columns, depth, cuts.table_width)
+        last_tile = module.add(tile_function("tile_last", last, self.lanes))
         if cuts.panels == 1 or last == full:
             return last_tile, last_tile
-        return module.add(broadcast_tile("tile", full, self.lanes)), last_tile
+        return module.add(tile_function("tile", full, self.lanes)), last_tile
 
     def _piece(
         self, tables: PhaseTables, fill: Function, tiles: tuple[Function, Function]
@@ -98,7 +96,7 @@ class RowKernel:
         padded = f.mul(f.div(f.add(count, height - 1), height), height, "padded")
         f.call(fill, line, first, last, padded, f.argument("a"), f.argument("c"), rows, outs)
         taps = tables.field(f, line, "taps")
-        panel_bytes = f.mul(taps, spec.depth * cuts.panel_columns * lanes.bytes, "panel.bytes")
+        panel_bytes = f.mul(taps, cuts.panel_elements * lanes.bytes, "panel.bytes")
         whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
@@ -131,7 +129,7 @@ class RowKernel:
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(("a", "packed", "c"))
         )
-        tap_bytes = spec.depth * cuts.packed_columns * size
+        tap_bytes = cuts.tap_elements * size
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             group = f.div(item.index, cuts.items_per_group, "group")
             within = f.rem(item.index, cuts.items_per_group, "within")

@@ -5,6 +5,10 @@ phase, group g, output position x and column n
 
     C[out(x) + g, n] = Σ_taps Σ_d A[row(x, tap) + g, d] * B[weight(tap) + g, d, n]
 
+or, with the same three operands, the gradient of B: for each tap, depth d and column n
+
+    B[weight(tap) + g, d, n] = Σ_x A[row(x, tap) + g, d] * C[out(x) + g, n]
+
 where along every axis `position = x * step + tap_row`, a tap whose position lies outside of
 [0, extent) reads zeros, and offsets add up over the axes. A forward convolution is one phase; a
 strided backward data convolution is one phase for each residue of the output position, each with
@@ -19,6 +23,9 @@ from typing import Literal, TypeAlias
 
 FloatType: TypeAlias = Literal["f32", "f64"]
 """Types that a kernel multiplies and adds in."""
+
+Result: TypeAlias = Literal["B", "C"]
+"""The operand that a contraction computes."""
 
 ELEMENT_BYTES: dict[FloatType, int] = {"f32": 4, "f64": 8}
 
@@ -92,14 +99,18 @@ class HostContraction:
     """Elements of B between two groups."""
     out_group_stride: int = 0
     """Elements of C between two groups."""
+    result: Result = "C"
+    """The operand that is computed from the other two. B has one phase, and is dense."""
     accumulate: bool = False
-    """Add to C instead of storing; phases without taps then do nothing."""
+    """Add to the result instead of storing; phases without taps then do nothing."""
 
     def __post_init__(self) -> None:
         if not self.phases:
             raise ValueError("a contraction needs a phase")
         if len({len(phase.axes) for phase in self.phases}) != 1 or not self.phases[0].axes:
             raise ValueError("phases of one contraction have the same number of axes, at least 1")
+        if self.result == "B" and len(self.phases) != 1:
+            raise ValueError("the gradient of the weights has one phase")
         axes = [axis for phase in self.phases for axis in phase.axes]
         if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
             raise ValueError("every tap has a row and a weight")

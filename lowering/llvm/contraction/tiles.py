@@ -1,14 +1,16 @@
-"""Which registers and caches a kernel uses: a model of ports, registers and cache sizes.
+"""Which registers a kernel uses: a model of ports, latencies and register files.
 
-One step of the innermost loop of a tile of `rows` x `vectors` loads `vectors` vectors of weights,
-broadcasts `rows` elements and does `rows * vectors` multiply-adds.
+There are two ways to fill vectors. A *broadcast* tile holds vectors of columns and broadcasts
+elements of rows; it wants at least a vector of columns. A *dot* tile holds vectors of partial sums
+along the depth, which are added up at the end; it wants a depth of several vectors, and serves
+products with few columns. Either way a tile is `rows` rows high.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from convir.runtime.host.target import Target
@@ -16,59 +18,116 @@ if TYPE_CHECKING:
 MAX_ROWS = 8
 """A row of a tile needs a general register for its address, of which there are 16."""
 
+MAX_DOT_COLUMNS = 8
+"""Columns of a dot tile, and no more than lanes; more would rather be a vector."""
+
 LATENCY_CHAINS = 8
 """Independent multiply-adds that keep the arithmetic busy: latency 4, two a cycle."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Accumulators of the innermost loop: `rows` rows of `vectors` vectors."""
-
-    rows: int
-    vectors: int
-
-    @property
-    def cycles(self) -> float:
-        """Cycles of one step, on a core with two loads and two multiply-adds a cycle."""
-        multiply_adds = max(self.rows * self.vectors, LATENCY_CHAINS)
-        loads = self.rows + self.vectors
-        # Loads that are hidden behind arithmetic still cost a little: they are issued too.
-        return max(multiply_adds, loads) / 2 + loads * LOAD_ISSUE_COST
-
 
 LOAD_ISSUE_COST = 0.05
 """Cycles that a load adds to a step although it runs beside the arithmetic."""
 
+HORIZONTAL_SUM_COST = 2.0
+"""Cycles to add up the lanes of one accumulator, when many are added up together."""
 
-def fits(tile: Tile, cpu: Target) -> bool:
-    """Whether the tile's operands stay in registers."""
-    # The broadcast element needs a register, and so does a product that is not fused.
-    temporaries = 1 if cpu.fma else 2
-    needed = tile.rows * tile.vectors + tile.vectors + temporaries
-    return tile.rows <= MAX_ROWS and needed <= cpu.vector_registers
+
+@dataclass(frozen=True)
+class BroadcastTile:
+    """Accumulators of `rows` rows times `vectors` vectors of columns."""
+
+    rows: int
+    vectors: int
+
+    def columns(self, lanes: int) -> int:
+        """Columns of a panel of weights."""
+        return self.vectors * lanes
+
+    def narrowed(self, columns: int, lanes: int) -> BroadcastTile:
+        """The same tile for the `columns` columns that are left for the last panel."""
+        return BroadcastTile(self.rows, -(-columns // lanes))
+
+    def panel_elements(self, depth: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[depth][column]`."""
+        return depth * self.vectors * lanes
+
+    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+        """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
+        return taps * depth * _step_cycles(self.rows, self.vectors)
+
+    def registers(self, cpu: Target) -> int:
+        """Vector registers that it needs."""
+        # The broadcast element needs a register, and so does a product that is not fused.
+        return self.rows * self.vectors + self.vectors + (1 if cpu.fma else 2)
+
+
+@dataclass(frozen=True)
+class DotTile:
+    """Accumulators of `rows` rows times `width` columns, each a vector of partial sums."""
+
+    rows: int
+    width: int
+
+    def columns(self, lanes: int) -> int:
+        """Columns of a panel of weights."""
+        return self.width
+
+    def narrowed(self, columns: int, lanes: int) -> DotTile:
+        """The same tile for the `columns` columns that are left for the last panel."""
+        return DotTile(self.rows, columns)
+
+    def panel_elements(self, depth: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[depth vector][column][lane]`."""
+        return -(-depth // lanes) * lanes * self.width
+
+    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+        """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
+        steps = taps * -(-depth // lanes) * _step_cycles(self.rows, self.width)
+        return steps + HORIZONTAL_SUM_COST * self.rows * self.width
+
+    def registers(self, cpu: Target) -> int:
+        """Vector registers that it needs."""
+        return self.rows * self.width + self.width + (1 if cpu.fma else 2)
+
+
+Tile: TypeAlias = BroadcastTile | DotTile
+
+
+def _step_cycles(left: int, right: int) -> float:
+    """Cycles to load `left + right` operands and do all their products."""
+    multiply_adds = max(left * right, LATENCY_CHAINS)
+    loads = left + right
+    # Loads that are hidden behind arithmetic still cost a little: they are issued too.
+    return max(multiply_adds, loads) / 2 + loads * LOAD_ISSUE_COST
 
 
 @cache
-def choose(positions: tuple[int, ...], columns: int, lanes: int, cpu: Target) -> Tile:
-    """The tile that needs the fewest cycles for all `positions` of the phases.
+def choose(
+    phases: tuple[tuple[int, int], ...], depth: int, columns: int, lanes: int, cpu: Target
+) -> Tile:
+    """The tile that needs the fewest cycles.
 
     Args:
-        positions: the number of output positions of each phase.
+        phases: (positions, taps) of each phase that has taps; at least one.
+        depth: elements of a row.
         columns: columns of C.
         lanes: elements in a vector.
         cpu: the target.
     """
-    vectors = -(-columns // lanes)
 
     def cost(tile: Tile) -> float:
-        whole, rest = divmod(vectors, tile.vectors)
-        step = whole * tile.cycles + (Tile(tile.rows, rest).cycles if rest else 0)
-        return step * sum(-(-count // tile.rows) for count in positions)
+        whole, rest = divmod(columns, tile.columns(lanes))
+        total = 0.0
+        for positions, taps in phases:
+            panels = whole * tile.cycles(taps, depth, lanes)
+            if rest:
+                panels += tile.narrowed(rest, lanes).cycles(taps, depth, lanes)
+            total += panels * -(-positions // tile.rows)
+        return total
 
-    candidates = [
-        tile
-        for rows in range(1, MAX_ROWS + 1)
-        for count in range(1, vectors + 1)
-        if fits(tile := Tile(rows, count), cpu)
-    ]
-    return min(candidates, key=lambda tile: (cost(tile), -tile.rows))
+    heights = range(1, MAX_ROWS + 1)
+    vectors = range(1, -(-columns // lanes) + 1)
+    candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
+    widths = range(1, min(columns, lanes, MAX_DOT_COLUMNS) + 1)
+    candidates += [DotTile(rows, width) for rows in heights for width in widths]
+    legal = [tile for tile in candidates if tile.registers(cpu) <= cpu.vector_registers]
+    return min(legal, key=lambda tile: (cost(tile), -tile.rows))
