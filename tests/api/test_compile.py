@@ -9,7 +9,7 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.conv_geometry import Direction
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
-from convir.runtime.conv_definition import define
+from convir.runtime.reference import FloatFormat, evaluate
 from convir.runtime.reference.dtypes import BFLOAT16
 
 LINES = [
@@ -37,11 +37,11 @@ def command(line: str, word: str, flag: int, layout: str) -> str:
 
 def check(text: str, pipeline: str = "default") -> None:
     parsed = parse_line(text)
-    problem = parsed.problems["main"]
     rng = np.random.default_rng(0)
-    executable = convir_compile(module_of_line(parsed), pipeline, "host")
+    module = module_of_line(parsed)
+    executable = convir_compile(module, pipeline, "host")
     arguments = [rng.integers(-3, 4, s.shape).astype(s.dtype) for s in executable.inputs]
-    expected = define(problem, arguments[0], arguments[1])
+    (expected,) = evaluate(module, "main", arguments, float_format=FloatFormat.WIDE)
     (spec,) = executable.outputs
     poison = np.full(spec.shape, np.nan, np.float32).astype(spec.dtype)
     result = executable(*arguments, out=poison)
