@@ -36,6 +36,9 @@ SEPARATOR = "// -----\n"
 OWN_OPS = re.compile(r'(?:^|[\s"=(])(?:conv|kernel|rt)\.[a-z]', re.MULTILINE)
 """Ops, types and attributes of our own dialects, which IREE does not know."""
 
+NO_MODULE = {"--verify-diagnostics", "--allow-unregistered-dialect"}
+"""Options under which what is printed is no module, or not one that IREE could know."""
+
 PROCESSES = 2
 
 
@@ -57,17 +60,17 @@ class Chunk:
 
 
 def commands(lit_file: Path) -> list[list[str]]:
-    """The options of each `convir-opt %s` in the file that is to succeed and print a module."""
+    """The arguments of each `convir-opt FILE` in the test that is to succeed and print a module."""
     found: list[list[str]] = []
     for line in lit_file.read_text().splitlines():
         if (match := re.match(r"//\s*RUN:\s*(.*)", line)) is None:
             continue
-        words = shlex.split(match[1].split("|")[0])
-        if words[:2] != ["convir-opt", "%s"] or "--verify-diagnostics" in words:
-            continue
-        if "--allow-unregistered-dialect" in words:
-            continue
-        found.append(list(_without_outputs(words[2:])))
+        command = match[1].split("|")[0]
+        command = command.replace("%S", str(lit_file.parent)).replace("%s", str(lit_file))
+        tool, *words = shlex.split(command)
+        reads_file = any(word.endswith(".mlir") for word in words)
+        if tool == "convir-opt" and reads_file and not NO_MODULE.intersection(words):
+            found.append(list(_without_outputs(words)))
     return found
 
 
@@ -87,13 +90,13 @@ def printed_modules(tmp_path: Path) -> list[Chunk]:
     chunks: dict[str, Chunk] = {}
     for folder in FOLDERS:
         for lit_file in sorted((ROOT / "lit" / folder).rglob("*.mlir")):
-            for number, options in enumerate(commands(lit_file)):
+            for arguments in commands(lit_file):
                 out = tmp_path / "out.mlir"
-                assert main([str(lit_file), *options, "-o", str(out)]) == 0
-                origin = f"{lit_file.relative_to(ROOT)} {' '.join(options)}"
+                assert main([*arguments, "-o", str(out)]) == 0
                 for part, text in enumerate(out.read_text().split(SEPARATOR)):
                     if OWN_OPS.search(text) is None:
-                        chunks.setdefault(text, Chunk(f"{origin} (run {number}, #{part})", text))
+                        origin = f"convir-opt {shlex.join(arguments)} (module {part})"
+                        chunks.setdefault(text, Chunk(origin, text))
     return list(chunks.values())
 
 

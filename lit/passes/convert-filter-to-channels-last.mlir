@@ -30,7 +30,7 @@ func.func @chwf(%x: tensor<1x16x16x4xf32>, %w: tensor<4x3x3x16xf32>, %y: tensor<
 // H W C F, which a named op spells.
 
 func.func @named(%x: tensor<2x10x10x16xf32>, %w: tensor<3x3x16x32xf32>, %y: tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32> {
-  %0 = linalg.conv_2d_nhwc_hwcf {dilations = dense<[1, 1]> : tensor<2xi64>, strides = dense<[1, 1]> : tensor<2xi64>} ins(%x, %w : tensor<2x10x10x16xf32>, tensor<3x3x16x32xf32>) outs(%y : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
+  %0 = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>} ins(%x, %w : tensor<2x10x10x16xf32>, tensor<3x3x16x32xf32>) outs(%y : tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xf32>
   return %0 : tensor<2x8x8x32xf32>
 }
 

@@ -197,6 +197,7 @@ func.func @fill(%x: tensor<4xbf16>) -> tensor<8xbf16> {
 }
 
 // CHECK-LABEL: @fill
+// CHECK-NOT:     linalg.fill
 // CHECK:         %fill = arith.constant -1.500000e+00 : bf16
 // CHECK:         arith.select %{{.+}}, %{{.+}}, %fill : bf16
 
