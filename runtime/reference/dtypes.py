@@ -139,9 +139,10 @@ def convert(values: Array, dtype: DType) -> Array:
     """
     if values.dtype == dtype:
         return values
-    if values.ndim and 0 in values.strides and values.size:
+    if values.size > 1 and 0 in values.strides:
         compact = values[tuple(slice(None) if s else slice(1) for s in values.strides)]
-        return np.broadcast_to(convert(compact, dtype), values.shape)
+        if compact.size < values.size:
+            return np.broadcast_to(convert(compact, dtype), values.shape)
     if dtype == BFLOAT16 and values.dtype != FLOAT32 and values.dtype.itemsize > 2:
         values = _round_to_odd_f32(values)
     return values.astype(dtype)
