@@ -157,7 +157,9 @@ def size_of(value: SSAValue, dim: int) -> Size:
             return index_of(sizes[_dynamic_position(value, dim)])
         case tensor.CastOp(source=source) if isinstance(source.type, TensorType):
             return size_of(source, dim)
-        case tensor.ExtractSliceOp() | tensor.PadOp():
+        case tensor.PadOp(source=source) as pad if _is_unpadded(pad, dim):
+            return size_of(source, dim)
+        case tensor.ExtractSliceOp():
             return _size_of_slice(value, dim)
         case _:
             return DimOf(value, dim)
@@ -193,10 +195,14 @@ def dropped_dims(full: Sequence[int], reduced: Sequence[int]) -> frozenset[int] 
 
 def _size_of_slice(value: OpResult, dim: int) -> Size:
     view = slice_view(value.op)
-    if view is None or view.kind != "extract_slice":
+    if view is None:
         return DimOf(value, dim)
     kept = [size for large, size in enumerate(view.mixed_sizes) if large not in view.dropped]
     return kept[dim]
+
+
+def _is_unpadded(pad: tensor.PadOp, dim: int) -> bool:
+    return pad.static_low.get_values()[dim] == 0 and pad.static_high.get_values()[dim] == 0
 
 
 def _dynamic_position(value: SSAValue, dim: int) -> int:

@@ -25,17 +25,22 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import OpResult
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
-from convir.dialects.slices import slice_view
-from convir.dialects.structured import structured
+from convir.dialects.slices import DimOf
 from convir.passes import remarks
-from convir.passes.scatter_body import scatter_as_generic, scatter_dims
+from convir.passes.scatter_body import scatter_as_generic
 from convir.passes.scatter_costs import DEFAULT_COSTS, traffic_of
+from convir.passes.scatter_view import (
+    feeds_contraction,
+    is_part_of_pad,
+    is_stored_by_producer,
+    scatter_dims,
+    scatter_view,
+)
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -43,16 +48,10 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from convir.dialects.slices import Mixed, Size, SliceView
-    from convir.passes.scatter_body import ScatterDim
     from convir.passes.scatter_costs import ScatterCosts, Traffic
+    from convir.passes.scatter_view import ScatterDim
 
 _NAME: Final = "convert-strided-insert-slice-to-generic"
-
-_RESHAPES: Final = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
-"""What may stand between a scatter and what reads or computes it without moving an element."""
-
-_MAX_RESHAPES: Final = 16
-"""Longer chains of reshapes are not followed."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,8 @@ def convertible(view: SliceView | None, selection: Selection) -> SliceView | Ref
     if all(dim.covers for dim in dims):
         return Refusal("the source covers the whole result")
     for number, dim in enumerate(dims):
+        if isinstance(dim.extent, DimOf) and dim.extent.value is view.result:
+            return Refusal(f"its padded size is dynamic (dimension {number})")
         reason = _unproved(dim, selection)
         if reason is not None:
             return Refusal(f"{reason} (dimension {number})")
@@ -117,41 +118,12 @@ def _at_least_one(value: Mixed | Size) -> bool:
     )
 
 
-def feeds_contraction(value: SSAValue) -> bool:
-    """True if a contraction reads `value` as a factor, itself or reshaped."""
-    values = [value]
-    for _ in range(_MAX_RESHAPES):
-        if not values:
-            return False
-        current = values.pop()
-        for use in current.uses:
-            if isinstance(use.operation, _RESHAPES):
-                values.append(use.operation.results[0])
-                continue
-            dims = contraction_dims(use.operation)
-            if not isinstance(dims, Refusal) and current in (dims.lhs.value, dims.rhs.value):
-                return True
-    return False
-
-
-def _stored_by_producer(view: SliceView) -> bool:
-    """True if one linalg op computes the source for this scatter alone."""
-    value = view.source
-    for _ in range(_MAX_RESHAPES):
-        if not isinstance(value, OpResult) or not value.has_one_use():
-            return False
-        if not isinstance(value.op, _RESHAPES):
-            return structured(value.op) is not None
-        value = value.op.operands[0]
-    return False
-
-
 def judged(view: SliceView, selection: Selection) -> tuple[bool, str]:
     """Whether one pass is to compute the scatter of `view`, and the reason."""
     read_by_contraction = feeds_contraction(view.result)
     if selection.only_contraction_inputs and not read_by_contraction:
         return False, "no contraction reads it"
-    stored_by_producer = not read_by_contraction and _stored_by_producer(view)
+    stored_by_producer = not read_by_contraction and is_stored_by_producer(view)
     traffic = traffic_of(view, stored_by_producer=stored_by_producer)
     separate = selection.costs.copy_us(traffic)
     one_pass = selection.costs.one_pass_us(traffic)
@@ -178,10 +150,13 @@ class ConvertScatter(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op`, or say why not."""
-        is_pad = isinstance(op, tensor.PadOp) and self.selection.pads
-        if not is_pad and not isinstance(op, tensor.InsertSliceOp):
+        if not isinstance(op, tensor.InsertSliceOp | tensor.PadOp) or is_part_of_pad(op):
             return
-        view = convertible(slice_view(op), self.selection)
+        view = scatter_view(op)
+        is_scatter = view is not None and (view.kind == "insert_slice" or view.strided)
+        if not is_scatter and isinstance(op, tensor.PadOp) and not self.selection.pads:
+            return
+        view = convertible(view, self.selection)
         if isinstance(view, Refusal):
             remarks.refused(_NAME, op, view.reason)
             return

@@ -31,58 +31,14 @@ from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from convir.dialects.scalars import scalar_constant
-from convir.dialects.slices import DimOf, size_of
-from convir.dialects.zeros import fill_of
+from convir.dialects.slices import DimOf
+from convir.passes.scatter_view import hole_of, scatter_dims
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
 
-    from convir.dialects.scalars import Constant
-    from convir.dialects.slices import Mixed, Size, SliceView
-
-
-@dataclass(frozen=True)
-class ScatterDim:
-    """One dimension of the scattered tensor."""
-
-    offset: Mixed
-    """The position of the first source element."""
-    size: Size
-    """How many source elements there are."""
-    stride: Mixed
-    """The distance of one source element from the next, at least 1."""
-    extent: Size
-    """The size of the scattered tensor."""
-    in_source: bool
-    """False where the source lacks the dimension, and `size` is 1."""
-    covers: bool
-    """True if the source provably fills the dimension, position by position."""
-
-
-def scatter_dims(view: SliceView) -> tuple[ScatterDim, ...]:
-    """What each dimension of an insertion or a pad does."""
-    return tuple(
-        ScatterDim(
-            offset=view.mixed_offsets[dim],
-            size=size,
-            stride=1 if size == 1 else view.mixed_strides[dim],
-            extent=extent,
-            in_source=dim not in view.dropped,
-            covers=view.covers(dim) or extent == 1,
-        )
-        for dim, (size, extent) in enumerate(
-            (view.mixed_sizes[dim], size_of(view.result, dim)) for dim in range(view.rank)
-        )
-    )
-
-
-def hole_of(view: SliceView) -> SSAValue | Constant | None:
-    """The scalar that every hole holds; None if the destination's elements show in them."""
-    if view.dest is not None:
-        return fill_of(view.dest)
-    constant = None if view.fill is None else scalar_constant(view.fill)
-    return view.fill if constant is None else constant
+    from convir.dialects.slices import Size, SliceView
+    from convir.passes.scatter_view import ScatterDim
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import CompileTimeFixedBitwidthType
 
-from convir.passes.scatter_body import hole_of, is_power_of_two, scatter_dims
+from convir.passes.scatter_body import is_power_of_two
+from convir.passes.scatter_view import hole_of, scatter_dims
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import TensorType

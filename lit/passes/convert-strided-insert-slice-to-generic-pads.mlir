@@ -69,3 +69,20 @@ func.func @position_dependent(%x: tensor<4xindex>) -> tensor<6xindex> {
 // REMARK: tensor.pad not rewritten: the padding value depends on the position
 // CHECK-LABEL: @position_dependent
 // CHECK:         tensor.pad
+
+// -----
+
+// Not rewritten because no value holds the padded size.
+
+func.func @dynamic_pad(%x: tensor<4xf32>, %high: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %0 = tensor.pad %x low[1] high[%high] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<4xf32> to tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// REMARK: tensor.pad not rewritten: its padded size is dynamic (dimension 0)
+// CHECK-LABEL: @dynamic_pad
+// CHECK:         tensor.pad

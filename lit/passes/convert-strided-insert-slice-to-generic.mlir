@@ -400,3 +400,48 @@ func.func @stored_by_producer(%x: tensor<32x25x25x64xf32>) -> tensor<32x50x50x64
 // REMARK: insert_slice not rewritten: one pass {{[0-9.]+}} us, a store by the op that computes the source {{[0-9.]+}} us
 // CHECK-LABEL: @stored_by_producer
 // CHECK:         tensor.insert_slice
+
+// -----
+
+// A pad around a scatter with the same value in its holes is a scatter with more room.
+
+func.func @padded_scatter(%x: tensor<?x4xf32>) -> tensor<?x11xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %zeros = tensor.splat %zero[%n] : tensor<?x7xf32>
+  %0 = tensor.insert_slice %x into %zeros[0, 0] [%n, 4] [1, 2] : tensor<?x4xf32> into tensor<?x7xf32>
+  %1 = tensor.pad %0 low[0, 1] high[0, 3] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %zero : f32
+  } : tensor<?x7xf32> to tensor<?x11xf32>
+  return %1 : tensor<?x11xf32>
+}
+
+// REMARK: tensor.pad rewritten: one pass
+// CHECK-LABEL: @padded_scatter
+// CHECK-NOT:     tensor.pad
+// CHECK-NOT:     tensor.insert_slice
+// CHECK:         linalg.generic {{.*}} outs(%{{.+}} : tensor<?x11xf32>)
+// CHECK:           arith.subi %{{.+}}, %c1 : index
+// CHECK:           tensor.extract %x
+// CHECK:         return
+
+// -----
+
+// The holes keep their own value where the pad adds another.
+
+func.func @padded_with_another(%x: tensor<4xf32>) -> tensor<11xf32> {
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : tensor<7xf32>
+  %0 = tensor.insert_slice %x into %zeros[0] [4] [2] : tensor<4xf32> into tensor<7xf32>
+  %1 = tensor.pad %0 low[1] high[3] {
+  ^bb0(%i: index):
+    tensor.yield %one : f32
+  } : tensor<7xf32> to tensor<11xf32>
+  return %1 : tensor<11xf32>
+}
+
+// CHECK-LABEL: @padded_with_another
+// CHECK:         %[[S:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<7xf32>)
+// CHECK:         tensor.pad %[[S]]

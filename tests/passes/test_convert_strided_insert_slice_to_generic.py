@@ -288,3 +288,41 @@ def test_dynamic_batch() -> None:
         (before,) = evaluate(read_module(text), "main", [x])
         (after,) = evaluate(module, "main", [x])
         np.testing.assert_array_equal(after, before, strict=True)
+
+
+pads = st.lists(
+    st.tuples(static_dims, st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3
+)
+
+
+@settings(deadline=None)
+@given(pads, st.sampled_from(["0.0", "2.0"]))
+def test_pads_around_scatters(padded: list[tuple[Dim, int, int]], value: str) -> None:
+    dims = [dim for dim, _, _ in padded]
+    inner = tensor_type([dim.extent for dim in dims], [False] * len(dims), "f32")
+    source = tensor_type([dim.size for dim in dims], [False] * len(dims), "f32")
+    outer = tensor_type(
+        [dim.extent + low + high for dim, low, high in padded], [False] * len(dims), "f32"
+    )
+    slots = "".join(
+        f"[{', '.join(str(getattr(dim, name)) for dim in dims)}]"
+        for name in ("offset", "size", "stride")
+    )
+    text = f"""
+    func.func @main(%x: {source}) -> {outer} {{
+      %value = arith.constant {value} : f32
+      %zeros = arith.constant dense<0.0> : {inner}
+      %0 = tensor.insert_slice %x into %zeros{slots} : {source} into {inner}
+      %1 = tensor.pad %0 low[{", ".join(str(low) for _, low, _ in padded)}]
+          high[{", ".join(str(high) for _, _, high in padded)}] {{
+      ^bb0({", ".join(f"%i{number}: index" for number in range(len(dims)))}):
+        tensor.yield %value : f32
+      }} : {inner} to {outer}
+      return %1 : {outer}
+    }}"""
+    x = np.arange(1, 1 + np.prod([dim.size for dim in dims]), dtype=np.float32)
+    x = x.reshape([dim.size for dim in dims])
+    (before,) = evaluate(read_module(text), "main", [x])
+    for options in ("force=true", "force=true pads=true"):
+        (after,) = evaluate(rewritten(text, options), "main", [x])
+        np.testing.assert_array_equal(after, before, strict=True)
