@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -129,7 +129,7 @@ class HostProgram:
 
     @property
     def _scratch_offset(self) -> int:
-        return -(-self.program.arena_bytes // ALIGNMENT) * ALIGNMENT
+        return _aligned(self.program.arena_bytes)
 
     def _arena(self) -> Array:
         try:
@@ -192,25 +192,29 @@ class HostProgram:
         if isinstance(reading, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
         compiled = compile_contraction(reading.spec, self._cpu)
-        a, b, c = call.inputs[reading.a], call.inputs[reading.b], call.outputs[0]
+        out = call.outputs[0]
         init = None if reading.init is None else call.inputs[reading.init]
-        copy = None if init is None or init == c else self._copy(Copy(init, c))
-        packed = self._scratch(compiled.packed_bytes)
+        copy = None if init is None or init == out else self._copy(Copy(init, out))
+        a, other = call.inputs[reading.a], call.inputs[reading.other]
+        b, c = (other, out) if reading.spec.result == "C" else (out, other)
+        self._scratch_bytes = max(
+            self._scratch_bytes, _aligned(compiled.packed_bytes) + compiled.parts_bytes
+        )
+        places = {
+            name: (self._memory_of(x), x.offset) for name, x in zip("abc", (a, b, c), strict=True)
+        }
 
         def contract(run: _Run) -> None:
             if copy is not None:
                 copy(run)
-            weights = run.scratch + packed
-            compiled.pack(run.address(self._memory_of(b), b.offset), weights, run.threads)
-            rows = run.address(self._memory_of(a), a.offset)
-            compiled.run(rows, weights, run.address(self._memory_of(c), c.offset), run.threads)
+            buffers: dict[Any, int] = {name: run.address(*place) for name, place in places.items()}
+            buffers["packed"] = run.scratch
+            buffers["parts"] = run.scratch + _aligned(compiled.packed_bytes)
+            if compiled.prepare:
+                compiled.pack(buffers["b"], buffers["packed"], run.threads)
+            compiled.run(buffers, run.threads)
 
         return contract
-
-    def _scratch(self, size: int) -> int:
-        """The offset of `size` bytes of scratch memory behind the arena; calls reuse it in turn."""
-        self._scratch_bytes = max(self._scratch_bytes, size)
-        return 0
 
 
 def compile_kernel(body: kernel.FuncOp, cpu: Target, *, noalias: bool) -> list[_Compiled]:
@@ -241,6 +245,10 @@ def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
     raw = make(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[start : start + size]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _bytes(array: Array) -> Array:

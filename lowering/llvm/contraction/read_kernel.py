@@ -23,23 +23,24 @@ from convir.dialects.zeros import is_zero
 from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
     from convir.dialects import kernel
-    from convir.dialects.contraction import Operand
+    from convir.dialects.linear import LinearIndex
     from convir.dialects.slices import SliceView
-    from convir.lowering.llvm.contraction.spec import FloatType
+    from convir.lowering.llvm.contraction.spec import FloatType, Result
 
 
 @dataclass(frozen=True)
 class HostCall:
-    """A kernel as one contraction: which argument is which operand."""
+    """A kernel as one contraction: which argument is which of its two operands."""
 
     spec: HostContraction
     a: int
-    b: int
+    other: int
+    """The argument that is B where C is computed, and C where B is."""
     init: int | None
     """The argument that the products are added to; None if they are added to zero."""
 
@@ -58,10 +59,9 @@ class _Access:
     def shape(self) -> tuple[int, ...]:
         return _shape(self.root)
 
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Elements of the argument between two neighbours along each of its dimensions."""
-        return tuple(prod(self.shape[dim + 1 :]) for dim in range(len(self.shape)))
+    def tensor(self, index: tuple[LinearIndex, ...]) -> _Tensor:
+        """The operand that reads this part of the argument."""
+        return _Tensor(index, self.shape, self.offsets, self.strides, self.padded)
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,16 @@ def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal
     if isinstance(element, Refusal):
         return element
     reasons: list[str] = []
-    for rows, weights in ((0, 1), (1, 0)):
-        call = _Reader(piece, out_shape, rows, weights).read(element)
-        if isinstance(call, HostCall):
-            return call
-        reasons.append(call.reason)
+    for rows in (0, 1):
+        for result in _RESULTS:
+            call = _read(piece, out_shape, rows, result, element)
+            if isinstance(call, HostCall):
+                return call
+            reasons.append(call.reason)
     return Refusal(" and ".join(dict.fromkeys(reasons)))
+
+
+_RESULTS: tuple[Result, Result] = ("C", "B")
 
 
 def _element(dims: ContractionDims) -> FloatType | Refusal:
@@ -173,47 +177,105 @@ def _element(dims: ContractionDims) -> FloatType | Refusal:
 
 
 @dataclass(frozen=True)
+class _Tensor:
+    """One operand of the contraction: its index, and where it lies in a dense buffer."""
+
+    index: tuple[LinearIndex, ...]
+    shape: tuple[int, ...]
+    """Of the buffer."""
+    offsets: tuple[int, ...]
+    strides: tuple[int, ...]
+    padded: bool = False
+
+    @property
+    def loops(self) -> frozenset[int]:
+        return frozenset(loop for linear in self.index for loop in linear.loops)
+
+    @property
+    def dense(self) -> tuple[int, ...]:
+        """Elements of the buffer between two neighbours along each dimension."""
+        return _dense(self.shape)
+
+    @property
+    def steps(self) -> dict[int, int]:
+        """Elements of the buffer between two iterations of each loop."""
+        steps: dict[int, int] = {}
+        for linear, stride, step in zip(self.index, self.strides, self.dense, strict=True):
+            for loop, coefficient in linear.terms:
+                steps[loop] = steps.get(loop, 0) + coefficient * stride * step
+        return steps
+
+    @property
+    def base(self) -> int:
+        """Elements of the buffer before the first one that is touched."""
+        parts = zip(self.index, self.offsets, self.strides, self.dense, strict=True)
+        return sum((o + s * linear.constant) * step for linear, o, s, step in parts)
+
+
+def _read(
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, element: FloatType
+) -> HostCall | Refusal:
+    """Read one contraction with its input number `rows` as A, computing `result`."""
+    dims = piece.dims
+    access = [_access(operand.value) for operand in dims.inputs]
+    for found in access:
+        if isinstance(found, Refusal):
+            return found
+    a_access, other_access = (cast("_Access", access[i]) for i in (rows, 1 - rows))
+    init = _init(dims)
+    if isinstance(init, Refusal):
+        return init
+    if other_access.padded:
+        return Refusal("both of its inputs are padded")
+    a = a_access.tensor(dims.inputs[rows].index)
+    other = other_access.tensor(dims.inputs[1 - rows].index)
+    out = _Tensor(dims.out.index, out_shape, piece.offsets, piece.strides)
+    b, c = (other, out) if result == "C" else (out, other)
+    reader = _Reader(dims, a, b, c)
+    if result == "B" and (any(piece.offsets) or set(piece.strides) != {1} or other.base):
+        return Refusal("its result is stored with gaps")
+    spec = reader.spec(element, result, accumulate=init is not None)
+    if isinstance(spec, Refusal):
+        return spec
+    return HostCall(spec, a_access.root.index, other_access.root.index, init)
+
+
+@dataclass(frozen=True)
 class _Reader:
-    """Reads one contraction with input number `rows` as A and input number `weights` as B."""
+    """Reads a contraction as rows of A times B into C, whichever of B and C is computed."""
 
-    piece: _Piece
-    out_shape: tuple[int, ...]
-    rows: int
-    weights: int
+    dims: ContractionDims
+    a: _Tensor
+    b: _Tensor
+    c: _Tensor
 
-    def read(self, element: FloatType) -> HostCall | Refusal:
-        dims = self.piece.dims
-        a, b = _access(dims.inputs[self.rows].value), _access(dims.inputs[self.weights].value)
-        if isinstance(a, Refusal) or isinstance(b, Refusal):
-            return a if isinstance(a, Refusal) else cast("Refusal", b)
-        if b.padded:
-            return Refusal("its weights are padded")
-        init = _init(dims)
-        if isinstance(init, Refusal):
-            return init
-        if any(window.operand != self.rows for window in dims.windows):
-            return Refusal("its weights are indexed by windows")
-        row_loops, column_loops = (dims.m, dims.n) if self.rows == 0 else (dims.n, dims.m)
-        offsets = {window.offset for window in dims.windows}
-        depth_loops = [loop for loop in dims.k if loop not in offsets]
-        a_step, b_step = self._steps(self.rows, a), self._steps(self.weights, b)
-        out_step = self._out_steps()
-        depth = self._joined(depth_loops, a_step, b_step)
-        columns = self._joined(column_loops, out_step, b_step)
-        groups = self._joined(dims.batch, a_step, b_step, out_step)
+    def spec(
+        self, element: FloatType, result: Result, *, accumulate: bool
+    ) -> HostContraction | Refusal:
+        in_a, in_b, in_c = self.a.loops, self.b.loops, self.c.loops
+        rows = (in_a & in_c) - in_b
+        moving = {i: rows & set(linear.loops) for i, linear in enumerate(self.a.index)}
+        taps = {
+            loop
+            for i, linear in enumerate(self.a.index)
+            for loop in linear.loops
+            if moving[i] and loop not in rows
+        }
+        if not taps <= (in_a & in_b) - in_c:
+            return Refusal("a dimension of its rows is indexed by more than output and filter")
+        depth = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
+        columns = self._joined((in_b & in_c) - in_a, self.c, self.b)
+        groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
         if depth is None or columns is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
         if depth[1] not in (0, 1) or columns[1] not in (0, 1):
             return Refusal("its rows or its result are not contiguous")
-        axes = self._axes(row_loops, a, out_step, b_step, b)
+        axes = self._axes(rows)
         if isinstance(axes, Refusal):
             return axes
-        out_offset = sum(
-            o * s for o, s in zip(self.piece.offsets, _dense(self.out_shape), strict=True)
-        )
-        spec = HostContraction(
+        return HostContraction(
             element=element,
-            phases=(Phase(tuple(axes), out_offset),),
+            phases=(Phase(tuple(axes), self.c.base),),
             depth=depth[0],
             columns=columns[0],
             weight_depth_stride=depth[2],
@@ -222,32 +284,17 @@ class _Reader:
             row_group_stride=groups[1],
             weight_group_stride=groups[2],
             out_group_stride=groups[3],
-            accumulate=init is not None,
+            result=result,
+            accumulate=accumulate,
         )
-        return HostCall(spec, a.root.index, b.root.index, init)
 
-    def _steps(self, operand: int, access: _Access) -> dict[int, int]:
-        """Elements of the argument between two iterations of each loop."""
-        steps: dict[int, int] = {}
-        index = self.piece.dims.inputs[operand].index
-        for linear, stride, step in zip(index, access.strides, access.steps, strict=True):
-            for loop, coefficient in linear.terms:
-                steps[loop] = steps.get(loop, 0) + coefficient * stride * step
-        return steps
+    def _bound(self, loop: int) -> int:
+        return cast("int", self.dims.bounds[loop])
 
-    def _out_steps(self) -> dict[int, int]:
-        out = self.piece.dims.out
-        dense = _dense(self.out_shape)
-        return {
-            loop: stride * step
-            for linear, stride, step in zip(out.index, self.piece.strides, dense, strict=True)
-            for loop, _ in linear.terms
-        }
-
-    def _joined(self, loops: Sequence[int], *steps: dict[int, int]) -> tuple[int, ...] | None:
-        """Loops in lockstep as one: its length, and its step through each operand."""
-        bounds = self.piece.dims.bounds
-        longer = [loop for loop in loops if bounds[loop] != 1]
+    def _joined(self, loops: Iterable[int], *tensors: _Tensor) -> tuple[int, ...] | None:
+        """Loops in lockstep as one: its length, and its step through each tensor."""
+        steps = [tensor.steps for tensor in tensors]
+        longer = [loop for loop in loops if self._bound(loop) != 1]
         if not longer:
             return (1, *(0 for _ in steps))
         longer.sort(key=lambda loop: steps[0].get(loop, 0))
@@ -255,64 +302,50 @@ class _Reader:
         for loop in longer:
             if [step.get(loop, 0) for step in steps] != [step * size for step in joined]:
                 return None
-            size *= cast("int", bounds[loop])
+            size *= self._bound(loop)
         return (size, *joined)
 
-    def _axes(
-        self,
-        row_loops: Sequence[int],
-        a: _Access,
-        out_step: dict[int, int],
-        b_step: dict[int, int],
-        b: _Access,
-    ) -> list[Axis] | Refusal:
-        """One axis per dimension of A that a loop of the result moves along, slowest first."""
-        dims = self.piece.dims
-        operand = dims.inputs[self.rows]
-        axes: list[tuple[int, Axis]] = []
-        for dim, linear in enumerate(operand.index):
-            moving = [loop for loop in linear.loops if loop in row_loops]
-            offset = next((w.offset for w in dims.windows_of(self.rows) if w.dim == dim), None)
-            constant = a.offsets[dim] + a.strides[dim] * linear.constant
-            if not moving:
-                if constant or (a.padded and self._leaves(dim, operand, a)):
+    def _axes(self, rows: frozenset[int]) -> list[Axis] | Refusal:
+        """One axis per dimension of A that a loop of C moves along, slowest in C first."""
+        a, b_steps, c_steps = self.a, self.b.steps, self.c.steps
+        axes: list[Axis] = []
+        for dim, linear in enumerate(a.index):
+            positions = [loop for loop in linear.loops if loop in rows]
+            taps = [loop for loop in linear.loops if loop not in rows]
+            first = a.offsets[dim] + a.strides[dim] * linear.constant
+            if not positions:
+                if first or (a.padded and self._leaves(dim)):
                     return Refusal("its rows begin inside of a dimension without an output loop")
                 continue
-            loop = moving[0]
-            taps = range(1 if offset is None else cast("int", dims.bounds[offset]))
-            dilation = 0 if offset is None else linear.coefficient(offset) * a.strides[dim]
-            axis = Axis(
-                size=cast("int", dims.bounds[loop]),
-                extent=a.shape[dim],
-                step=linear.coefficient(loop) * a.strides[dim],
-                tap_rows=tuple(constant + dilation * tap for tap in taps),
-                tap_weights=tuple(tap * b_step.get(offset or 0, 0) for tap in taps),
-                row_stride=a.steps[dim],
-                out_stride=out_step[loop],
+            if len(positions) > 1 or len(taps) > 1:
+                return Refusal("a dimension of its rows is indexed by more than output and filter")
+            tap = taps[0] if taps else None
+            step = 0 if tap is None else linear.coefficient(tap) * a.strides[dim]
+            numbers = range(1 if tap is None else self._bound(tap))
+            axes.append(
+                Axis(
+                    size=self._bound(positions[0]),
+                    extent=a.shape[dim],
+                    step=linear.coefficient(positions[0]) * a.strides[dim],
+                    tap_rows=tuple(first + step * number for number in numbers),
+                    tap_weights=tuple(
+                        0 if tap is None else number * b_steps.get(tap, 0) for number in numbers
+                    ),
+                    row_stride=a.dense[dim],
+                    out_stride=c_steps[positions[0]],
+                )
             )
-            axes.append((-out_step[loop], axis))
-        ordered = [axis for _, axis in sorted(axes, key=lambda pair: pair[0])]
-        if not ordered:
+        if not axes:
             return Refusal("none of its loops moves along the rows")
-        base = self._weight_base(b)
-        first = ordered[0]
-        shifted = tuple(weight + base for weight in first.tap_weights)
-        return [replace(first, tap_weights=shifted), *ordered[1:]]
+        slowest, *others = sorted(axes, key=lambda axis: -axis.out_stride)
+        shifted = tuple(weight + self.b.base for weight in slowest.tap_weights)
+        return [replace(slowest, tap_weights=shifted), *others]
 
-    def _leaves(self, dim: int, operand: Operand, a: _Access) -> bool:
-        """Whether the loops reach past the end of dimension `dim` of the argument."""
-        bounds = self.piece.dims.bounds
-        last = sum(c * (cast("int", bounds[loop]) - 1) for loop, c in operand.index[dim].terms)
-        return last * a.strides[dim] >= a.shape[dim]
-
-    def _weight_base(self, b: _Access) -> int:
-        index = self.piece.dims.inputs[self.weights].index
-        return sum(
-            (offset + stride * linear.constant) * step
-            for linear, offset, stride, step in zip(
-                index, b.offsets, b.strides, b.steps, strict=True
-            )
-        )
+    def _leaves(self, dim: int) -> bool:
+        """Whether the loops reach past the end of dimension `dim` of A."""
+        terms = self.a.index[dim].terms
+        last = sum(coefficient * (self._bound(loop) - 1) for loop, coefficient in terms)
+        return last * self.a.strides[dim] >= self.a.shape[dim]
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
