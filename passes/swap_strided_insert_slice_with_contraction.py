@@ -183,6 +183,7 @@ def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
     other = builder.gather(dims.inputs[1 - restriction.operand].value, restriction.other)
     inputs = (source, other) if restriction.operand == 0 else (other, source)
     init = _small_init(swap, builder)
+    init.name_hint = dims.out.value.name_hint
     result_type = tensor_type(element_type_of(init), element_counts(restriction.result))
     value = builder.insert(rebuilt(dims.view, (*inputs, init), result_type, restriction.maps))
     for follower in swap.followers:
@@ -192,7 +193,9 @@ def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
     last = swap.last
     if restriction.scatters_result:
         builder = TensorBuilder(rewriter, InsertPoint.before(last), last)
-        value = builder.scatter(value, _holes(swap, builder), swap.result)
+        holes = _holes(swap, builder)
+        holes.name_hint = holes.name_hint or "holes"
+        value = builder.scatter(value, holes, swap.result)
     value = builder.cast(value, last.results[0].type)
     value.name_hint = last.results[0].name_hint
     rewriter.replace_all_uses_with(last.results[0], value)
