@@ -67,8 +67,8 @@ func.func @grouped(%x: tensor<2x10x10x7x4xf16>, %w: tensor<7x4x16x3x3xf16>, %y: 
 
 // A filter of dynamic extent.
 
-func.func @dynamic_filter(%x: tensor<1x16x16x4xf32>, %w: tensor<4x?x?x16xf32>, %y: tensor<1x14x14x16xf32>) -> tensor<1x14x14x16xf32> {
-  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d5, d2 + d6, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d5, d6, d3)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x16x16x4xf32>, tensor<4x?x?x16xf32>) outs(%y : tensor<1x14x14x16xf32>) {
+func.func @dynamic_filter(%x: tensor<1x32x32x4xf32>, %w: tensor<4x?x?x16xf32>, %y: tensor<1x14x14x16xf32>) -> tensor<1x14x14x16xf32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d5, d2 + d6, d4)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d5, d6, d3)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x32x32x4xf32>, tensor<4x?x?x16xf32>) outs(%y : tensor<1x14x14x16xf32>) {
   ^bb0(%in: f32, %in_0: f32, %out: f32):
     %1 = arith.mulf %in, %in_0 : f32
     %2 = arith.addf %out, %1 : f32
