@@ -5,8 +5,9 @@
 
 A contraction takes the single-use chain behind it: elementwise generics that read each element
 once, and the insertions that store it, so that all phases of one backward data convolution meet
-in one region. Everything else takes the cheap producers that only it reads. Reshapes at a border
-stay outside: on dense buffers they are another name of the same memory.
+in one region; slices and zero padding in front of it are part of its addressing. Everything else
+takes the cheap producers that only it reads. Reshapes at a border stay outside: on dense buffers
+they are another name of the same memory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from xdsl.traits import IsTerminator
 from convir.dialects import kernel
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
+from convir.dialects.zeros import is_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,10 +122,23 @@ def _join_reader(op: Operation, groups: _Groups) -> None:
     if len(readers) != 1:
         return
     reader = readers.pop()
-    if reader is None or reader == own or groups.has_reduction(reader):
+    if reader is None or reader == own:
+        return
+    if groups.has_reduction(reader) and not _is_addressing(op):
         return
     target = next(user for user in _readers(op) if groups.find(user) == reader)
     groups.merge(op, target)
+
+
+def _is_addressing(op: Operation) -> bool:
+    """Whether `op` only says where a reader finds its elements: a slice, or padding with zeros.
+
+    A reduction reads an element many times; these cost it an offset and a bound, not a copy.
+    """
+    view = slice_view(op)
+    if view is None or view.kind == "insert_slice":
+        return False
+    return view.kind == "extract_slice" or (view.fill is not None and is_zero(view.fill))
 
 
 def _readers(op: Operation) -> Iterable[Operation]:

@@ -17,7 +17,6 @@ from xdsl.ir import BlockArgument, Operation
 
 from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
-from convir.dialects.scalars import number_of, scalar_constant
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
 from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
@@ -388,15 +387,9 @@ def _access(value: SSAValue) -> _Access | Refusal:
     whole = not any(below.offsets) and set(below.strides) == {1}
     if not whole or _shape(view.source) != below.shape or view.fill is None:
         return Refusal("it pads a part of an argument")
-    if not _is_zero_scalar(view.fill):
+    if not is_zero(view.fill):
         return Refusal("it pads with another value than zero")
     return replace(below, offsets=tuple(-low for low in offsets), padded=True)
-
-
-def _is_zero_scalar(value: SSAValue) -> bool:
-    """Whether a scalar is the constant zero."""
-    constant = scalar_constant(value)
-    return constant is not None and number_of(constant) == 0
 
 
 def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] | Refusal:
