@@ -67,8 +67,6 @@ class GreedyRewriter:
                 continue
             self._waiting.remove(op)
             rewriter.has_done_action = False
-            rewriter.insertion_point = InsertPoint.before(op)
-            rewriter.name_hint = None
             self._rewrite_op(op, rewriter)
             changed |= rewriter.has_done_action
         return changed
@@ -84,6 +82,10 @@ class GreedyRewriter:
             values, constants = folded
             rewriter.replace(op, constants, values)
             return
+        if not rules.patterns:
+            return
+        rewriter.insertion_point = InsertPoint.before(op)
+        rewriter.name_hint = None
         for pattern in rules.patterns:
             pattern.match_and_rewrite(op, rewriter)
             if rewriter.has_done_action:

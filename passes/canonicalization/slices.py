@@ -24,126 +24,121 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import OpResult
+from xdsl.ir import OpResult, SSAValue
 from xdsl.pattern_rewriter import RewritePattern
 
-from convir.dialects.slices import SliceView, slice_view
+from convir.dialects.slices import SliceView, numbers, slice_view
 from convir.passes.canonicalization.overlap import disjoint, same, within
 from convir.passes.canonicalization.uniform import element_of, reshaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, Operation
     from xdsl.pattern_rewriter import PatternRewriter
 
 
 @dataclass(frozen=True)
-class FoldWholeSlice(RewritePattern):
-    """A slice that is everything is what it slices, or what it inserts."""
+class SimplifyExtractSlice(RewritePattern):
+    """A slice of what is whole, uniform, sliced or inserted is something simpler."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.extract_slice` and `tensor.insert_slice`."""
+        """Match `tensor.extract_slice`; one view serves all of its rewrites."""
         view = slice_view(op)
-        if view is None or view.small.type != view.large.type:
+        if view is None or not isinstance(op, tensor.ExtractSliceOp):
             return
-        if all(view.covers(dim) for dim in range(view.rank)):
+        if _is_whole(view):
             rewriter.replace(op, (), (view.source,))
-
-
-@dataclass(frozen=True)
-class ShrinkUniformSource(RewritePattern):
-    """A slice of equal elements, or of unspecified ones, is made in its own size."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.extract_slice`."""
-        if not isinstance(op, tensor.ExtractSliceOp) or not isinstance(op.source, OpResult):
             return
-        smaller = reshaped(op.source.op, op.result.type, op.sizes)
+        if not isinstance(view.source, OpResult):
+            return
+        origin = view.source.op
+        smaller = reshaped(origin, op.result.type, op.sizes)
         if smaller is not None:
             rewriter.replace(op, smaller)
+            return
+        below = slice_view(origin)
+        if below is None:
+            return
+        simpler = (
+            _composed(view, below)
+            if below.kind == "extract_slice"
+            else _beside_insertion(view, below)
+        )
+        if isinstance(simpler, SSAValue):
+            rewriter.replace(op, (), (simpler,))
+        elif simpler is not None:
+            rewriter.replace(op, simpler)
 
 
 @dataclass(frozen=True)
-class ComposeExtractSlices(RewritePattern):
-    """A slice of a slice is one slice; offsets and strides are static."""
+class SimplifyInsertSlice(RewritePattern):
+    """An insertion that writes everything, or nothing new, or over another insertion."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.extract_slice`."""
-        outer = _extraction(op)
-        inner = None if outer is None else _extraction(_definer(outer.source))
-        if outer is None or inner is None:
-            return
-        sizes = iter(_sizes(outer.op))
-        places: list[tuple[int, SSAValue | int, int]] = []
-        kept = iter(_places(outer))
-        for dim, place in enumerate(_places(inner)):
-            offset, stride = place
-            if dim in inner.dropped:
-                places.append((offset, 1, stride))
-                continue
-            first, step = next(kept)
-            places.append((offset + stride * first, next(sizes), stride * step))
-        rewriter.replace(op, _extract(inner.source, places, op.results[0].type))
-
-
-@dataclass(frozen=True)
-class ExtractBesideInsertion(RewritePattern):
-    """A slice of a tensor with something inserted reads the one or the other, where it can tell."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.extract_slice`."""
-        view = slice_view(op)
-        if view is None or view.kind != "extract_slice":
-            return
-        insertion = slice_view(_definer(view.source))
-        if insertion is None or insertion.kind == "extract_slice":
-            return
-        result_type = op.results[0].type
-        if same(view, insertion) and insertion.source.type == result_type:
-            rewriter.replace(op, (), (insertion.source,))
-        elif insertion.dest is not None and disjoint(view, insertion):
-            rewriter.replace(op, _with_source(op, insertion.dest))
-        elif not insertion.dropped and (places := within(view, insertion)) is not None:
-            sized = zip(places, _sizes(op), strict=True)
-            moved = [(offset, size, stride) for (offset, stride), size in sized]
-            rewriter.replace(op, _extract(insertion.source, moved, result_type))
-
-
-@dataclass(frozen=True)
-class FoldVainInsertion(RewritePattern):
-    """An insertion that changes nothing is its destination."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.insert_slice`."""
+        """Match `tensor.insert_slice`; one view serves all of its rewrites."""
         view = slice_view(op)
         if view is None or view.dest is None:
             return
-        if 0 in view.mixed_sizes or _is_same_element(view.source, view.dest):
+        if _is_whole(view):
+            rewriter.replace(op, (), (view.source,))
+        elif _is_vain(view, view.dest):
             rewriter.replace(op, (), (view.dest,))
-            return
-        origin = slice_view(_definer(view.source))
-        if origin is None or origin.kind != "extract_slice" or origin.source is not view.dest:
-            return
-        if same(view, origin):
-            rewriter.replace(op, (), (view.dest,))
+        else:
+            below = slice_view(_definer(view.dest))
+            if below is not None and below.dest is not None and within(below, view) is not None:
+                op.operands[_DEST] = below.dest
+                rewriter.notify_op_modified(op)
 
 
-@dataclass(frozen=True)
-class SkipOverwrittenInsertion(RewritePattern):
-    """What is overwritten at once need not be inserted."""
+def _is_whole(view: SliceView) -> bool:
+    """True if the slice is all of the large tensor."""
+    return view.small.type == view.large.type and all(view.covers(dim) for dim in range(view.rank))
 
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Match `tensor.insert_slice`."""
-        if not isinstance(op, tensor.InsertSliceOp):
-            return
-        view = slice_view(op)
-        below = slice_view(_definer(op.dest))
-        if view is None or below is None or below.dest is None:
-            return
-        if within(below, view) is not None:
-            op.operands[_DEST] = below.dest
-            rewriter.notify_op_modified(op)
+
+def _is_vain(view: SliceView, dest: SSAValue) -> bool:
+    """True if inserting changes nothing."""
+    if 0 in view.mixed_sizes:
+        return True
+    element = element_of(dest)
+    if element is not None and element == element_of(view.source):
+        return True
+    origin = _definer(view.source)
+    if not isinstance(origin, tensor.ExtractSliceOp) or origin.source is not dest:
+        return False
+    extraction = slice_view(origin)
+    return extraction is not None and same(view, extraction)
+
+
+def _composed(outer: SliceView, inner: SliceView) -> Operation | None:
+    """One slice for a slice of a slice, if offsets and strides are static."""
+    if not (_is_placed(outer) and _is_placed(inner)):
+        return None
+    sizes = iter(_sizes(outer.op))
+    kept = iter(_places(outer))
+    places: list[tuple[int, SSAValue | int, int]] = []
+    for dim, (offset, stride) in enumerate(_places(inner)):
+        if dim in inner.dropped:
+            places.append((offset, 1, stride))
+            continue
+        first, step = next(kept)
+        places.append((offset + stride * first, next(sizes), stride * step))
+    return _extract(inner.source, places, outer.result.type)
+
+
+def _beside_insertion(view: SliceView, insertion: SliceView) -> Operation | SSAValue | None:
+    """What a slice of an insertion or a pad reads, if it is of one side only."""
+    result_type = view.result.type
+    if same(view, insertion) and insertion.source.type == result_type:
+        return insertion.source
+    if insertion.dest is not None and disjoint(view, insertion):
+        return _with_source(view.op, insertion.dest)
+    places = None if insertion.dropped else within(view, insertion)
+    if places is None:
+        return None
+    sized = zip(places, _sizes(view.op), strict=True)
+    moved = [(offset, size, stride) for (offset, stride), size in sized]
+    return _extract(insertion.source, moved, result_type)
 
 
 _DEST = 1
@@ -154,12 +149,9 @@ def _definer(value: SSAValue) -> Operation | None:
     return value.op if isinstance(value, OpResult) else None
 
 
-def _extraction(op: Operation | None) -> SliceView | None:
-    """The view of an extraction with static offsets and strides."""
-    view = slice_view(op) if isinstance(op, tensor.ExtractSliceOp) else None
-    if view is None or None in view.offsets or None in view.strides:
-        return None
-    return view
+def _is_placed(view: SliceView) -> bool:
+    """True if offsets and strides are static."""
+    return None not in view.offsets and None not in view.strides
 
 
 def _places(view: SliceView) -> Iterable[tuple[int, int]]:
@@ -171,10 +163,11 @@ def _places(view: SliceView) -> Iterable[tuple[int, int]]:
 def _sizes(op: Operation) -> list[SSAValue | int]:
     """The sizes of a slice as its operands and attributes have them."""
     assert isinstance(op, tensor.ExtractSliceOp)
+    static = numbers(op.static_sizes)
+    if DYNAMIC_INDEX not in static:
+        return list(static)
     dynamic = iter(op.sizes)
-    return [
-        next(dynamic) if size == DYNAMIC_INDEX else size for size in op.static_sizes.get_values()
-    ]
+    return [next(dynamic) if size == DYNAMIC_INDEX else size for size in static]
 
 
 def _extract(
@@ -194,22 +187,8 @@ def _with_source(op: Operation, source: SSAValue) -> Operation:
     )
 
 
-def _is_same_element(source: SSAValue, dest: SSAValue) -> bool:
-    element = element_of(dest)
-    return element is not None and element == element_of(source)
-
-
 PATTERNS: Mapping[str, tuple[RewritePattern, ...]] = {
-    "tensor.extract_slice": (
-        FoldWholeSlice(),
-        ShrinkUniformSource(),
-        ComposeExtractSlices(),
-        ExtractBesideInsertion(),
-    ),
-    "tensor.insert_slice": (
-        FoldWholeSlice(),
-        FoldVainInsertion(),
-        SkipOverwrittenInsertion(),
-    ),
+    "tensor.extract_slice": (SimplifyExtractSlice(),),
+    "tensor.insert_slice": (SimplifyInsertSlice(),),
 }
 """Operation name to the patterns that rewrite it."""

@@ -99,6 +99,8 @@ class DropInputs(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `linalg.generic`."""
+        if not _has_spare_input(op):
+            return
         view = structured(op)
         if view is None or len(op.results) != len(view.inits):
             return
@@ -137,6 +139,15 @@ class ForgetOverwrittenInit(RewritePattern):
         for position in candidates:
             if view.body.args[position].first_use is None and _writes_all(view, position):
                 _forget(op, position, rewriter)
+
+
+def _has_spare_input(op: Operation) -> bool:
+    """True if some input of a generic on tensors is unread or stands twice; cheap to ask."""
+    inputs = op.operands[: len(op.operands) - len(op.results)]
+    body = op.regions[0].first_block
+    if body is None or len(set(inputs)) < len(inputs):
+        return body is not None
+    return any(arg.first_use is None for arg in body.args[: len(inputs)])
 
 
 def _source(view: Structured, result: int, yielded: SSAValue) -> SSAValue | None:
@@ -242,27 +253,12 @@ def _permutation(op: Operation) -> tuple[int, ...]:
     return cast("DenseArrayBase[IntegerType]", op.properties["permutation"]).get_values()
 
 
-_COPIES: tuple[RewritePattern, ...] = (FoldCopy(), ForgetOverwrittenInit())
+_OVERWRITING = ("fill", "add", "sub", "mul", "div", "max", "min", "exp", "log", "sqrt", "select")
 
 PATTERNS: Mapping[str, tuple[RewritePattern, ...]] = {
     "linalg.generic": (FoldCopy(), DropInputs(), ForgetOverwrittenInit()),
+    "linalg.copy": (FoldCopy(), ForgetOverwrittenInit()),
     "linalg.transpose": (FoldCopy(), TransposeUniformSource(), ComposeTransposes()),
-    **dict.fromkeys(
-        (
-            "linalg.copy",
-            "linalg.fill",
-            "linalg.add",
-            "linalg.sub",
-            "linalg.mul",
-            "linalg.div",
-            "linalg.max",
-            "linalg.min",
-            "linalg.exp",
-            "linalg.log",
-            "linalg.sqrt",
-            "linalg.select",
-        ),
-        _COPIES,
-    ),
+    **{f"linalg.{name}": (ForgetOverwrittenInit(),) for name in _OVERWRITING},
 }
 """Operation name to the patterns that rewrite it."""

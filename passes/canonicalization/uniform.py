@@ -86,7 +86,9 @@ def reshaped(
     `sizes` are those of the dynamic dimensions. None if `op` makes something else, or if the shape
     cannot be built.
     """
-    if list(result_type.get_shape()).count(DYNAMIC_INDEX) != len(sizes):
+    if op.name not in SPLATS and op.name != "tensor.empty":
+        return None
+    if result_type.get_shape().count(DYNAMIC_INDEX) != len(sizes):
         return None
     match op:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
