@@ -24,20 +24,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import OpResult
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from convir.dialects.refusal import Refusal
-from convir.dialects.slices import DimOf
+from convir.dialects.slices import DimOf, SliceView, index_of
 from convir.passes import remarks
 from convir.passes.scatter_body import scatter_as_generic
 from convir.passes.scatter_costs import DEFAULT_COSTS, traffic_of
 from convir.passes.scatter_view import (
     feeds_contraction,
-    is_part_of_pad,
     is_stored_by_producer,
+    pad_around,
     scatter_dims,
     scatter_view,
 )
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
-    from convir.dialects.slices import Mixed, Size, SliceView
+    from convir.dialects.slices import Mixed, Size
     from convir.passes.scatter_costs import ScatterCosts, Traffic
     from convir.passes.scatter_view import ScatterDim
 
@@ -105,17 +104,10 @@ def _at_least_one(value: Mixed | Size) -> bool:
     """True if an index is provably positive."""
     if isinstance(value, int):
         return value >= 1
-    if not isinstance(value, OpResult):
+    if not isinstance(value, OpResult) or not isinstance(value.op, arith.MaxSIOp):
         return False
-    if not isinstance(value.op, arith.MaxSIOp):
-        return False
-    return any(
-        isinstance(bound, OpResult)
-        and isinstance(bound.op, arith.ConstantOp)
-        and isinstance(bound.op.value, IntegerAttr)
-        and bound.op.value.value.data >= 1
-        for bound in value.op.operands
-    )
+    bounds = [index_of(operand) for operand in value.op.operands]
+    return any(isinstance(bound, int) and bound >= 1 for bound in bounds)
 
 
 def judged(view: SliceView, selection: Selection) -> tuple[bool, str]:
@@ -150,7 +142,10 @@ class ConvertScatter(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op`, or say why not."""
-        if not isinstance(op, tensor.InsertSliceOp | tensor.PadOp) or is_part_of_pad(op):
+        if not isinstance(op, tensor.InsertSliceOp | tensor.PadOp):
+            return
+        pad = pad_around(op)
+        if pad is not None and isinstance(convertible(pad, self.selection), SliceView):
             return
         view = scatter_view(op)
         is_scatter = view is not None and (view.kind == "insert_slice" or view.strided)

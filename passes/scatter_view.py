@@ -96,16 +96,13 @@ def scatter_view(op: Operation) -> SliceView | None:
     )
 
 
-def is_part_of_pad(op: Operation) -> bool:
-    """True if the insertion `op` is read by a pad alone, whose `scatter_view` includes it."""
+def pad_around(op: Operation) -> SliceView | None:
+    """The scatter of the pad that includes the insertion `op`, if one does."""
     result = op.results[0]
     if not result.has_one_use():
-        return False
-    pad = next(iter(result.uses)).operation
-    if not isinstance(pad, tensor.PadOp):
-        return False
-    view = scatter_view(pad)
-    return view is not None and view.source is not result
+        return None
+    view = scatter_view(next(iter(result.uses)).operation)
+    return None if view is None or view.kind != "pad" or view.source is result else view
 
 
 def _padded_scatter(pad: SliceView) -> SliceView | None:

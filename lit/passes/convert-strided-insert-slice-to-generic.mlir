@@ -445,3 +445,22 @@ func.func @padded_with_another(%x: tensor<4xf32>) -> tensor<11xf32> {
 // CHECK-LABEL: @padded_with_another
 // CHECK:         %[[S:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<7xf32>)
 // CHECK:         tensor.pad %[[S]]
+
+// -----
+
+// A pad that cannot be taken in leaves the scatter to itself.
+
+func.func @dynamically_padded(%x: tensor<4xf32>, %high: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %zeros = arith.constant dense<0.0> : tensor<7xf32>
+  %0 = tensor.insert_slice %x into %zeros[0] [4] [2] : tensor<4xf32> into tensor<7xf32>
+  %1 = tensor.pad %0 low[1] high[%high] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<7xf32> to tensor<?xf32>
+  return %1 : tensor<?xf32>
+}
+
+// CHECK-LABEL: @dynamically_padded
+// CHECK:         %[[S:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<7xf32>)
+// CHECK:         tensor.pad %[[S]]
