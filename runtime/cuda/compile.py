@@ -7,9 +7,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
-from convir.runtime.host.compile_error import CompileError
-from convir.runtime.host.object_cache import ObjectCache, cache_folder
+from convir.runtime.object_cache import ObjectCache, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

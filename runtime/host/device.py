@@ -12,14 +12,14 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import CONTRACTION, HOST, config_of
-from convir.lowering.llvm.contraction.kernel import compile_contraction
 from convir.lowering.llvm.contraction.read_kernel import read_contraction
 from convir.lowering.llvm.entry import ENTRY_SUFFIX, llvm_ir, llvm_module
+from convir.lowering.llvm.target import Target, target
 from convir.lowering.loops.nests import lower_kernel, range_size
+from convir.runtime.host.contraction import compile_contraction
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import Library, compile_ir
 from convir.runtime.host.pool import shared_pool
-from convir.runtime.host.target import Target, target
 from convir.runtime.program import (
     Buffer,
     Copy,

@@ -18,11 +18,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from convir.runtime.host.compile_error import CompileError
-from convir.runtime.host.llvm_binding import VERSIONS, llvm
-from convir.runtime.host.object_cache import ObjectCache, cache_folder
+from convir.lowering.llvm.llvm_binding import VERSIONS, llvm
+from convir.lowering.llvm.target import Target, target
+from convir.runtime.compile_error import CompileError
 from convir.runtime.host.object_file import undefined_symbols
-from convir.runtime.host.target import Target, target
+from convir.runtime.object_cache import ObjectCache, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,15 +19,15 @@ from convir.lowering.llvm.contraction.convolution import (
     fprop,
     wgrad,
 )
-from convir.lowering.llvm.contraction.kernel import compile_contraction
 from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
-from convir.runtime.host.target import target
+from convir.lowering.llvm.target import target
+from convir.runtime.host.contraction import compile_contraction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.llvm.contraction.kernel import Buffer
     from convir.lowering.llvm.contraction.spec import FloatType
+    from convir.runtime.host.contraction import Buffer
 
 DIRECTIONS = ("fprop", "dgrad", "wgrad")
 TARGETS = ("x86-64", "x86-64-v3", "host")

@@ -12,11 +12,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from convir.lowering.llvm.target import target
+from convir.runtime.compile_error import CompileError
 from convir.runtime.host import jit
-from convir.runtime.host.compile_error import CompileError
 from convir.runtime.host.jit import CompileOptions, compile_ir
 from convir.runtime.host.object_file import undefined_symbols
-from convir.runtime.host.target import target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from convir.lowering.llvm.contraction.spec import ELEMENT_BYTES
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.builder import Function
     from convir.lowering.llvm.contraction.spec import FloatType
-    from convir.runtime.host.target import Target
+    from convir.lowering.llvm.target import Target
 
 _NAMES: dict[FloatType, str] = {"f32": "float", "f64": "double"}
 

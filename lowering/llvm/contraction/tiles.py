@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from convir.runtime.host.target import Target
+    from convir.lowering.llvm.target import Target
 
 MAX_ROWS = 8
 """A row of a tile needs a general register for its address, of which there are 16."""

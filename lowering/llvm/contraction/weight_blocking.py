@@ -11,7 +11,7 @@ from convir.lowering.llvm.contraction.tiles import BroadcastTile
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.spec import HostContraction
-    from convir.runtime.host.target import Target
+    from convir.lowering.llvm.target import Target
 
 MAX_OUTER_ROWS = 14
 """Rows of a tile whose elements are neighbours, so that they share one address."""

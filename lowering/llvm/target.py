@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from convir.runtime.host.llvm_binding import llvm
+from convir.lowering.llvm.llvm_binding import llvm
 
 X86_64 = "x86-64"
 X86_64_V3 = "x86-64-v3"

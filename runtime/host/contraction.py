@@ -14,9 +14,9 @@ from convir.lowering.llvm.contraction.row_kernel import RowKernel
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking, block_weights
 from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
+from convir.lowering.llvm.target import Target, target
 from convir.runtime.host.jit import CompileOptions, Library, compile_ir
 from convir.runtime.host.pool import shared_pool
-from convir.runtime.host.target import Target, target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

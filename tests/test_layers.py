@@ -1,0 +1,40 @@
+"""Imports point one way along the data path, and never back."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+KNOWS = {
+    "dialects": (),
+    "frontends": ("dialects",),
+    "passes": ("dialects",),
+    "lowering": ("dialects", "passes"),
+    "runtime": ("dialects", "lowering"),
+    "api": ("dialects", "frontends", "passes", "lowering", "runtime"),
+    "cli": ("dialects", "frontends", "passes", "lowering", "runtime", "api"),
+}
+"""What each folder may import beside itself."""
+
+
+def imported_folders(path: Path) -> set[str]:
+    """The folders of convir that a module imports from, at any depth of its code."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names += [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
+    return {name.split(".")[1] for name in names if name.startswith("convir.")}
+
+
+@pytest.mark.parametrize("folder", KNOWS)
+def test_imports_point_one_way(folder: str) -> None:
+    allowed = {folder, *KNOWS[folder]}
+    wrong = {
+        str(path.relative_to(ROOT)): found
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (found := imported_folders(path) - allowed)
+    }
+    assert not wrong
