@@ -134,6 +134,11 @@ def _of_insertion(op: Operation, depth: int) -> Scatter | Refusal:
     view = slice_view(op)
     if view is None:
         return Refusal(f"the offsets, sizes and strides of its {op.name} do not fit its types")
+    return _placed(view, depth)
+
+
+def _placed(view: SliceView, depth: int) -> Scatter | Refusal:
+    """The scatter that an insertion makes of its source, which may be a scatter itself."""
     if not _into_zeros(view):
         where = "padded with" if view.dest is None else "inserted into"
         return Refusal(f"it is not {where} zeros")
@@ -155,7 +160,7 @@ def _of_insertion(op: Operation, depth: int) -> Scatter | Refusal:
         if placed is None:
             return Refusal(f"dimension {dim} is scattered twice in a way that does not compose")
         dims.append(simplified(placed))
-    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+    return Scatter(inner.source, tuple(dims), (*inner.path, view.op))
 
 
 def _into_zeros(view: SliceView) -> bool:
@@ -228,6 +233,8 @@ def _of_elementwise(op: Operation, depth: int) -> Scatter | Refusal:
     view = structured(op)
     if view is None or any(iterator != "parallel" for iterator in view.iterators):
         return Refusal("it is not scattered into zeros")
+    if any(isinstance(inner, tensor.ExtractOp) for inner in view.body.ops):
+        return _of_generic(op, depth)
     tensors = [value for value in view.inputs if isinstance(value.type, TensorType)]
     if len(tensors) != 1:
         return Refusal("it is not scattered into zeros")
@@ -245,6 +252,15 @@ def _of_elementwise(op: Operation, depth: int) -> Scatter | Refusal:
         return _lost(inner, f"{op.name} turns its zeros into {number_of(step.hole)}")
     dims = tuple(tuple(uncropped(p) for p in digits) for digits in step.result)
     return Scatter(Applied(step, inner), dims, (*inner.path, op))
+
+
+def _of_generic(op: Operation, depth: int) -> Scatter | Refusal:
+    """A scatter that is spelled out by index arithmetic."""
+    # It evaluates the arithmetic with NumPy, which no other reader of a scatter has to load.
+    from convir.dialects.scatter_generic import scatter_generic  # noqa: PLC0415
+
+    view = scatter_generic(op)
+    return view if isinstance(view, Refusal) else _placed(view, depth)
 
 
 def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> tuple[tuple[int, ...], ...]:

@@ -1,5 +1,7 @@
 // RUN: convir-opt %s -p swap-strided-insert-slice-with-contraction | filecheck %s
 // RUN: xdsl-opt %s -p swap-strided-insert-slice-with-contraction | filecheck %s
+// A scatter spelled out by index arithmetic is a scatter.
+// RUN: convir-opt %s -p 'convert-strided-insert-slice-to-generic{force=true},swap-strided-insert-slice-with-contraction' | filecheck %s
 // RUN: convir-opt %s -p swap-strided-insert-slice-with-contraction --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 // Layouts: where the strided dimensions stand in the source, the filter and the result.
 
