@@ -35,6 +35,7 @@ from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pip
 from convir.runtime.check import Budget, Checker, Report, evaluate_tracked
 from convir.runtime.inputs import random_arguments
 from convir.runtime.reference.facts import EXACT, Fact
+from convir.runtime.reference.programs import tensor_types
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -78,10 +79,11 @@ def _run(options: Namespace, name: str) -> int:
         check_writable(path)
     module = read_module(read_input(options.file), name)
     function = _function(module, options.function)
-    types = tuple(function.function_type.inputs)
-    if len(paths) > len(function.function_type.outputs):
-        found = len(function.function_type.outputs)
-        raise UsageError(f"there are {len(paths)} outputs, but the function has {found} results")
+    types, result_types = tensor_types(function)
+    if len(paths) > len(result_types):
+        raise UsageError(
+            f"there are {len(paths)} outputs, but the function has {len(result_types)} results"
+        )
     arguments = _arguments(options.inputs, types, options.seed)
     rewritten = run(module, passes).module if passes else module
     results, facts = _execute(rewritten, function.sym_name.data, arguments, options.device)

@@ -22,6 +22,7 @@ from convir.runtime.inputs import DYNAMIC_SIZE, Distribution, random_arguments
 from convir.runtime.reference import EvaluationError, FloatFormat, evaluate, find_function
 from convir.runtime.reference.exactness import ExactnessTracker
 from convir.runtime.reference.facts import EXACT
+from convir.runtime.reference.programs import is_program, tensor_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ class Checker:
     def _arguments_of(self, function: FuncOp) -> tuple[Array, ...]:
         if self._arguments is not None:
             return self._arguments
-        types = tuple(function.function_type.inputs)
+        types, _ = tensor_types(function)
         return random_arguments(types, self._seed, self._distribution)
 
     def _run(self, module: ModuleOp, function: FuncOp) -> _Run | str:
@@ -226,15 +227,19 @@ def evaluate_tracked(
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
     """As `evaluate`, with what is known of how exact each result is.
 
+    Nothing is known of an `rt` program: it must be exact where what it was lowered from is.
+
     Raises:
         ValueError: there is no such function, or an argument does not match its type.
         EvaluationError: an operation is unknown to the reference, or undefined on its operands.
     """
     tracker = ExactnessTracker()
     results = evaluate(module, function, arguments, observer=tracker)
-    returned = find_function(module, function).get_return_op()
-    values = () if returned is None else returned.operands
-    return results, tuple(tracker.fact(value) for value in values)
+    func = find_function(module, function)
+    returned = func.get_return_op()
+    if is_program(func) or returned is None:
+        return results, (EXACT,) * len(results)
+    return results, tuple(tracker.fact(value) for value in returned.operands)
 
 
 def _compare_all(

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    MemRefType,
     TensorType,
 )
 
@@ -115,8 +116,8 @@ def dtype_of(
 
 
 def element_type_of(value_type: Attribute) -> Attribute:
-    """The element type of a tensor type, and any other type itself."""
-    if not isinstance(value_type, TensorType):
+    """The element type of a tensor or buffer type, and any other type itself."""
+    if not isinstance(value_type, TensorType | MemRefType):
         return value_type
     return cast("TensorType[Attribute]", value_type).element_type
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects import kernel
@@ -13,6 +14,7 @@ from convir.runtime.reference import (
     control,
     convolution,
     linalg,
+    programs,
     tensors,
     transcendental,
 )
@@ -24,6 +26,7 @@ from convir.runtime.reference.interpreter import (
     Observer,
     has_shape,
 )
+from convir.runtime.reference.programs import is_program, tensor_types, uninitialised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +42,7 @@ HANDLERS = Handlers(
         **control.HANDLERS,
         **convolution.HANDLERS,
         **linalg.HANDLERS,
+        **programs.HANDLERS,
         **tensors.HANDLERS,
         **transcendental.HANDLERS,
     }
@@ -60,29 +64,35 @@ def evaluate(
     `args` are one array or scalar per argument, of the shape and dtype that the argument's type
     says (`?` is any size; bf16 is ml_dtypes' bfloat16). With `FloatFormat.WIDE` floats of any
     dtype are taken, and every float is computed in f64. `workspace_bytes` bounds what one
-    operation takes besides its operands and results.
+    operation takes besides its operands and results. An `rt` program takes its input buffers and
+    returns its output buffers; `observer` sees nothing of it.
 
     Raises:
         ValueError: there is no such function, or an argument does not match its type.
         EvaluationError: an operation is unknown to the reference, or undefined on its operands.
     """
     func = find_function(module, function)
-    types = tuple(func.function_type.inputs)
+    types, result_types = tensor_types(func)
     if len(types) != len(args):
         raise ValueError(f"function '{function}' takes {len(types)} arguments, not {len(args)}")
     arrays = [
         _argument(function, position, arg, declared, float_format)
         for position, (arg, declared) in enumerate(zip(args, types, strict=True))
     ]
+    is_function = not is_program(func)
     interpreter = Interpreter(
         _functions(module),
         HANDLERS,
         float_format=float_format,
         workspace_bytes=workspace_bytes,
-        observer=observer,
+        observer=observer if is_function else None,
     )
     with np.errstate(all="ignore"):
-        results = interpreter.call(func, func.body, arrays)
+        if is_function:
+            results = interpreter.call(func, func.body, arrays)
+        else:
+            results = tuple(map(_output, result_types))
+            interpreter.call(func, func.body, [*map(np.ascontiguousarray, arrays), *results])
     return tuple(_owned(result, arrays) for result in results)
 
 
@@ -103,6 +113,14 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
 def _functions(module: ModuleOp) -> dict[str, Operation]:
     """What a call in `module` can name: functions and kernels."""
     return {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp | kernel.FuncOp)}
+
+
+def _output(declared: Attribute) -> Array:
+    """A fresh output buffer of a program, of a tensor type of its shape."""
+    dtype = dtype_of(element_type_of(declared))
+    if dtype is None or not isinstance(declared, TensorType):
+        raise ValueError(f"a program cannot write a buffer like {declared}")
+    return uninitialised(cast("TensorType[Attribute]", declared).get_shape(), dtype)
 
 
 def _argument(
