@@ -14,6 +14,7 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir.affine import AffineDimExpr
 
 from convir.dialects.refusal import Refusal
+from convir.dialects.slices import is_encoded
 from convir.dialects.structured import structured
 from convir.dialects.zeros import value_where
 
@@ -61,6 +62,8 @@ def elementwise(
         return Refusal(f"{op.name} is not elementwise")
     if any(iterator != "parallel" for iterator in view.iterators):
         return Refusal(f"{op.name} is not elementwise")
+    if any(is_encoded(operand) for operand in view.operands):
+        return Refusal(f"{op.name} works on a tensor with an encoding")
     if any(isinstance(inner, IndexOp) for inner in view.body.ops):
         return Refusal(f"{op.name} depends on the position")
     positions = [number for number, operand in enumerate(view.operands) if operand is value]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, NoneAttr, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 
@@ -184,6 +184,12 @@ def _made_size(value: OpResult, dim: int) -> Size:
             return _size_of_slice(value, dim)
         case _:
             return DimOf(value, dim)
+
+
+def is_encoded(value: SSAValue) -> bool:
+    """True if the tensor `value` has an encoding, which says nothing of tensors of other shapes."""
+    value_type = value.type
+    return isinstance(value_type, TensorType) and not isinstance(value_type.encoding, NoneAttr)
 
 
 def index_of(value: SSAValue) -> Size:

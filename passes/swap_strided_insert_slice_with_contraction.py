@@ -32,7 +32,7 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.elementwise import Elementwise, elementwise
 from convir.dialects.refusal import Refusal
 from convir.dialects.scatter import LostScatter, scatter_of
-from convir.dialects.slices import slice_view
+from convir.dialects.slices import is_encoded, slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import fill_of, is_zero
 from convir.passes import remarks
@@ -110,6 +110,8 @@ def plan_swap(op: Operation, operand: int, scatter: Scatter) -> Swap | Refusal:
         return Refusal(f"{op.name}, which reads it, is no contraction: {dims}")
     if len(op.results) != 1:
         return Refusal(f"{op.name}, which reads it, writes to a buffer")
+    if any(is_encoded(value) for user in (op, *scatter.path) for value in user.operands):
+        return Refusal("a tensor has an encoding, which says nothing of tensors of other shapes")
     restriction = restrict(dims, operand, scatter)
     if isinstance(restriction, Refusal):
         return Refusal(f"in {op.name}, which reads it, {restriction}")

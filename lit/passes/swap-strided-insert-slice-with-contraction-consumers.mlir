@@ -26,7 +26,7 @@ func.func @named_convolution(%x: tensor<2x3x3x4xf32>, %w: tensor<1x1x4x5xf32>) -
   %zeros = arith.constant dense<0.0> : tensor<2x6x6x4xf32>
   %init = arith.constant dense<0.0> : tensor<2x6x6x5xf32>
   %s = tensor.insert_slice %x into %zeros[0, 0, 1, 0] [2, 3, 3, 4] [1, 2, 2, 1] : tensor<2x3x3x4xf32> into tensor<2x6x6x4xf32>
-  %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<[1, 1]> : tensor<2xi64>, strides = dense<[1, 1]> : tensor<2xi64>} ins(%s, %w : tensor<2x6x6x4xf32>, tensor<1x1x4x5xf32>) outs(%init : tensor<2x6x6x5xf32>) -> tensor<2x6x6x5xf32>
+  %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>} ins(%s, %w : tensor<2x6x6x4xf32>, tensor<1x1x4x5xf32>) outs(%init : tensor<2x6x6x5xf32>) -> tensor<2x6x6x5xf32>
   return %r : tensor<2x6x6x5xf32>
 }
 
@@ -39,7 +39,7 @@ func.func @named_strided_convolution(%x: tensor<2x3x3x4xf32>, %w: tensor<1x1x4x5
   %zeros = arith.constant dense<0.0> : tensor<2x12x12x4xf32>
   %init = arith.constant dense<0.0> : tensor<2x6x6x5xf32>
   %s = tensor.insert_slice %x into %zeros[0, 0, 0, 0] [2, 3, 3, 4] [1, 4, 4, 1] : tensor<2x3x3x4xf32> into tensor<2x12x12x4xf32>
-  %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<[1, 1]> : tensor<2xi64>, strides = dense<[2, 2]> : tensor<2xi64>} ins(%s, %w : tensor<2x12x12x4xf32>, tensor<1x1x4x5xf32>) outs(%init : tensor<2x6x6x5xf32>) -> tensor<2x6x6x5xf32>
+  %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>} ins(%s, %w : tensor<2x12x12x4xf32>, tensor<1x1x4x5xf32>) outs(%init : tensor<2x6x6x5xf32>) -> tensor<2x6x6x5xf32>
   return %r : tensor<2x6x6x5xf32>
 }
 

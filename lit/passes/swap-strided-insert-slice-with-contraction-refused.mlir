@@ -212,6 +212,21 @@ func.func @dynamic_window_start(%x: tensor<2x11x4xf32>, %w: tensor<2x4x5xf32>, %
   return %r : tensor<2x6x5xf32>
 }
 
+// An encoding speaks of one shape.
+// REMARK:      tensor.insert_slice not rewritten: a tensor has an encoding, which says nothing of tensors of other shapes
+// CHECK-LABEL: func.func @encoded
+func.func @encoded(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %init: tensor<6x5xf32, "tiled">) -> tensor<6x5xf32, "tiled"> {
+  %zeros = arith.constant dense<0.0> : tensor<6x4xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 0] [3, 4] [2, 1] : tensor<3x4xf32> into tensor<6x4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(w, k, c) -> (w, c)>, affine_map<(w, k, c) -> (c, k)>, affine_map<(w, k, c) -> (w, k)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s, %w : tensor<6x4xf32>, tensor<4x5xf32>) outs(%init : tensor<6x5xf32, "tiled">) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<6x5xf32, "tiled">
+  return %r : tensor<6x5xf32, "tiled">
+}
+
 // The destination holds ones.
 // REMARK:      tensor.insert_slice not rewritten: it is not inserted into zeros
 // CHECK-LABEL: func.func @into_ones
