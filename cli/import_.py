@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from convir.cli.arguments import ArgumentParser, UsageError
 from convir.cli.chunks import SEPARATOR
+from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
 from convir.cli.reporter import Reporter
 from convir.cli.streams import (
     EXIT_FAILURE,
@@ -23,17 +24,15 @@ from convir.cli.streams import (
     STDIN_NAME,
     check_writable,
     guarded,
-    read_input,
     write_output,
     write_stdout,
 )
-from convir.dialects.diagnostics import Diagnostic
-from convir.frontends.miopen import ConvLine, parse_line, strip_comment
-from convir.frontends.miopen_options import LineError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from convir.frontends.miopen import ConvLine
 
 TOOL = "convir-import"
 
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    own, words = _split_arguments(argv)
+    own, words = split_arguments(argv, ("-o", "--commands-file"))
     options = _parser().parse(own)
     if (options.commands_file is None) == (not words):
         raise UsageError(
@@ -55,9 +54,9 @@ def _main(argv: Sequence[str]) -> int:
     if options.output is not None:
         check_writable(options.output)
     if words:
-        return _emit([_parse_argument(" ".join(words))], options)
+        return _emit([parse_argument(" ".join(words))], options)
     reporter = Reporter(STDIN_NAME if options.commands_file == STDIN else options.commands_file)
-    lines = _read_commands(options.commands_file, reporter)
+    lines = read_commands(options.commands_file, reporter)
     return EXIT_FAILURE if reporter.errors else _emit(lines, options)
 
 
@@ -74,36 +73,6 @@ def _parser() -> ArgumentParser:
     # For the help text only: the line's words are split off before argparse sees them.
     add("line", nargs="*", metavar="LINE", help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …")
     return parser
-
-
-def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The tool's own arguments, and the words of the line."""
-    position = 0
-    while position < len(argv) and argv[position].startswith("-"):
-        takes_value = argv[position] in ("-o", "--commands-file")
-        position += 2 if takes_value else 1
-    return list(argv[:position]), list(argv[position:])
-
-
-def _parse_argument(line: str) -> ConvLine:
-    try:
-        return parse_line(line)
-    except LineError as error:
-        raise UsageError(f"column {error.column}: {error.message}") from None
-
-
-def _read_commands(path: str, reporter: Reporter) -> list[ConvLine]:
-    """The lines of a commands file; what is wrong with any of them is reported."""
-    lines: list[ConvLine] = []
-    for number, text in enumerate(read_input(path).decode(errors="replace").splitlines(), 1):
-        line = strip_comment(text)
-        if not line.strip():
-            continue
-        try:
-            lines.append(parse_line(line))
-        except LineError as error:
-            reporter.report(Diagnostic(reporter.name, number, error.column, "error", error.message))
-    return lines
 
 
 def _emit(lines: Sequence[ConvLine], options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv_geometry import ROLES, Direction
 from convir.dialects.layouts import FILTER_TO_ACTIVATION
 
 if TYPE_CHECKING:
@@ -134,6 +134,12 @@ class ConvProblem:
         }
         lhs, rhs, result = self.direction.roles
         return by_role[lhs], by_role[rhs], by_role[result]
+
+    def axes(self, role: Role) -> list[int]:
+        """Where the axes N (or K), C and the spatial ones stand in the layout of `role`."""
+        layout = self.geometry.layouts[ROLES.index(role)]
+        ordered = (layout.outer, "C", *layout.spatial)
+        return [layout.letters.index(letter) for letter in ordered]
 
     @property
     def accumulator(self) -> str:

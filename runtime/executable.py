@@ -52,6 +52,10 @@ class Executable:
         """Shape and dtype of every result."""
         return self.program.outputs
 
+    def empty(self, spec: TensorSpec) -> Any:
+        """A new array on the program's device, for an input or a result."""
+        return self._border.empty(spec)
+
     def __call__(self, *arguments: Any, out: Any = None) -> Any:
         """Run the program once.
 

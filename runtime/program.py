@@ -25,6 +25,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import kernel, rt
+from convir.lowering.implementations import LOOPS, config_of
 from convir.runtime.reference.dtypes import dtype_of
 
 if TYPE_CHECKING:
@@ -135,6 +136,15 @@ class Program:
     constants: tuple[Array, ...]
     state_bytes: tuple[int, ...]
     calls: tuple[Call, ...]
+
+    def summary(self, device: str) -> list[str]:
+        """What each call is, in a word: `gemm`, `fill`, or the config of a launch."""
+        return [
+            (config_of(call.kernel, device) or LOOPS)
+            if isinstance(call, Launch)
+            else type(call).__name__.lower()
+            for call in self.calls
+        ]
 
 
 def read_program(module: ModuleOp, function: str = "main") -> Program:

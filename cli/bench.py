@@ -1,0 +1,110 @@
+"""`convir-bench`: convolution lines in, a table of honest times out.
+
+    convir-bench [options] LINE
+    convir-bench [options] --commands-file benchmarks/suites/transposed.txt --against torch
+
+One row per line and backend on stdout: median [p20–p80] µs, useful TFLOP/s and GB/s, share of the
+roofline, error beside tolerance, and last the geometric mean of our speed over each peer's. The
+exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from convir.cli.arguments import ArgumentParser, UsageError
+from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
+from convir.cli.reporter import Reporter
+from convir.cli.streams import EXIT_FAILURE, check_writable, guarded
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from convir.frontends.miopen import ConvLine
+
+TOOL = "convir-bench"
+
+PEERS = {"host": ("torch", "onnxruntime"), "cuda": ("cudnn",)}
+"""What each kind of device can be compared against."""
+
+_VALUED = ("--commands-file", "--device", "--against", "--threads", "--csv", "--json")
+_VALUED_NUMBERS = ("--seed", "--budget")
+_DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool on `argv`, by default the process's own arguments; returns its exit status."""
+    return guarded(TOOL, sys.argv[1:] if argv is None else argv, _main)
+
+
+def _main(argv: Sequence[str]) -> int:
+    own, words = split_arguments(argv, (*_VALUED, *_VALUED_NUMBERS))
+    options = _parser().parse(own)
+    if bool(options.commands_files) == bool(words):
+        raise UsageError("expected a line, for example 'conv -n 4 -c 64 …', or --commands-file")
+    _check(options)
+    suites = [("command line", [parse_argument(" ".join(words))])] if words else []
+    for path in options.commands_files:
+        reporter = Reporter(path)
+        suites.append((path, read_commands(path, reporter)))
+        if reporter.errors:
+            return EXIT_FAILURE
+    from convir.cli.bench_job import run_suites  # noqa: PLC0415  (NumPy takes a while to import)
+
+    return run_suites(suites, options)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(TOOL, _DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "--commands-file",
+        dest="commands_files",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a suite: one line each, # comments; may be repeated",
+    )
+    add("--device", default="host", metavar="DEVICE", help="host (default), cuda, cuda:1")
+    add(
+        "--against",
+        default="",
+        metavar="PEERS",
+        help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU",
+    )
+    add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
+    add("--seed", type=int, default=0, metavar="N", help="of the data (0)")
+    add("--budget", type=float, default=1.0, metavar="S", help="seconds per backend and line (1)")
+    add("--csv", metavar="FILE", help="write the rows as CSV")
+    add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
+    add("--debug", action="store_true", help="show the traceback behind an error")
+    # For the help text only: the line's words are split off before argparse sees them.
+    add("line", nargs="*", metavar="LINE", help="conv -n 4 -c 64 -H 56 -W 56 -k 64 …")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    kind = options.device.partition(":")[0]
+    if kind not in PEERS:
+        raise UsageError(f"--device: there is no device '{options.device}'; there is host, cuda")
+    options.peers = [name for name in options.against.split(",") if name]
+    for name in options.peers:
+        if name not in PEERS[kind]:
+            known = ", ".join(PEERS[kind])
+            raise UsageError(f"--against: {kind} has no peer '{name}'; there is {known}")
+    if options.threads < 1 or options.budget <= 0:
+        raise UsageError("--threads is at least 1, --budget more than 0")
+    for path in (options.csv, options.json):
+        if path is not None:
+            check_writable(path)
+
+
+def lines_of(suites: Sequence[tuple[str, Sequence[ConvLine]]]) -> int:
+    """How many problems the suites hold."""
+    return sum(len(line.problems) for _, lines in suites for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Benchmarks on the CPU: our programs, PyTorch and onnxruntime, all on the same threads."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from convir.lowering.implementations import HOST
+from convir.runtime.bench.ceilings import host_ceilings
+from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.bench.onnx_peer import onnxruntime_candidates
+from convir.runtime.bench.timing import host_us
+from convir.runtime.bench.torch_peer import torch_candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from convir.dialects.problem import ConvProblem
+    from convir.runtime.bench.row import Ceilings
+    from convir.runtime.executable import Executable
+    from convir.runtime.program import Array
+
+
+class HostBench:
+    """The CPU on a fixed number of threads."""
+
+    name = "host"
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def ceilings(self, dtype: str) -> Ceilings:
+        """Register-only multiply-adds, and a copy, on our threads."""
+        return host_ceilings(dtype, self.threads)
+
+    def ours(self, executable: Executable, inputs: Sequence[Array]) -> Candidate:
+        """Our program, writing into one array."""
+        return our_candidate(executable, HOST, inputs, lambda array: array)
+
+    def clock(self, call: Callable[[], object], repeats: int) -> float:
+        """µs per call by the host's clock."""
+        return host_us(call, repeats)
+
+    def peer(
+        self, name: str, problem: ConvProblem, inputs: Sequence[Array]
+    ) -> list[Candidate | Failed]:
+        """PyTorch in both layouts, or onnxruntime, on our threads."""
+        try:
+            if name == "torch":
+                import_module("torch").set_num_threads(self.threads)
+                return torch_candidates(name, problem, inputs, "cpu")
+            return onnxruntime_candidates(problem, inputs, self.threads)
+        except ImportError as error:
+            return [Failed(name, "-", f"not installed: {error}")]
+
+
+def our_candidate(
+    executable: Executable, device: str, inputs: Sequence[Any], to_host: Callable[[Any], Array]
+) -> Candidate:
+    """Our program on `inputs`, which lie on `device`."""
+    (spec,) = executable.outputs
+    out = executable.empty(spec)
+    calls = "+".join(executable.program.summary(device))
+
+    def call() -> None:
+        executable(*inputs, out=out)
+
+    call()
+    return Candidate("convir", "as given", calls, call, lambda: to_host(out))

@@ -1,0 +1,70 @@
+"""Times of several things that take turns, so that a drifting machine is fair to all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+WARM_UP_ROUNDS = 2
+MIN_ROUNDS = 5
+MAX_ROUNDS = 200
+SHORT_US = 200.0
+"""Calls shorter than this are timed several at a time, so that the clock's own cost is lost."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The spread of one backend's times, in µs per call."""
+
+    median: float
+    p20: float
+    p80: float
+
+    @staticmethod
+    def of(samples: Sequence[float]) -> Timing:
+        """The timing of samples in µs."""
+        p20, median, p80 = np.percentile(np.asarray(samples), (20, 50, 80))
+        return Timing(float(median), float(p20), float(p80))
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f} [{self.p20:.1f}–{self.p80:.1f}]"
+
+
+def host_us(call: Callable[[], object], repeats: int) -> float:
+    """µs per call of `repeats` calls in a row, by the host's clock."""
+    start = time.perf_counter_ns()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter_ns() - start) / (1000 * repeats)
+
+
+def measure(
+    calls: Mapping[str, Callable[[], object]],
+    clock: Callable[[Callable[[], object], int], float] = host_us,
+    budget_s: float = 1.0,
+) -> dict[str, Timing]:
+    """Time every call, in turns, for about `budget_s` seconds each.
+
+    Args:
+        calls: what to time, by name.
+        clock: µs per call of so many calls in a row.
+        budget_s: seconds for each of them, warm-up not counted.
+    """
+    once: dict[str, float] = {}
+    for _ in range(WARM_UP_ROUNDS):
+        once = {name: clock(call, 1) for name, call in calls.items()}
+    repeats = {name: max(1, int(SHORT_US / max(us, 1e-3))) for name, us in once.items()}
+    round_us = sum(once[name] * repeats[name] for name in calls)
+    rounds = int(budget_s * 1e6 * len(calls) / max(round_us, 1.0))
+    rounds = min(max(rounds, MIN_ROUNDS), MAX_ROUNDS)
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(clock(call, repeats[name]))
+    return {name: Timing.of(values) for name, values in samples.items()}

@@ -1,0 +1,132 @@
+"""PyTorch's convolutions as a peer: on the CPU oneDNN's, on a GPU cuDNN's."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convir.dialects.conv_geometry import Direction
+from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.reference.dtypes import BFLOAT16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from convir.dialects.conv_geometry import Role
+    from convir.dialects.problem import ConvProblem
+    from convir.runtime.program import Array
+
+_CHANNELS_LAST_RANKS = {2: "channels_last", 3: "channels_last_3d"}
+
+
+def torch_candidates(
+    backend: str, problem: ConvProblem, inputs: Sequence[Array], device: str
+) -> list[Candidate | Failed]:
+    """PyTorch on `problem` in channels-first and, where it has one, channels-last memory.
+
+    Args:
+        backend: the name that the rows carry.
+        problem: what to compute.
+        inputs: the operands in the problem's layouts, on the host.
+        device: PyTorch's name of the device.
+    """
+    torch = import_module("torch")
+    geometry = problem.geometry
+    if geometry.pad_low != geometry.pad_high:
+        return [Failed(backend, "-", "PyTorch has no asymmetric padding")]
+    roles = problem.direction.roles
+    tensors = {
+        role: _canonical(torch, problem, role, array).to(device)
+        for role, array in zip(roles, inputs, strict=False)
+    }
+    formats = [("NCHW", torch.contiguous_format)]
+    if len(problem.spatial) in _CHANNELS_LAST_RANKS:
+        name = _CHANNELS_LAST_RANKS[len(problem.spatial)]
+        formats.append(("NHWC", getattr(torch, name)))
+    return [
+        _candidate(torch, backend, problem, tensors, layout, memory_format)
+        for layout, memory_format in formats
+    ]
+
+
+def _candidate(
+    torch: Any,
+    backend: str,
+    problem: ConvProblem,
+    tensors: dict[str, Any],
+    layout: str,
+    memory_format: Any,
+) -> Candidate | Failed:
+    arranged = {
+        role: tensor.contiguous(memory_format=memory_format) for role, tensor in tensors.items()
+    }
+    compute = _call(torch, problem, arranged)
+    results: list[Any] = [None]
+
+    def call() -> None:
+        results[0] = compute()
+
+    try:
+        with torch.no_grad():
+            call()
+    except RuntimeError as error:
+        return Failed(backend, layout, str(error).splitlines()[0])
+    return Candidate(
+        backend, layout, torch.__version__, call, lambda: _to_ours(torch, problem, results[0])
+    )
+
+
+def _call(torch: Any, problem: ConvProblem, tensors: dict[str, Any]) -> Callable[[], Any]:
+    geometry = problem.geometry
+    spatial = (geometry.strides, geometry.pad_low, geometry.dilations)
+    rank, groups = len(problem.spatial), geometry.groups
+    strides, pads, dilations = (list(values) for values in spatial)
+    if problem.direction is Direction.FPROP:
+        x, w = tensors["input"], tensors["filter"]
+        convolution = torch.ops.aten.convolution
+        return lambda: convolution(x, w, None, strides, pads, dilations, False, [0] * rank, groups)
+    backward = torch.ops.aten.convolution_backward
+    dy = tensors["output"]
+    if problem.direction is Direction.DGRAD:
+        w = tensors["filter"]
+        x = torch.empty(
+            (problem.n, problem.c, *problem.spatial), dtype=dy.dtype, device=dy.device
+        ).contiguous(memory_format=_format_of(torch, dy))
+        mask, position = [True, False, False], 0
+    else:
+        x = tensors["input"]
+        w = torch.empty(
+            (problem.k, problem.c // groups, *problem.taps), dtype=dy.dtype, device=dy.device
+        ).contiguous(memory_format=_format_of(torch, dy))
+        mask, position = [False, True, False], 1
+    return lambda: backward(
+        dy, x, w, None, strides, pads, dilations, False, [0] * rank, groups, mask
+    )[position]
+
+
+def _format_of(torch: Any, tensor: Any) -> Any:
+    name = _CHANNELS_LAST_RANKS.get(tensor.dim() - 2)
+    if name is not None and tensor.is_contiguous(memory_format=getattr(torch, name)):
+        return getattr(torch, name)
+    return torch.contiguous_format
+
+
+def _canonical(torch: Any, problem: ConvProblem, role: Role, array: Array) -> Any:
+    """The operand as a tensor with the axes N C spatial, or K C spatial."""
+    order = problem.axes(role)
+    if array.dtype == BFLOAT16:
+        raw = torch.from_numpy(np.ascontiguousarray(array).view(np.int16))
+        return raw.view(torch.bfloat16).permute(order)
+    return torch.from_numpy(np.ascontiguousarray(array)).permute(order)
+
+
+def _to_ours(torch: Any, problem: ConvProblem, tensor: Any) -> Array:
+    """A result as an array in the problem's layout."""
+    order = problem.axes(problem.direction.roles[2])
+    back = [order.index(axis) for axis in range(len(order))]
+    tensor = tensor.permute(back).contiguous().cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(BFLOAT16)
+    return tensor.numpy()
