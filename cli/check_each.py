@@ -16,6 +16,7 @@ from xdsl.traits import SymbolTable
 from convir.cli.arguments import UsageError
 from convir.dialects.diagnostics import Diagnostic, DiagnosticError, error_at
 from convir.runtime.check import Budget, Checker, Report
+from convir.runtime.reference.programs import tensor_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,8 +80,13 @@ class CheckEach:
 
 
 def _function_types(module: ModuleOp) -> dict[str, FunctionType]:
+    """What each function with a body takes and gives, the buffers of a program as tensors."""
     functions = (op for op in module.walk() if isinstance(op, FuncOp))
-    return {op.sym_name.data: op.function_type for op in functions if op.body.blocks}
+    return {
+        op.sym_name.data: FunctionType.from_lists(*tensor_types(op))
+        for op in functions
+        if op.body.blocks
+    }
 
 
 def _function_of(module: ModuleOp, report: Report) -> Operation:
