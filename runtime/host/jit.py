@@ -8,6 +8,7 @@ The object code of one (IR, target, options, LLVM) is compiled once, whatever th
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import itertools
 import logging
@@ -179,12 +180,26 @@ def _builtins(cpu: Target) -> bytes:
     return object_code(ir, cpu)
 
 
+def _in_process(name: str) -> bool:
+    """Whether the process defines the symbol `name`.
+
+    LLVM finds only what has been loaded through it or is exported globally; the C library's own
+    symbols (`memset`, `expf`) are found through the dynamic linker.
+    """
+    return llvm.address_of_symbol(name) is not None or hasattr(_process(), name)
+
+
+@cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
 def _load(
     code: bytes, ir: str, cpu: Target, options: CompileOptions, exports: Sequence[str]
 ) -> Library:
     undefined = undefined_symbols(code)
     supplied = undefined & _BUILTINS
-    missing = sorted(name for name in undefined - supplied if llvm.address_of_symbol(name) is None)
+    missing = sorted(name for name in undefined - supplied if not _in_process(name))
     if missing:
         log = f"undefined: {', '.join(missing)}"
         raise _error("generated code calls what does not exist: " + log, ir, cpu, options, log)
