@@ -1,7 +1,8 @@
-"""Weights in the order in which the microkernel reads them: `[group][tap][panel][depth][column]`.
+"""Weights in the order in which the microkernel reads them.
 
-Inside a phase the order is `[panel][tap][depth][column of the panel]`, columns past the last one
-filled with zeros up to a whole vector. Constant weights are packed once; others by one launch.
+The order is `[group][phase][panel][tap]`, and then `[depth][column of the panel]` for broadcast
+tiles, `[depth vector][column][lane]` for dot tiles; what fills up the last vector is zero.
+Constant weights are packed once; others by one launch before the kernel.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
-from convir.lowering.llvm.contraction.tiles import BroadcastTile
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile
+from convir.lowering.llvm.contraction.transpose import transpose
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.blocking import Blocking
-    from convir.lowering.llvm.contraction.builder import Operand
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.contraction.tiles import Tile
 
 ENTRY = "pack"
-"""The kernel's name."""
+"""The kernel's name; its arguments are the addresses of B and of the packed weights."""
+
+_LINE = ("weight", "start", "number", "taps")
+"""Of each tap: byte in B, byte of its phase in the packed group, its number and count there."""
 
 
 @dataclass(frozen=True)
@@ -35,123 +39,162 @@ class PackKernel:
 
     @property
     def items(self) -> int:
-        """How many items of work there are: one per group and tap."""
-        return self.spec.groups * self.spec.taps
+        """How many items of work there are: one per group, tap and panel."""
+        return self.spec.groups * self.spec.taps * self.cuts.panels
 
     @property
     def packed_bytes(self) -> int:
         """The size of the packed weights."""
-        return self.items * self.cuts.tap_elements * self.lanes.bytes
+        return self.spec.groups * self.spec.taps * self.cuts.tap_elements * self.lanes.bytes
 
     def write(self, module: Module) -> None:
-        """Add the function `pack` to `module`; its arguments are the addresses of B and of the
-        packed weights."""
-        module.add(self._entry(module.table("packed_taps", self._taps() or [0])))
-
-    def _taps(self) -> list[int]:
-        """For each tap of each phase: its offset in B, its offset and its phase's panel stride in
-        the packed weights of a group; all in bytes."""
-        size, cuts = self.lanes.bytes, self.cuts
-        numbers: list[int] = []
-        before = 0
-        for phase in self.spec.phases:
-            weights = [sum(tap) for tap in product(*(axis.tap_weights for axis in phase.axes))]
-            for number, weight in enumerate(weights):
-                start = before * cuts.tap_elements
-                numbers += [weight * size, start * size, number, phase.taps]
-            before += phase.taps
-        return numbers
-
-    def _entry(self, taps: Value) -> Function:
+        """Add the function `pack` to `module`."""
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
+        taps = module.table("packed_taps", self._lines() or [0])
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
-        b = f.load(PTR, args, 8, "b")
-        packed = f.load(PTR, f.offset(args, 8), 8, "packed")
-        group_bytes = spec.taps * cuts.tap_elements * size
+        b, packed = f.load(PTR, args, 8, "b"), f.load(PTR, f.offset(args, 8), 8, "packed")
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            group = f.div(item.index, spec.taps, "group")
-            line = f.element(taps, f.rem(item.index, spec.taps), 4 * 8, "tap")
-            weight, start, number, phase_taps = (
-                f.load(I64, f.offset(line, 8 * i), 8, name)
-                for i, name in enumerate(("weight", "start", "number", "taps"))
+            panel = f.rem(item.index, cuts.panels, "panel")
+            matrix = f.div(item.index, cuts.panels, "matrix")
+            group = f.div(matrix, max(spec.taps, 1), "group")
+            line = f.element(taps, f.rem(matrix, max(spec.taps, 1)), len(_LINE) * 8, "line")
+            weight, start, number, count = (
+                f.load(I64, f.offset(line, 8 * place), 8, name) for place, name in enumerate(_LINE)
             )
             source = f.offset(b, f.mul(group, spec.weight_group_stride * size), "b.group")
             source = f.offset(source, weight, "b.tap")
-            target = f.offset(packed, f.mul(group, group_bytes), "packed.group")
+            column_bytes = cuts.panel_columns * spec.weight_column_stride * size
+            source = f.element(source, panel, column_bytes, "b.panel")
+            target = f.offset(packed, f.mul(group, spec.taps * cuts.tap_elements * size))
             target = f.offset(target, start, "packed.phase")
-            # All full panels, then the last one, which may be narrower.
-            with f.loop("panel", 0, cuts.panels - 1) as panel:
-                at = (target, phase_taps, number)
-                self._panel(f, source, at, panel.index, cuts.tile, cuts.panel_columns)
-            at = (target, phase_taps, number)
-            last = cuts.panels - 1
-            self._panel(f, source, at, last, cuts.last_tile, cuts.last_columns)
+            target = f.element(target, f.mul(panel, count), cuts.panel_elements * size)
+            shapes = [(cuts.last_tile, cuts.last_columns, "eq")]
+            if cuts.panels > 1:
+                shapes.append((cuts.tile, cuts.panel_columns, "ne"))
+            for tile, columns, test in shapes:
+                label = "last" if test == "eq" else "full"
+                copy = module.add(self._panel(module, tile, columns, label))
+                with f.when(f.compare(test, panel, cuts.panels - 1), label):
+                    tap_bytes = tile.panel_elements(spec.depth, self.lanes.count) * size
+                    f.call(copy, source, f.element(target, number, tap_bytes, "packed.tap"))
+        module.add(f)
+
+    def _lines(self) -> list[int]:
+        size = self.lanes.bytes
+        numbers: list[int] = []
+        before = 0
+        for phase in self.spec.phases:
+            start = before * self.cuts.tap_elements * size
+            for number, tap in enumerate(product(*(axis.tap_weights for axis in phase.axes))):
+                numbers += [sum(tap) * size, start, number, phase.taps]
+            before += phase.taps
+        return numbers
+
+    def _panel(self, module: Module, tile: Tile, columns: int, label: str) -> Function:
+        """The function that packs one tap of one panel."""
+        spec = self.spec
+        f = Function(f"pack_{label}", ((PTR, "source"), (PTR, "target")))
+        depth = Extent(spec.depth, spec.weight_depth_stride)
+        column = Extent(columns, spec.weight_column_stride)
+        source, target = f.argument("source"), f.argument("target")
+        if isinstance(tile, DotTile):
+            self._dot_panel(f, source, target, column, depth)
+        elif depth.stride == 1 and column.stride != 1:
+            self._transposed(module, f, tile, column)
+        else:
+            self._copy(f, source, target, depth, column, tile.columns(self.lanes.count))
         return f
 
-    def _panel(
-        self,
-        f: Function,
-        source: Value,
-        place: tuple[Value, Value, Value],
-        panel: Operand,
-        tile: Tile,
-        columns: int,
+    def _dot_panel(
+        self, f: Function, source: Value, target: Value, column: Extent, depth: Extent
     ) -> None:
-        """Pack one tap of one panel: `place` is the phase's start, its taps, and the tap."""
-        spec, size, cuts = self.spec, self.lanes.bytes, self.cuts
-        target, taps, tap = place
-        before = f.mul(panel, f.mul(taps, cuts.panel_elements * size))
-        elements = tile.panel_elements(spec.depth, self.lanes.count)
-        target = f.offset(target, f.add(before, f.mul(tap, elements * size)), "packed")
-        column_bytes = spec.weight_column_stride * size
-        source = f.offset(source, f.mul(panel, cuts.panel_columns * column_bytes), "b.panel")
-        if isinstance(tile, BroadcastTile):
-            width = tile.columns(self.lanes.count)
-            self._rows(
-                f,
-                source,
-                target,
-                (spec.depth, spec.weight_depth_stride),
-                (columns, spec.weight_column_stride, width),
-            )
-            return
-        # [depth vector][column][lane]: each depth vector is a small matrix of its own.
-        lanes = self.lanes.count
-        whole, rest = divmod(spec.depth, lanes)
-        column = (columns, spec.weight_column_stride)
+        lanes, size = self.lanes.count, self.lanes.bytes
+        whole, rest = divmod(depth.count, lanes)
+        vector_bytes = lanes * depth.stride * size
+        block_bytes = lanes * column.count * size
         with f.loop("block", 0, whole) as block:
-            first = f.element(source, block.index, lanes * spec.weight_depth_stride * size)
-            out = f.element(target, block.index, lanes * columns * size)
-            self._rows(f, first, out, column, (lanes, spec.weight_depth_stride, lanes))
+            first = f.element(source, block.index, vector_bytes)
+            out = f.element(target, block.index, block_bytes)
+            self._copy(f, first, out, column, Extent(lanes, depth.stride), lanes)
         if rest:
-            first = f.offset(source, whole * lanes * spec.weight_depth_stride * size)
-            out = f.offset(target, whole * lanes * columns * size)
-            self._rows(f, first, out, column, (rest, spec.weight_depth_stride, lanes))
+            first = f.offset(source, whole * vector_bytes)
+            out = f.offset(target, whole * block_bytes)
+            self._copy(f, first, out, column, Extent(rest, depth.stride), lanes)
 
-    def _rows(
-        self,
-        f: Function,
-        source: Value,
-        target: Value,
-        slow: tuple[int, int],
-        fast: tuple[int, int, int],
+    def _copy(
+        self, f: Function, source: Value, target: Value, slow: Extent, fast: Extent, width: int
     ) -> None:
-        """Copy a matrix: `slow` is (count, stride), `fast` is (count, stride, padded count)."""
+        """Copy a matrix to lines of `width` elements, filled up with zeros."""
         lanes, size = self.lanes, self.lanes.bytes
-        count, stride, width = fast
-        with f.loop("line", 0, slow[0], runs=True) as line:
-            source_row = f.element(source, line.index, slow[1] * size)
+        with f.loop("line", 0, slow.count, runs=True) as line:
+            source_row = f.element(source, line.index, slow.stride * size)
             target_row = f.element(target, line.index, width * size)
-            if stride == 1:
+            if fast.stride == 1:
                 for start in range(0, width, lanes.count):
-                    loaded = lanes.load(f, f.offset(source_row, start * size), count - start)
+                    loaded = lanes.load(f, f.offset(source_row, start * size), fast.count - start)
                     f.store(loaded, f.offset(target_row, start * size), size)
                 return
-            with f.loop("element", 0, count, runs=True) as element:
-                loaded = f.load(
-                    lanes.scalar, f.element(source_row, element.index, stride * size), size
-                )
+            with f.loop("element", 0, fast.count, runs=True) as element:
+                at = f.element(source_row, element.index, fast.stride * size)
+                loaded = f.load(lanes.scalar, at, size)
                 f.store(loaded, f.element(target_row, element.index, size), size)
-            with f.loop("filler", count, width) as filler:
+            with f.loop("filler", fast.count, width) as filler:
                 f.store(zero(lanes.scalar), f.element(target_row, filler.index, size), size)
+
+    def _transposed(self, module: Module, f: Function, tile: BroadcastTile, column: Extent) -> None:
+        """Depths are neighbours in B and columns in the panel: squares are transposed."""
+        lanes, size = self.lanes.count, self.lanes.bytes
+        line_bytes, column_bytes = tile.columns(lanes) * size, column.stride * size
+        for columns in _pieces(column.count, lanes):
+            for depths in _pieces(self.spec.depth, lanes):
+                name = f"{f.name}_{columns.active}x{depths.active}"
+                strides = (column_bytes, line_bytes)
+                square = module.add(self._square(name, columns.active, depths.active, strides))
+                with (
+                    f.loop("columns", columns.first, columns.end, runs=True) as c,
+                    f.loop("depths", depths.first, depths.end, runs=True) as d,
+                ):
+                    source = f.element(f.argument("source"), c.index, lanes * column_bytes)
+                    target = f.element(f.argument("target"), c.index, lanes * size)
+                    source = f.element(source, d.index, lanes * size)
+                    target = f.element(target, d.index, lanes * line_bytes)
+                    f.call(square, source, target)
+
+    def _square(self, name: str, columns: int, depths: int, strides: tuple[int, int]) -> Function:
+        """Transpose `columns` x `depths` elements; missing columns become zeros."""
+        f = Function(name, ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
+        loaded = [
+            self.lanes.load(f, f.offset(f.argument("source"), column * strides[0]), depths)
+            if column < columns
+            else zero(self.lanes.type)
+            for column in range(self.lanes.count)
+        ]
+        for depth, line in enumerate(transpose(f, loaded)[:depths]):
+            f.store(line, f.offset(f.argument("target"), depth * strides[1]), self.lanes.bytes)
+        return f
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Vectors of a dimension that have the same number of active lanes."""
+
+    first: int
+    end: int
+    active: int
+
+
+def _pieces(count: int, lanes: int) -> list[Piece]:
+    """Whole vectors, and the one that is left."""
+    whole, rest = divmod(count, lanes)
+    pieces = [Piece(0, whole, lanes), Piece(whole, whole + 1, rest)]
+    return [piece for piece in pieces if piece.first < piece.end and piece.active]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One dimension of a matrix in memory."""
+
+    count: int
+    stride: int
+    """Elements between two neighbours."""
