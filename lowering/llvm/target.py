@@ -65,12 +65,13 @@ def _host(triple: str) -> Target:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
     cpu = llvm.get_host_cpu_name()
-    fma = features.get("fma", False)
-    f16c = features.get("f16c", False)
-    if all(features.get(feature, False) for feature in _AVX512):
-        return Target(HOST, triple, cpu, flat, 512, 32, fma, f16c)
-    if features.get("avx2", False) and fma:
-        return Target(HOST, triple, cpu, flat, 256, 16, fma, f16c)
-    # Other architectures (NEON) have 32 registers of 128 bits and a fused multiply-add.
-    registers = 16 if triple.startswith("x86_64") else 32
-    return Target(HOST, triple, cpu, flat, 128, registers, fma or registers == 32, f16c)
+    if triple.startswith("x86_64"):
+        fma, half = features.get("fma", False), features.get("f16c", False)
+        registers = 16
+        bits = 256 if features.get("avx2", False) and fma else 128
+        if all(features.get(feature, False) for feature in _AVX512):
+            bits, registers = 512, 32
+    else:
+        # 64-bit ARM: 32 registers of 128 bits, fused multiply-adds and half conversions.
+        bits, registers, fma, half = 128, 32, True, True
+    return Target(HOST, triple, cpu, flat, bits, registers, fma, half)

@@ -197,9 +197,12 @@ class HostProgram:
         copy = None if init is None or init == out else self._copy(Copy(init, out))
         a, other = call.inputs[reading.a], call.inputs[reading.other]
         b, c = (other, out) if reading.spec.result == "C" else (out, other)
-        self._scratch_bytes = max(
-            self._scratch_bytes, _aligned(compiled.packed_bytes) + compiled.parts_bytes
-        )
+        offsets: dict[Any, int] = {}
+        size = 0
+        for name, nbytes in compiled.workspace.items():
+            offsets[name] = size
+            size += _aligned(nbytes)
+        self._scratch_bytes = max(self._scratch_bytes, size)
         places = {
             name: (self._memory_of(x), x.offset) for name, x in zip("abc", (a, b, c), strict=True)
         }
@@ -208,10 +211,8 @@ class HostProgram:
             if copy is not None:
                 copy(run)
             buffers: dict[Any, int] = {name: run.address(*place) for name, place in places.items()}
-            buffers["packed"] = run.scratch
-            buffers["parts"] = run.scratch + _aligned(compiled.packed_bytes)
-            if compiled.prepare:
-                compiled.pack(buffers["b"], buffers["packed"], run.threads)
+            buffers |= {name: run.scratch + offset for name, offset in offsets.items()}
+            compiled.pack(buffers, run.threads)
             compiled.run(buffers, run.threads)
 
         return contract

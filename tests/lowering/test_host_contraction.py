@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.windows import Window
-from convir.lowering.llvm.contraction.convolution import (
-    ConvSizes,
-    FilterStrides,
-    dgrad,
-    fprop,
-    wgrad,
+from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
+from convir.lowering.llvm.contraction.spec import (
+    Axis,
+    Channels,
+    HostContraction,
+    Phase,
+    StorageType,
+    Weights,
 )
-from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
 from convir.lowering.llvm.target import target
 from convir.runtime.host.contraction import compile_contraction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.llvm.contraction.spec import FloatType
-    from convir.runtime.host.contraction import Buffer
+    from convir.lowering.llvm.contraction.plan import Buffer
 
 DIRECTIONS = ("fprop", "dgrad", "wgrad")
 TARGETS = ("x86-64", "x86-64-v3", "host")
-LAYOUTS = {1: ("KSC", "KCS", "SCK"), 2: ("KRSC", "KCRS", "RSCK"), 3: ("KTRSC", "KCTRS", "TRSCK")}
-DTYPES: dict[FloatType, type[Any]] = {"f32": np.float32, "f64": np.float64}
+ACTIVATIONS = {
+    1: ("NWC", "NCW", "CNW"),
+    2: ("NHWC", "NCHW", "CHWN"),
+    3: ("NDHWC", "NCDHW", "DNHCW"),
+}
+FILTERS = {1: ("KSC", "KCS", "SCK"), 2: ("KRSC", "KCRS", "RSCK"), 3: ("KTRSC", "KCTRS", "TRSCK")}
+DTYPES: dict[StorageType, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+Types: TypeAlias = tuple[StorageType, StorageType, StorageType]
+DOUBLE: Types = ("f64", "f64", "f64")
 
 
 @dataclass(frozen=True)
@@ -45,20 +58,36 @@ class Case:
     inputs: tuple[int, ...]
     windows: tuple[Window, ...]
     groups: int = 1
-    filter_order: int = 0
-    element: FloatType = "f32"
+    orders: tuple[int, int, int] = (0, 0, 0)
+    """Which layouts X, W and Y have."""
+    types: Types = ("f32", "f32", "f32")
     accumulate: bool = False
 
     @property
-    def sizes(self) -> ConvSizes:
-        outputs = tuple(
-            w.output_size(size) for w, size in zip(self.windows, self.inputs, strict=True)
-        )
-        return ConvSizes(self.n, self.c, self.k, self.inputs, outputs, self.windows, self.groups)
+    def outputs(self) -> tuple[int, ...]:
+        pairs = zip(self.windows, self.inputs, strict=True)
+        return tuple(window.output_size(size) for window, size in pairs)
 
     @property
-    def filter_layout(self) -> str:
-        return LAYOUTS[len(self.inputs)][self.filter_order]
+    def layouts(self) -> Layouts:
+        rank = len(self.inputs)
+        x, w, y = self.orders
+        return Layouts(ACTIVATIONS[rank][x], FILTERS[rank][w], ACTIVATIONS[rank][y])
+
+    def spec(self, kind: str) -> HostContraction:
+        convolution = Convolution(
+            n=self.n,
+            c=self.c,
+            k=self.k,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            windows=self.windows,
+            layouts=self.layouts,
+            groups=self.groups,
+            types=self.types,
+            element="f64" if "f64" in self.types else "f32",
+        )
+        return getattr(convolution, kind)(accumulate=self.accumulate)
 
 
 def window(taps: int, stride: int = 1, pad: int = 0, dilation: int = 1, high: int | None = None):
@@ -66,16 +95,17 @@ def window(taps: int, stride: int = 1, pad: int = 0, dilation: int = 1, high: in
 
 
 def operands(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, Y and W (as K, taps…, C) of small integers."""
+    """X, W and Y of small integers, in the order N spatial… C and K taps… C."""
     rng = np.random.default_rng(7)
-    dtype = DTYPES[case.element]
-    shapes = (
-        (case.n, *case.inputs, case.c),
-        (case.n, *case.sizes.outputs, case.k),
-        (case.k, *(w.taps for w in case.windows), case.c // case.groups),
+    x, w, y = (
+        rng.integers(-3, 4, shape).astype(np.float64)
+        for shape in (
+            (case.n, *case.inputs, case.c),
+            (case.k, *(w.taps for w in case.windows), case.c // case.groups),
+            (case.n, *case.outputs, case.k),
+        )
     )
-    x, y, w = (rng.integers(-4, 5, shape).astype(dtype) for shape in shapes)
-    return x, y, w
+    return x, w, y
 
 
 def tap_slices(
@@ -85,7 +115,7 @@ def tap_slices(
     for tap in product(*(range(w.taps) for w in case.windows)):
         ins: list[slice] = []
         outs: list[slice] = []
-        for w, t, size, out in zip(case.windows, tap, case.inputs, case.sizes.outputs, strict=True):
+        for w, t, size, out in zip(case.windows, tap, case.inputs, case.outputs, strict=True):
             meeting = w.outputs_of_tap(t, size, out)
             first = w.reads(meeting.start, t)
             ins.append(
@@ -95,7 +125,7 @@ def tap_slices(
         yield tap, tuple(ins), tuple(outs)
 
 
-def reference(case: Case, kind: str, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
+def reference(case: Case, kind: str, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The result of direction `kind` from the other two operands, one tap at a time."""
     g = case.groups
     xs = x.reshape(*x.shape[:-1], g, -1).copy()
@@ -118,38 +148,41 @@ def reference(case: Case, kind: str, x: np.ndarray, y: np.ndarray, w: np.ndarray
     return result.reshape(shape)
 
 
-def in_layout(w: np.ndarray, layout: str) -> np.ndarray:
-    """W from `K, taps…, C` to `layout`."""
-    letters = "K" + "".join(letter for letter in "TRS" if letter in layout) + "C"
-    return np.ascontiguousarray(w.transpose([letters.index(letter) for letter in layout]))
+def stored(array: np.ndarray, letters: str, layout: str, dtype: StorageType) -> np.ndarray:
+    """`array`, whose dimensions are called `letters`, as it lies in memory."""
+    moved = array.transpose([letters.index(letter) for letter in layout])
+    return np.ascontiguousarray(moved.astype(DTYPES[dtype]))
 
 
 def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
     """Run the kernel of `case` and compare."""
-    x, y, w = operands(case)
-    expected = reference(case, kind, x, y, w)
-    layout = case.filter_layout
-    strides = FilterStrides.of(
-        layout, case.k, case.c // case.groups, [window.taps for window in case.windows]
-    )
-    make = {"fprop": fprop, "dgrad": dgrad, "wgrad": wgrad}[kind]
-    spec = make(case.sizes, strides, case.element, accumulate=case.accumulate)
-    kernel = compile_contraction(spec, target(cpu))
-    stored = in_layout(w, layout)
-    a, c = (y, x) if kind == "dgrad" else (x, y)
-    result = stored if kind == "wgrad" else c
+    x, w, y = operands(case)
+    result = {"fprop": 2, "dgrad": 0, "wgrad": 1}[kind]
+    spatial = len(case.inputs)
+    activation = "N" + "DHW"[3 - spatial :] + "C"
+    letters = (activation, "K" + "TRS"[3 - spatial :] + "C", activation)
+    layouts = (case.layouts.x, case.layouts.w, case.layouts.y)
+
+    def in_memory(arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+        named = zip(arrays, letters, layouts, case.types, strict=True)
+        return [stored(*operand) for operand in named]
+
+    operand = in_memory((x, w, y))
+    answer = reference(case, kind, x, w, y)
+    expected = stored(answer, letters[result], layouts[result], case.types[result])
     if not case.accumulate:
-        result[...] = np.nan
-    packed = np.full(kernel.packed_bytes, 0xFF, np.uint8)
-    parts = np.full(kernel.parts_bytes, 0xFF, np.uint8)
-    kernel.pack(stored.ctypes.data, packed.ctypes.data, threads)
-    buffers: dict[Buffer, np.ndarray] = {
-        "a": a, "b": stored, "c": c, "packed": packed, "parts": parts,
-    }  # fmt: skip
-    kernel.run({name: array.ctypes.data for name, array in buffers.items()}, threads)
-    if kind == "wgrad":
-        expected = in_layout(expected, layout)
-    np.testing.assert_array_equal(result, expected)
+        operand[result][...] = np.nan
+    kernel = compile_contraction(case.spec(kind), target(cpu))
+    a, b, c = (operand[i] for i in ((2, 1, 0) if kind == "dgrad" else (0, 1, 2)))
+    buffers: dict[Buffer, np.ndarray] = {"a": a, "b": b, "c": c}
+    for name, size in kernel.workspace.items():
+        buffers[name] = np.full(size, 0xFF, np.uint8)
+    addresses: dict[Buffer, int] = {name: array.ctypes.data for name, array in buffers.items()}
+    kernel.pack(addresses, threads)
+    kernel.run(addresses, threads)
+    np.testing.assert_array_equal(
+        operand[result].astype(np.float64), expected.astype(np.float64), strict=True
+    )
 
 
 CASES = {
@@ -170,7 +203,9 @@ CASES = {
     "three dimensions": Case(1, 4, 6, (5, 6, 7), (window(3, 2, 1), window(2, 1, 1), window(1, 2))),
     "deep": Case(1, 700, 130, (3, 5), (window(3, 1, 1), window(3, 1, 1))),
     "wide": Case(1, 3, 300, (4, 4), (window(2), window(2))),
-    "sixty-four bits": Case(1, 9, 21, (6, 5), (window(3, 2, 1), window(3, 1, 1)), element="f64"),
+    "sixty-four bits": Case(
+        1, 9, 21, (6, 5), (window(3, 2, 1), window(3, 1, 1)), types=("f64", "f64", "f64")
+    ),
     "accumulating": Case(1, 9, 21, (6, 5), (window(3, 2, 1), window(1, 2)), accumulate=True),
 }
 
@@ -182,11 +217,31 @@ def test_cases(name: str, kind: str, cpu: str):
     run(CASES[name], kind, cpu)
 
 
-@pytest.mark.parametrize("filter_order", range(3))
+@pytest.mark.parametrize("orders", list(product(range(3), repeat=3)))
 @pytest.mark.parametrize("kind", DIRECTIONS)
-def test_filter_layouts(filter_order: int, kind: str):
+def test_layouts(orders: tuple[int, int, int], kind: str):
     windows = (window(3, 2, 1), window(2, 1, 1))
-    run(Case(1, 18, 37, (7, 6), windows, filter_order=filter_order), kind, "host")
+    run(Case(2, 18, 37, (7, 21), windows, orders=orders), kind, "host")
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("kind", DIRECTIONS)
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("stored_type", ["f16", "bf16"])
+def test_sixteen_bits(stored_type: StorageType, order: int, kind: str, cpu: str):
+    windows = (window(3, 1, 1), window(3, 2, 1))
+    types: Types = (stored_type, stored_type, stored_type)
+    case = Case(1, 20, 35, (5, 34), windows, orders=(order, 0, order), types=types)
+    run(case, kind, cpu)
+    run(replace(case, accumulate=True, groups=5), kind, cpu)
+
+
+def test_mixed_types():
+    windows = (window(3, 1, 1), window(1, 1))
+    case = Case(1, 20, 35, (5, 34), windows, types=("f16", "bf16", "f32"))
+    run(case, "fprop", "host")
+    run(case, "dgrad", "host")
+    run(case, "wgrad", "host")
 
 
 @pytest.mark.parametrize("kind", DIRECTIONS)
@@ -212,6 +267,9 @@ def cases(draw: st.DrawFn) -> Case:
     rank = draw(st.integers(1, 3))
     inputs = tuple(draw(st.integers(1, 9)) for _ in range(rank))
     groups = draw(st.integers(1, 3))
+    order = st.integers(0, 2)
+    narrow = st.tuples(*(st.sampled_from(("f16", "bf16", "f32")) for _ in range(3)))
+    types = st.one_of(narrow, st.just(DOUBLE))
     return Case(
         n=draw(st.integers(1, 3)),
         c=groups * draw(st.integers(1, 20)),
@@ -219,8 +277,8 @@ def cases(draw: st.DrawFn) -> Case:
         inputs=inputs,
         windows=tuple(draw(windows(size)) for size in inputs),
         groups=groups,
-        filter_order=draw(st.integers(0, 2)),
-        element=draw(st.sampled_from(["f32", "f64"])),
+        orders=(draw(order), draw(order), draw(order)),
+        types=draw(types),
         accumulate=draw(st.booleans()),
     )
 
@@ -233,27 +291,49 @@ def test_any_convolution(case: Case, kind: str, cpu: str):
 
 def test_gradient_multiplies_no_zeros():
     case = Case(2, 64, 64, (28, 28), (window(3, 2, 1), window(3, 2, 1)))
-    strides = FilterStrides.of("KRSC", 64, 64, (3, 3))
-    spec = dgrad(case.sizes, strides, "f32")
-    # Every gradient meets every tap once, but for those that would fall outside.
+    spec = case.spec("dgrad")
+    # Every gradient meets every tap once.
     assert [phase.taps for phase in spec.phases] == [4, 2, 2, 1]
     assert spec.flops == 2 * 2 * 14 * 14 * 9 * 64 * 64
 
 
+def small(*axes: Axis, **changes: Any) -> HostContraction:
+    """A contraction of 8 depths and 8 columns over `axes`."""
+    fields: dict[str, Any] = {
+        "element": "f32",
+        "phases": (Phase(axes),),
+        "depth": 8,
+        "columns": 8,
+        "a": Channels("f32"),
+        "b": Weights("f32", 8, 1),
+        "c": Channels("f32"),
+    }
+    return HostContraction(**(fields | changes))
+
+
 def test_too_many_taps_are_refused():
-    axis = Axis(4, 99999, 1, tuple(range(70000)), tuple(range(70000)), 8, 8)
-    spec = HostContraction("f32", (Phase((axis,)),), 8, 8, 8, 1)
+    taps = tuple(range(70000))
     with pytest.raises(ValueError, match="taps"):
-        compile_contraction(spec)
+        compile_contraction(small(Axis(4, 99999, 1, taps, taps, 8, 8)))
 
 
-def test_sizes_are_checked():
+def test_groups_that_are_apart_are_refused():
+    apart = Channels("f16", 1, 16)
+    with pytest.raises(ValueError, match="groups"):
+        compile_contraction(small(Axis.batch(4, 32, 16), groups=2, a=apart))
+
+
+def test_contractions_are_checked():
     axis = Axis.batch(4, 8, 8)
     with pytest.raises(ValueError, match="at least 1"):
-        HostContraction("f32", (Phase((axis,)),), 0, 8, 8, 1)
+        small(axis, depth=0)
     with pytest.raises(ValueError, match="phase"):
-        HostContraction("f32", (), 8, 8, 8, 1)
+        small(axis, phases=())
     with pytest.raises(ValueError, match="axes"):
-        HostContraction("f32", (Phase((axis,)), Phase((axis, axis))), 8, 8, 8, 1)
+        small(axis, phases=(Phase((axis,)), Phase((axis, axis))))
     with pytest.raises(ValueError, match="weight"):
-        HostContraction("f32", (Phase((Axis(4, 4, 1, (0, 1), (0,), 8, 8),)),), 8, 8, 8, 1)
+        small(Axis(4, 4, 1, (0, 1), (0,), 8, 8))
+    with pytest.raises(ValueError, match="one phase"):
+        small(axis, phases=(Phase((axis,)), Phase((axis,))), result="B")
+    with pytest.raises(ValueError, match="reads"):
+        small(axis, a=Channels("f64"))

@@ -17,6 +17,9 @@ BLOCK_ROWS = 112
 """Rows of C in an item: each panel of weights that comes from the second-level cache serves them
 all, and their rows of A stay in that cache."""
 
+SCRATCH_BYTES = 256 * 1024
+"""Sums of an item on their way to C, on the stack of the thread and in its cache."""
+
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
 
@@ -49,6 +52,8 @@ class Blocking:
     items_per_group: int
     """Items of one group."""
 
+    scratch_columns: int
+    """Columns of an item's scratch memory; 0 if tiles store straight into C."""
     last_columns: int
     """Columns of the last panel."""
     last_tile: Tile
@@ -82,8 +87,12 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
     if rows < tile.rows:
         raise ValueError(f"{taps} taps are too many for a row table")
     chunks = -(-most // rows)
+    direct = spec.c.type == spec.element and spec.c.stride == 1
     parts = 1
-    if chunks * spec.groups < MIN_ITEMS:
+    if not direct:
+        line_bytes = (rows + tile.rows + SLACK) * panel_columns * lanes.bytes
+        parts = -(-panels // max(1, SCRATCH_BYTES // line_bytes))
+    if chunks * spec.groups * parts < MIN_ITEMS:
         parts = min(panels, -(-MIN_ITEMS // (chunks * spec.groups)))
     if chunks * spec.groups * parts < MIN_ITEMS:
         wanted = -(-MIN_ITEMS // (spec.groups * parts))
@@ -108,6 +117,7 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
         depth_block=depth_block,
         table_width=width,
         items_per_group=chunks * parts,
+        scratch_columns=0 if direct else -(-panels // parts) * panel_columns,
         last_tile=last_tile,
         last_columns=last_columns,
         panel_elements=panel_elements,

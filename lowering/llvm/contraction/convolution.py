@@ -1,7 +1,7 @@
-"""Convolutions on plain arrays as contractions: fprop, dgrad and wgrad, channels innermost.
+"""Convolutions on dense arrays as contractions: fprop, dgrad and wgrad in any layout.
 
-Activations are `N spatial… C` and filters are described by strides, so that any filter layout is
-packed straight from where it lies.
+X[n, h, c] is the input, W[k, r, c] the filter (c within a group) and Y[n, p, k] the output,
+with h = p * stride + r * dilation - pad along every spatial dimension.
 """
 
 from __future__ import annotations
@@ -11,146 +11,160 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
+from convir.lowering.llvm.contraction.spec import (
+    Axis,
+    Channels,
+    HostContraction,
+    Phase,
+    Weights,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from convir.dialects.windows import Window
-    from convir.lowering.llvm.contraction.spec import FloatType
+    from convir.lowering.llvm.contraction.spec import FloatType, StorageType
 
 
 @dataclass(frozen=True)
-class FilterStrides:
-    """Where the elements of a filter lie: elements between two neighbours of each kind."""
+class Layouts:
+    """The order of dimensions in memory, slowest first."""
 
-    k: int
-    """Between two output channels (of all groups)."""
-    c: int
-    """Between two input channels of a group."""
-    taps: tuple[int, ...]
-    """Between two taps along each spatial dimension."""
-
-    @staticmethod
-    def of(letters: str, k: int, c: int, taps: Sequence[int]) -> FilterStrides:
-        """The strides of a dense filter in a layout such as `KRSC`, `KCRS` or `RSCK`."""
-        spatial = [letter for letter in "TRS" if letter in letters]
-        sizes = {"K": k, "C": c, **dict(zip(spatial, taps, strict=True))}
-        strides = {
-            letter: prod(sizes[inner] for inner in letters[place + 1 :])
-            for place, letter in enumerate(letters)
-        }
-        return FilterStrides(strides["K"], strides["C"], tuple(strides[s] for s in spatial))
+    x: str
+    """Of X, such as `NHWC` or `NCW`."""
+    w: str
+    """Of W, such as `KRSC`, `KCRS` or `RSCK`."""
+    y: str
+    """Of Y."""
 
 
 @dataclass(frozen=True)
-class ConvSizes:
-    """The sizes of a convolution X (N, spatial, C) → Y (N, spatial, K)."""
+class Convolution:
+    """A convolution X → Y of dense arrays, whose directions are contractions."""
 
     n: int
     c: int
+    """Input channels of all groups."""
     k: int
+    """Output channels of all groups."""
     inputs: tuple[int, ...]
     """Spatial sizes of X."""
     outputs: tuple[int, ...]
     """Spatial sizes of Y."""
     windows: tuple[Window, ...]
+    """One per spatial dimension."""
+    layouts: Layouts
     groups: int = 1
+    types: tuple[StorageType, StorageType, StorageType] = ("f32", "f32", "f32")
+    """Of X, W and Y."""
+    element: FloatType = "f32"
+    """Of the products and sums."""
 
-
-def _strides(channels: int, spatial: Sequence[int]) -> tuple[int, ...]:
-    """Elements between two positions along N and each spatial dimension, channels innermost."""
-    sizes = (*spatial, channels)
-    return tuple(prod(sizes[place:]) for place in range(len(sizes)))
-
-
-def fprop(
-    sizes: ConvSizes, weights: FilterStrides, element: FloatType, *, accumulate: bool = False
-) -> HostContraction:
-    """Y[n, p, k] (+)= Σ X[n, p·stride + r·dilation − pad, c] · W[k, r, c]."""
-    x, y = _strides(sizes.c, sizes.inputs), _strides(sizes.k, sizes.outputs)
-    axes = [Axis.batch(sizes.n, x[0], y[0])]
-    for i, window in enumerate(sizes.windows):
-        rows = tuple(window.reads(0, tap) for tap in range(window.taps))
-        offsets = tuple(tap * weights.taps[i] for tap in range(window.taps))
-        axes.append(
-            Axis(
-                sizes.outputs[i],
-                sizes.inputs[i],
-                window.stride,
-                rows,
-                offsets,
-                x[i + 1],
-                y[i + 1],
-            )
-        )
-    depth, columns = sizes.c // sizes.groups, sizes.k // sizes.groups
-    return HostContraction(
-        element=element,
-        phases=(Phase(tuple(axes)),),
-        depth=depth,
-        columns=columns,
-        weight_depth_stride=weights.c,
-        weight_column_stride=weights.k,
-        groups=sizes.groups,
-        row_group_stride=depth,
-        weight_group_stride=columns * weights.k,
-        out_group_stride=columns,
-        accumulate=accumulate,
-    )
-
-
-def dgrad(
-    sizes: ConvSizes, weights: FilterStrides, element: FloatType, *, accumulate: bool = False
-) -> HostContraction:
-    """dX[n, h, c] (+)= Σ dY[n, p, k] · W[k, r, c] over h = p·stride + r·dilation − pad.
-
-    One phase for each residue of h modulo the strides, which only meets the taps of its residue;
-    nothing is multiplied with the zeros between the gradients.
-    """
-    dy, dx = _strides(sizes.k, sizes.outputs), _strides(sizes.c, sizes.inputs)
-    phases: list[Phase] = []
-    residues = [range(min(w.stride, h)) for w, h in zip(sizes.windows, sizes.inputs, strict=True)]
-    for starts in product(*residues):
-        axes = [Axis.batch(sizes.n, dy[0], dx[0])]
-        for i, (window, start) in enumerate(zip(sizes.windows, starts, strict=True)):
-            aligned = [
-                tap
-                for tap in range(window.taps)
-                if (start - window.reads(0, tap)) % window.stride == 0
-            ]
-            rows = [(start - window.reads(0, tap)) // window.stride for tap in aligned]
+    def fprop(self, *, accumulate: bool = False) -> HostContraction:
+        """Y (+)= Σ over r, c of X[n, h, c] · W[k, r, c]."""
+        x, w, y = self._strides()
+        axes = [Axis.batch(self.n, x["N"], y["N"])]
+        for i, window in enumerate(self.windows):
+            spatial, tap = self._letters(i)
             axes.append(
                 Axis(
-                    size=-(-(sizes.inputs[i] - start) // window.stride),
-                    extent=sizes.outputs[i],
-                    step=1,
-                    tap_rows=tuple(rows),
-                    tap_weights=tuple(tap * weights.taps[i] for tap in aligned),
-                    row_stride=dy[i + 1],
-                    out_stride=dx[i + 1] * window.stride,
+                    size=self.outputs[i],
+                    extent=self.inputs[i],
+                    step=window.stride,
+                    tap_rows=tuple(window.reads(0, t) for t in range(window.taps)),
+                    tap_weights=tuple(t * w[tap] for t in range(window.taps)),
+                    row_stride=x[spatial],
+                    out_stride=y[spatial],
                 )
             )
-        offset = sum(start * stride for start, stride in zip(starts, dx[1:], strict=True))
-        phases.append(Phase(tuple(axes), offset))
-    depth, columns = sizes.k // sizes.groups, sizes.c // sizes.groups
-    return HostContraction(
-        element=element,
-        phases=tuple(sorted(phases, key=lambda phase: -phase.taps)),
-        depth=depth,
-        columns=columns,
-        weight_depth_stride=weights.k,
-        weight_column_stride=weights.c,
-        groups=sizes.groups,
-        row_group_stride=depth,
-        weight_group_stride=depth * weights.k,
-        out_group_stride=columns,
-        accumulate=accumulate,
-    )
+        return HostContraction(
+            element=self.element,
+            phases=(Phase(tuple(axes)),),
+            depth=self.c // self.groups,
+            columns=self.k // self.groups,
+            a=self._channels(0, x, self.c),
+            b=Weights(self.types[1], w["C"], w["K"], self.k // self.groups * w["K"]),
+            c=self._channels(2, y, self.k),
+            groups=self.groups,
+            accumulate=accumulate,
+        )
+
+    def dgrad(self, *, accumulate: bool = False) -> HostContraction:
+        """X (+)= Σ over r, k of Y[n, p, k] · W[k, r, c], with the p that h meets through r.
+
+        One phase for each residue of h modulo the strides, which only has the taps of its
+        residue: nothing is multiplied with the zeros between the gradients.
+        """
+        x, w, y = self._strides()
+        phases: list[Phase] = []
+        residues = [
+            range(min(window.stride, size))
+            for window, size in zip(self.windows, self.inputs, strict=True)
+        ]
+        for starts in product(*residues):
+            axes = [Axis.batch(self.n, y["N"], x["N"])]
+            offset = 0
+            for i, start in enumerate(starts):
+                axes.append(self._phase_axis(i, start))
+                offset += start * x[self._letters(i)[0]]
+            phases.append(Phase(tuple(axes), offset))
+        return HostContraction(
+            element=self.element,
+            # The most work first, so that what is left for the end is small.
+            phases=tuple(sorted(phases, key=lambda phase: -phase.taps)),
+            depth=self.k // self.groups,
+            columns=self.c // self.groups,
+            a=self._channels(2, y, self.k),
+            b=Weights(self.types[1], w["K"], w["C"], self.k // self.groups * w["K"]),
+            c=self._channels(0, x, self.c),
+            groups=self.groups,
+            accumulate=accumulate,
+        )
+
+    def wgrad(self, *, accumulate: bool = False) -> HostContraction:
+        """W (+)= Σ over n, p of Y[n, p, k] · X[n, h, c]."""
+        return replace(self.fprop(accumulate=accumulate), result="B")
+
+    def _phase_axis(self, i: int, start: int) -> Axis:
+        """Along dimension i: the inputs start, start + stride, …, and the taps they meet."""
+        x, w, y = self._strides()
+        spatial, tap = self._letters(i)
+        window = self.windows[i]
+        shifts = {t: start - window.reads(0, t) for t in range(window.taps)}
+        aligned = [t for t, shift in shifts.items() if shift % window.stride == 0]
+        return Axis(
+            size=-(-(self.inputs[i] - start) // window.stride),
+            extent=self.outputs[i],
+            step=1,
+            tap_rows=tuple(shifts[t] // window.stride for t in aligned),
+            tap_weights=tuple(t * w[tap] for t in aligned),
+            row_stride=y[spatial],
+            out_stride=x[spatial] * window.stride,
+        )
+
+    def _channels(self, operand: int, strides: dict[str, int], channels: int) -> Channels:
+        stride = strides["C"]
+        return Channels(self.types[operand], stride, channels // self.groups * stride)
+
+    def _letters(self, i: int) -> tuple[str, str]:
+        """The letters of spatial dimension i: of activations, and of filters."""
+        rank = len(self.windows)
+        return "DHW"[3 - rank + i], "TRS"[3 - rank + i]
+
+    def _strides(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """Elements between neighbours along each dimension of X, W and Y."""
+        letters = [self._letters(i) for i in range(len(self.windows))]
+        x = {"N": self.n, "C": self.c}
+        y = {"N": self.n, "C": self.k}
+        w = {"K": self.k, "C": self.c // self.groups}
+        for i, (spatial, tap) in enumerate(letters):
+            x[spatial], y[spatial] = self.inputs[i], self.outputs[i]
+            w[tap] = self.windows[i].taps
+        layouts = self.layouts
+        return _dense(layouts.x, x), _dense(layouts.w, w), _dense(layouts.y, y)
 
 
-def wgrad(
-    sizes: ConvSizes, weights: FilterStrides, element: FloatType, *, accumulate: bool = False
-) -> HostContraction:
-    """dW[k, r, c] (+)= Σ dY[n, p, k] · X[n, p·stride + r·dilation − pad, c]."""
-    return replace(fprop(sizes, weights, element, accumulate=accumulate), result="B")
+def _dense(order: str, sizes: dict[str, int]) -> dict[str, int]:
+    """Strides of a dense array whose dimensions lie in `order`, slowest first."""
+    return {
+        letter: prod(sizes[inner] for inner in order[place + 1 :])
+        for place, letter in enumerate(order)
+    }

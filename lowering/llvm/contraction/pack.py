@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
+from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile
-from convir.lowering.llvm.contraction.transpose import transpose
+from convir.lowering.llvm.contraction.transpose import Square, pieces
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.blocking import Blocking
@@ -36,6 +37,11 @@ class PackKernel:
     spec: HostContraction
     lanes: Lanes
     cuts: Blocking
+
+    @property
+    def storage(self) -> Storage:
+        """How B is read."""
+        return Storage(self.lanes, self.spec.b.type)
 
     @property
     def items(self) -> int:
@@ -62,9 +68,9 @@ class PackKernel:
             weight, start, number, count = (
                 f.load(I64, f.offset(line, 8 * place), 8, name) for place, name in enumerate(_LINE)
             )
-            source = f.offset(b, f.mul(group, spec.weight_group_stride * size), "b.group")
+            source = f.element(b, group, spec.b.group_stride * self.storage.bytes, "b.group")
             source = f.offset(source, weight, "b.tap")
-            column_bytes = cuts.panel_columns * spec.weight_column_stride * size
+            column_bytes = cuts.panel_columns * spec.b.column_stride * self.storage.bytes
             source = f.element(source, panel, column_bytes, "b.panel")
             target = f.offset(packed, f.mul(group, spec.taps * cuts.tap_elements * size))
             target = f.offset(target, start, "packed.phase")
@@ -87,7 +93,7 @@ class PackKernel:
         for phase in self.spec.phases:
             start = before * self.cuts.tap_elements * size
             for number, tap in enumerate(product(*(axis.tap_weights for axis in phase.axes))):
-                numbers += [sum(tap) * size, start, number, phase.taps]
+                numbers += [sum(tap) * self.storage.bytes, start, number, phase.taps]
             before += phase.taps
         return numbers
 
@@ -95,8 +101,8 @@ class PackKernel:
         """The function that packs one tap of one panel."""
         spec = self.spec
         f = Function(f"pack_{label}", ((PTR, "source"), (PTR, "target")))
-        depth = Extent(spec.depth, spec.weight_depth_stride)
-        column = Extent(columns, spec.weight_column_stride)
+        depth = Extent(spec.depth, spec.b.depth_stride)
+        column = Extent(columns, spec.b.column_stride)
         source, target = f.argument("source"), f.argument("target")
         if isinstance(tile, DotTile):
             self._dot_panel(f, source, target, column, depth)
@@ -111,7 +117,7 @@ class PackKernel:
     ) -> None:
         lanes, size = self.lanes.count, self.lanes.bytes
         whole, rest = divmod(depth.count, lanes)
-        vector_bytes = lanes * depth.stride * size
+        vector_bytes = lanes * depth.stride * self.storage.bytes
         block_bytes = lanes * column.count * size
         with f.loop("block", 0, whole) as block:
             first = f.element(source, block.index, vector_bytes)
@@ -126,18 +132,19 @@ class PackKernel:
         self, f: Function, source: Value, target: Value, slow: Extent, fast: Extent, width: int
     ) -> None:
         """Copy a matrix to lines of `width` elements, filled up with zeros."""
-        lanes, size = self.lanes, self.lanes.bytes
+        lanes, size, storage = self.lanes, self.lanes.bytes, self.storage
         with f.loop("line", 0, slow.count, runs=True) as line:
-            source_row = f.element(source, line.index, slow.stride * size)
+            source_row = f.element(source, line.index, slow.stride * storage.bytes)
             target_row = f.element(target, line.index, width * size)
             if fast.stride == 1:
                 for start in range(0, width, lanes.count):
-                    loaded = lanes.load(f, f.offset(source_row, start * size), fast.count - start)
+                    at = f.offset(source_row, start * storage.bytes)
+                    loaded = storage.load(f, at, fast.count - start)
                     f.store(loaded, f.offset(target_row, start * size), size)
                 return
             with f.loop("element", 0, fast.count, runs=True) as element:
-                at = f.element(source_row, element.index, fast.stride * size)
-                loaded = f.load(lanes.scalar, at, size)
+                at = f.element(source_row, element.index, fast.stride * storage.bytes)
+                loaded = storage.load_scalar(f, at)
                 f.store(loaded, f.element(target_row, element.index, size), size)
             with f.loop("filler", fast.count, width) as filler:
                 f.store(zero(lanes.scalar), f.element(target_row, filler.index, size), size)
@@ -145,50 +152,23 @@ class PackKernel:
     def _transposed(self, module: Module, f: Function, tile: BroadcastTile, column: Extent) -> None:
         """Depths are neighbours in B and columns in the panel: squares are transposed."""
         lanes, size = self.lanes.count, self.lanes.bytes
-        line_bytes, column_bytes = tile.columns(lanes) * size, column.stride * size
-        for columns in _pieces(column.count, lanes):
-            for depths in _pieces(self.spec.depth, lanes):
-                name = f"{f.name}_{columns.active}x{depths.active}"
-                strides = (column_bytes, line_bytes)
-                square = module.add(self._square(name, columns.active, depths.active, strides))
+        own = Storage(self.lanes, self.lanes.element)
+        strides = (column.stride * self.storage.bytes, tile.columns(lanes) * size)
+        for columns in pieces(column.count, lanes):
+            for depths in pieces(self.spec.depth, lanes):
+                square = Square(
+                    self.storage, own, columns.active, depths.active, *strides, fills=True
+                )
+                do = module.add(square.function(f"{f.name}_{columns.active}x{depths.active}"))
                 with (
                     f.loop("columns", columns.first, columns.end, runs=True) as c,
                     f.loop("depths", depths.first, depths.end, runs=True) as d,
                 ):
-                    source = f.element(f.argument("source"), c.index, lanes * column_bytes)
+                    source = f.element(f.argument("source"), c.index, lanes * strides[0])
                     target = f.element(f.argument("target"), c.index, lanes * size)
-                    source = f.element(source, d.index, lanes * size)
-                    target = f.element(target, d.index, lanes * line_bytes)
-                    f.call(square, source, target)
-
-    def _square(self, name: str, columns: int, depths: int, strides: tuple[int, int]) -> Function:
-        """Transpose `columns` x `depths` elements; missing columns become zeros."""
-        f = Function(name, ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
-        loaded = [
-            self.lanes.load(f, f.offset(f.argument("source"), column * strides[0]), depths)
-            if column < columns
-            else zero(self.lanes.type)
-            for column in range(self.lanes.count)
-        ]
-        for depth, line in enumerate(transpose(f, loaded)[:depths]):
-            f.store(line, f.offset(f.argument("target"), depth * strides[1]), self.lanes.bytes)
-        return f
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Vectors of a dimension that have the same number of active lanes."""
-
-    first: int
-    end: int
-    active: int
-
-
-def _pieces(count: int, lanes: int) -> list[Piece]:
-    """Whole vectors, and the one that is left."""
-    whole, rest = divmod(count, lanes)
-    pieces = [Piece(0, whole, lanes), Piece(whole, whole + 1, rest)]
-    return [piece for piece in pieces if piece.first < piece.end and piece.active]
+                    source = f.element(source, d.index, lanes * self.storage.bytes)
+                    target = f.element(target, d.index, lanes * strides[1])
+                    f.call(do, source, target)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
-from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
+from convir.lowering.llvm.contraction.spec import Axis, Channels, HostContraction, Phase, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -277,12 +277,10 @@ class _Reader:
             phases=(Phase(tuple(axes), self.c.base),),
             depth=depth[0],
             columns=columns[0],
-            weight_depth_stride=depth[2],
-            weight_column_stride=columns[2],
+            a=Channels(element, 1, groups[1]),
+            b=Weights(element, depth[2], columns[2], groups[2]),
+            c=Channels(element, 1, groups[3]),
             groups=groups[0],
-            row_group_stride=groups[1],
-            weight_group_stride=groups[2],
-            out_group_stride=groups[3],
             result=result,
             accumulate=accumulate,
         )

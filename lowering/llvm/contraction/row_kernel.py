@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
+from convir.lowering.llvm.contraction.epilogue import Epilogue
 from convir.lowering.llvm.contraction.microkernel import (
     POINTER_BYTES,
     PanelShape,
     tile_function,
 )
 from convir.lowering.llvm.contraction.row_tables import PhaseTables, fill_tables
+from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.blocking import Blocking
@@ -51,12 +53,16 @@ class RowKernel:
         Its arguments are the addresses of A, of the packed weights and of C.
         """
         lanes, cuts = self.lanes, self.cuts
-        tables = PhaseTables(module, self.spec, lanes.bytes)
+        tables = PhaseTables(module, self.spec)
         zero_row = module.zeros("zero_row", self.spec.depth * lanes.bytes, _LINE_BYTES)
         spill_row = module.zeros("spill_row", self.spec.columns * lanes.bytes, _LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
         fill = module.add(fill_tables(tables, zero_row, spill_row, cuts.table_width))
-        piece = module.add(self._piece(tables, fill, self._tiles(module)))
+        finish = None
+        if cuts.scratch_columns:
+            line = cuts.scratch_columns * lanes.bytes
+            finish = Epilogue(lanes, self.spec.c, line, self.spec.accumulate).function(module)
+        piece = module.add(self._piece(tables, fill, self._tiles(module), finish))
         module.add(self._entry(tables, bounds, piece))
 
     def _tiles(self, module: Module) -> tuple[Function, Function]:
@@ -70,61 +76,75 @@ class RowKernel:
         return module.add(tile_function("tile", full, self.lanes)), last_tile
 
     def _piece(
-        self, tables: PhaseTables, fill: Function, tiles: tuple[Function, Function]
+        self,
+        tables: PhaseTables,
+        fill: Function,
+        tiles: tuple[Function, Function],
+        finish: Function | None,
     ) -> Function:
-        """The function of one piece of one phase, for one group and some panels."""
-        spec, cuts, lanes = self.spec, self.cuts, self.lanes
+        """The function of one piece of one phase, for one group and some panels.
+
+        With an epilogue, sums go to the rows of `scratch` that `sums` lists, and from there to C.
+        """
+        spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
+        pointers = ("a", "packed", "c", "rows", "outs", "sums", "scratch")
+        numbers = ("first_row", "last_row", "first_panel", "last_panel")
         f = Function(
             "piece",
             (
                 (PTR, "line"),
-                (I64, "first_row"),
-                (I64, "last_row"),
-                (PTR, "a"),
-                (PTR, "packed"),
-                (PTR, "c"),
-                (I64, "first_panel"),
-                (I64, "last_panel"),
-                (PTR, "rows"),
-                (PTR, "outs"),
+                *((PTR, name) for name in pointers),
+                *((I64, name) for name in numbers),
             ),
         )
         line, rows, outs = f.argument("line"), f.argument("rows"), f.argument("outs")
+        first_panel, last_panel = f.argument("first_panel"), f.argument("last_panel")
         height = cuts.tile.rows
         first, last = f.argument("first_row"), f.argument("last_row")
         count = f.sub(last, first, "count")
         padded = f.mul(f.div(f.add(count, height - 1), height), height, "padded")
-        f.call(fill, line, first, last, padded, f.argument("a"), f.argument("c"), rows, outs)
+        column_bytes = cuts.panel_columns * spec.c.stride * STORAGE_BYTES[spec.c.type]
+        c = f.argument("c")
+        first_column: Value | int = 0
+        if finish is not None:
+            c, first_column = f.element(c, first_panel, column_bytes, "c.part"), first_panel
+        f.call(fill, line, first, last, padded, f.argument("a"), c, rows, outs)
+        sums = outs if finish is None else f.argument("sums")
         taps = tables.field(f, line, "taps")
-        panel_bytes = f.mul(taps, cuts.panel_elements * lanes.bytes, "panel.bytes")
+        panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
         whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
-            again = f.compare("ne", depth.index, 0)
-            add = Value(I64, "1") if spec.accumulate else f.select(again, 1, 0, "add")
+            add = f.select(f.compare("ne", depth.index, 0), 1, 0, "add")
+            if spec.accumulate and finish is None:
+                add = Value(I64, "1")
 
             def panel(number: Value, tile: Function) -> None:
                 weights = f.offset(f.argument("packed"), f.mul(number, panel_bytes), "panel")
-                column = f.mul(number, cuts.panel_columns * lanes.bytes, "column")
+                column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
                 with f.loop("row", 0, count, height, runs=True) as row:
                     bytes_ = f.mul(row.index, POINTER_BYTES)
-                    at, out = f.offset(rows, bytes_), f.offset(outs, bytes_)
+                    at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
                     f.call(tile, at, taps, depth.index, depth_end, weights, out, column, add)
 
-            full_end = f.minimum(f.argument("last_panel"), whole, "full.end")
-            with f.loop("panel", f.argument("first_panel"), full_end) as loop:
+            with f.loop("panel", first_panel, f.minimum(last_panel, whole, "full.end")) as loop:
                 panel(loop.index, tiles[0])
             if whole < cuts.panels:
-                with f.when(f.compare("sgt", f.argument("last_panel"), whole), "narrow"):
+                with f.when(f.compare("sgt", last_panel, whole), "narrow"):
                     panel(Value(I64, str(whole)), tiles[1])
+        if finish is not None:
+            end = f.minimum(f.mul(last_panel, cuts.panel_columns), spec.columns, "last.column")
+            columns = f.sub(end, f.mul(first_panel, cuts.panel_columns), "columns")
+            f.call(finish, f.argument("scratch"), outs, count, columns)
         return f
 
     def _entry(self, tables: PhaseTables, bounds: Value, piece: Function) -> Function:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
-        taps = max(1, *(phase.taps for phase in spec.phases), 1)
+        taps = max(1, *(phase.taps for phase in spec.phases))
         rows = f.stack(taps * cuts.table_width * POINTER_BYTES, _LINE_BYTES, "rows")
         outs = f.stack(cuts.table_width * POINTER_BYTES, _LINE_BYTES, "outs")
+        scratch, sums = self._scratch(f)
         a, packed, c = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(("a", "packed", "c"))
@@ -138,8 +158,9 @@ class RowKernel:
             first_panel = f.div(f.mul(part, cuts.panels), cuts.column_parts, "first.panel")
             next_part = f.mul(f.add(part, 1), cuts.panels)
             last_panel = f.div(next_part, cuts.column_parts, "last.panel")
-            a_group = f.offset(a, f.mul(group, spec.row_group_stride * size), "a.group")
-            c_group = f.offset(c, f.mul(group, spec.out_group_stride * size), "c.group")
+            a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
+            c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
+            c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
             packed_group = f.offset(packed, f.mul(group, spec.taps * tap_bytes), "packed.group")
             with f.loop("phase", 0, len(spec.phases), runs=True) as phase:
                 line = tables.line(f, phase.index)
@@ -155,7 +176,20 @@ class RowKernel:
                     first_tap = tables.field(f, line, "first_tap")
                     weights = f.offset(packed_group, f.mul(first_tap, tap_bytes), "packed.phase")
                     f.call(
-                        piece, line, first_row, last_row, a_group, weights, c_group,
-                        first_panel, last_panel, rows, outs,
+                        piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
+                        first_row, last_row, first_panel, last_panel,
                     )  # fmt: skip
         return f
+
+    def _scratch(self, f: Function) -> tuple[Value, Value]:
+        """Scratch memory for the sums of an item, and the addresses of its rows."""
+        cuts = self.cuts
+        if not cuts.scratch_columns:
+            return Value(PTR, "null"), Value(PTR, "null")
+        line_bytes = cuts.scratch_columns * self.lanes.bytes
+        scratch = f.stack(cuts.table_width * line_bytes, _LINE_BYTES, "scratch")
+        sums = f.stack(cuts.table_width * POINTER_BYTES, _LINE_BYTES, "sums")
+        with f.loop("line", 0, cuts.table_width, runs=True) as line:
+            address = f.element(scratch, line.index, line_bytes)
+            f.store(address, f.element(sums, line.index, POINTER_BYTES), POINTER_BYTES)
+        return scratch, sums

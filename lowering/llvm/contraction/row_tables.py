@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Value, integers
 from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES
+from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.builder import Module
-    from convir.lowering.llvm.contraction.spec import Axis, HostContraction, Phase
+    from convir.lowering.llvm.contraction.spec import HostContraction
 
 SLACK = 8
 """Addresses are written so many at a time; each line of a table has room for the excess."""
@@ -25,17 +26,26 @@ class PhaseTables:
     indexes the table of tap rows.
     """
 
-    def __init__(self, module: Module, spec: HostContraction, element_bytes: int) -> None:
+    def __init__(self, module: Module, spec: HostContraction) -> None:
         self.rank = len(spec.phases[0].axes)
         self._width = len(_PHASE_FIELDS) + self.rank * len(_AXIS_FIELDS)
+        row_bytes, out_bytes = STORAGE_BYTES[spec.a.type], STORAGE_BYTES[spec.c.type]
         numbers: list[int] = []
         tap_rows: list[int] = []
         first_tap = 0
         for phase in spec.phases:
-            numbers += [first_tap, phase.taps, phase.out_offset * element_bytes]
+            numbers += [first_tap, phase.taps, phase.out_offset * out_bytes]
             first_tap += phase.taps
             for axis in phase.axes:
-                numbers += _axis_numbers(axis, len(tap_rows), element_bytes)
+                numbers += [
+                    axis.size,
+                    axis.step,
+                    axis.extent,
+                    axis.row_stride * row_bytes,
+                    axis.out_stride * out_bytes,
+                    len(axis.tap_rows),
+                    len(tap_rows),
+                ]
                 tap_rows += axis.tap_rows
         self._phases = module.table("phases", numbers)
         self.tap_rows = module.table("tap_rows", tap_rows or [0])
@@ -51,23 +61,6 @@ class PhaseTables:
         else:
             place = len(_PHASE_FIELDS) + axis * len(_AXIS_FIELDS) + _AXIS_FIELDS.index(name)
         return f.load(I64, f.offset(line, place * 8), 8, name)
-
-
-def _axis_numbers(axis: Axis, first_row: int, element_bytes: int) -> list[int]:
-    return [
-        axis.size,
-        axis.step,
-        axis.extent,
-        axis.row_stride * element_bytes,
-        axis.out_stride * element_bytes,
-        len(axis.tap_rows),
-        first_row,
-    ]
-
-
-def total_taps(phases: tuple[Phase, ...]) -> int:
-    """The most taps that one phase has."""
-    return max(phase.taps for phase in phases)
 
 
 def fill_tables(tables: PhaseTables, zero_row: Value, spill_row: Value, width: int) -> Function:

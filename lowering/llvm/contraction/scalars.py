@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import Value, mask, vector, zero
-from convir.lowering.llvm.contraction.spec import ELEMENT_BYTES
+from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.builder import Function
@@ -26,7 +26,7 @@ class Lanes:
     @property
     def bytes(self) -> int:
         """Bytes of an element."""
-        return ELEMENT_BYTES[self.element]
+        return STORAGE_BYTES[self.element]
 
     @property
     def count(self) -> int:
@@ -63,24 +63,41 @@ class Lanes:
 
     def load(self, f: Function, address: Value, active: int, hint: str = "vector") -> Value:
         """The first `active` lanes from memory, zeros in the others."""
-        if active >= self.count:
-            return f.load(self.type, address, self.bytes, hint)
-        v, bits = self.type, vector("i1", self.count)
-        declaration = f"declare {v} @llvm.masked.load.{self.suffix}.p0(ptr, i32, {bits}, {v})"
-        align = _align(self.bytes)
-        arguments = (address, align, mask(self.count, active), zero(v))
-        return f.intrinsic(declaration, v, arguments, hint)
+        return self._load(f, address, active, (self.type, self.element, self.bytes), hint)
 
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes to memory."""
+        self._store(f, stored, address, active, (self.element, self.bytes))
+
+    def load_words(self, f: Function, address: Value, active: int) -> Value:
+        """As many 16-bit integers as lanes, the first `active` of them from memory."""
+        return self._load(f, address, active, (vector("i16", self.count), "i16", 2), "words")
+
+    def store_words(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` of as many 16-bit integers as lanes to memory."""
+        self._store(f, stored, address, active, ("i16", 2))
+
+    def _load(
+        self, f: Function, address: Value, active: int, kind: tuple[str, str, int], hint: str
+    ) -> Value:
+        type_, suffix, size = kind
         if active >= self.count:
-            f.store(stored, address, self.bytes)
+            return f.load(type_, address, size, hint)
+        bits = vector("i1", self.count)
+        name = f"llvm.masked.load.v{self.count}{suffix}.p0"
+        declaration = f"declare {type_} @{name}(ptr, i32, {bits}, {type_})"
+        arguments = (address, Value("i32", str(size)), mask(self.count, active), zero(type_))
+        return f.intrinsic(declaration, type_, arguments, hint)
+
+    def _store(
+        self, f: Function, stored: Value, address: Value, active: int, kind: tuple[str, int]
+    ) -> None:
+        suffix, size = kind
+        if active >= self.count:
+            f.store(stored, address, size)
             return
-        v, bits = self.type, vector("i1", self.count)
-        declaration = f"declare void @llvm.masked.store.{self.suffix}.p0({v}, ptr, i32, {bits})"
-        arguments = (stored, address, _align(self.bytes), mask(self.count, active))
+        bits = vector("i1", self.count)
+        name = f"llvm.masked.store.v{self.count}{suffix}.p0"
+        declaration = f"declare void @{name}({stored.type}, ptr, i32, {bits})"
+        arguments = (stored, address, Value("i32", str(size)), mask(self.count, active))
         f.intrinsic_effect(declaration, arguments)
-
-
-def _align(size: int) -> Value:
-    return Value("i32", str(size))

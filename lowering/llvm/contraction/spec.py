@@ -12,7 +12,9 @@ or, with the same three operands, the gradient of B: for each tap, depth d and c
 where along every axis `position = x * step + tap_row`, a tap whose position lies outside of
 [0, extent) reads zeros, and offsets add up over the axes. A forward convolution is one phase; a
 strided backward data convolution is one phase for each residue of the output position, each with
-its own taps; a phase without taps stores zeros. All offsets and strides count elements.
+its own taps; a phase without taps stores zeros. All offsets and strides count elements of the
+operand that they step through. Operands may be stored in narrower types than the arithmetic's:
+they are widened when they are read, and results are rounded once, to nearest even.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ FloatType: TypeAlias = Literal["f32", "f64"]
 Result: TypeAlias = Literal["B", "C"]
 """The operand that a contraction computes."""
 
-ELEMENT_BYTES: dict[FloatType, int] = {"f32": 4, "f64": 8}
+StorageType: TypeAlias = Literal["f16", "bf16", "f32", "f64"]
+"""Types that operands are stored in."""
+
+_READABLE: dict[FloatType, set[StorageType]] = {"f32": {"f16", "bf16", "f32"}, "f64": {"f64"}}
+
+STORAGE_BYTES: dict[StorageType, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+"""Bytes of an element."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Phase:
     """Output positions that share their taps."""
 
     axes: tuple[Axis, ...]
-    """Slowest first; the last one is the one whose neighbours are neighbours in memory."""
+    """Slowest first; the last one is the one with the longest runs of neighbours in memory."""
     out_offset: int = 0
     """Elements of C before output position 0."""
 
@@ -76,29 +84,46 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Channels:
+    """How A stores its depths, or C its columns, at one position."""
+
+    type: StorageType
+    stride: int = 1
+    """Elements between two neighbours; 1 if channels are innermost."""
+    group_stride: int = 0
+    """Elements between two groups."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How B stores the matrix of one tap."""
+
+    type: StorageType
+    depth_stride: int
+    """Elements between two depths."""
+    column_stride: int
+    """Elements between two columns."""
+    group_stride: int = 0
+    """Elements between two groups."""
+
+
+@dataclass(frozen=True)
 class HostContraction:
     """A contraction of rows with weights; see the module's docstring."""
 
     element: FloatType
-    """Type of A, B, C and of the sums."""
+    """Type of the products and sums."""
     phases: tuple[Phase, ...]
     """All of the same rank, at least one."""
     depth: int
-    """Elements of a row that are reduced, contiguous in A."""
+    """Elements of a row that are reduced."""
     columns: int
-    """Columns of one group, contiguous in C."""
-    weight_depth_stride: int
-    """Elements of B between two depths."""
-    weight_column_stride: int
-    """Elements of B between two columns."""
+    """Columns of one group."""
+    a: Channels
+    b: Weights
+    c: Channels
     groups: int = 1
     """Independent products that share the axes."""
-    row_group_stride: int = 0
-    """Elements of A between two groups."""
-    weight_group_stride: int = 0
-    """Elements of B between two groups."""
-    out_group_stride: int = 0
-    """Elements of C between two groups."""
     result: Result = "C"
     """The operand that is computed from the other two. B has one phase, and is dense."""
     accumulate: bool = False
@@ -114,6 +139,8 @@ class HostContraction:
         axes = [axis for phase in self.phases for axis in phase.axes]
         if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
             raise ValueError("every tap has a row and a weight")
+        if {self.a.type, self.b.type, self.c.type} - _READABLE[self.element]:
+            raise ValueError(f"{self.element} arithmetic reads {sorted(_READABLE[self.element])}")
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
         if min(self.depth, self.columns, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")

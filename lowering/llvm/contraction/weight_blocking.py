@@ -69,7 +69,7 @@ class WeightBlocking:
 def block_weights(spec: HostContraction, lanes: Lanes) -> WeightBlocking:
     """Choose the cuts of `spec`, a contraction whose result is B."""
     (phase,) = spec.phases
-    strides = (spec.weight_depth_stride, spec.weight_column_stride)
+    strides = (spec.b.depth_stride, spec.b.column_stride)
     tile, swapped = _choose(
         spec.depth, spec.columns, strides, phase.positions, lanes.count, lanes.cpu
     )

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.llvm.contraction.position_tables import SLACK, gather_positions
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
+from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.tiles import BroadcastTile
+from convir.lowering.llvm.contraction.transpose import pieces
 
 if TYPE_CHECKING:
-    from convir.lowering.llvm.contraction.builder import Operand
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
@@ -95,8 +96,8 @@ class WeightKernel:
             last_tap = f.div(next_part, cuts.tap_parts, "last.tap")
             begin = f.div(f.mul(split, phase.positions), cuts.splits, "begin")
             end = f.div(f.mul(f.add(split, 1), phase.positions), cuts.splits, "end")
-            a_group = f.offset(a, f.mul(group, spec.row_group_stride * size), "a.group")
-            c_group = f.offset(c, f.mul(group, spec.out_group_stride * size), "c.group")
+            a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
+            c_group = f.offset(c, f.mul(group, spec.c.group_stride * size), "c.group")
             part = f.offset(parts, f.mul(split, self.part_bytes), "part")
             with f.loop("block", begin, end, cuts.block, runs=True) as block:
                 block_end = f.minimum(f.add(block.index, cuts.block), end, "block.end")
@@ -254,50 +255,60 @@ class WeightKernel:
     def _add_entry(self, module: Module) -> Function:
         """Add up the parts of one row of one tap, and store it where B has it."""
         spec, cuts, lanes = self.spec, self.cuts, self.lanes
-        size = lanes.bytes
+        storage, size = Storage(lanes, spec.b.type), lanes.bytes
         (phase,) = spec.phases
-        weights = [sum(tap) * size for tap in product(*(axis.tap_weights for axis in phase.axes))]
+        weights = [
+            sum(tap) * storage.bytes for tap in product(*(axis.tap_weights for axis in phase.axes))
+        ]
         taps = module.table("tap_weights", weights)
-        row_stride, column_stride = spec.weight_depth_stride, spec.weight_column_stride
+        row_stride, column_stride = spec.b.depth_stride, spec.b.column_stride
         if cuts.columns_are_depth:
             row_stride, column_stride = column_stride, row_stride
         f = Function(ADD_ENTRY, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
         parts, b = f.load(PTR, args, 8, "parts"), f.load(PTR, f.offset(args, 8), 8, "b")
-        line = f.stack(cuts.padded_columns * size, _LINE_BYTES, "line")
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             row = f.rem(item.index, cuts.rows, "row")
             matrix = f.div(item.index, cuts.rows, "matrix")
             tap, group = f.rem(matrix, phase.taps, "tap"), f.div(matrix, phase.taps, "group")
-            target = f.offset(b, f.mul(group, spec.weight_group_stride * size))
+            target = f.element(b, group, spec.b.group_stride * storage.bytes)
             target = f.offset(target, f.load(I64, f.element(taps, tap, 8), 8, "weight"))
-            target = f.element(target, row, row_stride * size, "b.row")
+            target = f.element(target, row, row_stride * storage.bytes, "b.row")
             source = f.element(parts, item.index, cuts.padded_columns * size, "part")
-            direct = column_stride == 1
-            for start in range(0, cuts.columns, lanes.count):
-                at = f.offset(source, start * size)
-                with f.loop("split", 1, cuts.splits, carried=[f.load(lanes.type, at, size)]) as add:
-                    other = f.load(lanes.type, f.element(at, add.index, self.part_bytes), size)
-                    add.carry(f.float_binary("fadd", add.carried[0], other, "total"))
-                (total,) = add.results
-                active = cuts.columns - start
-                place = f.offset(target if direct else line, start * size)
-                if direct and spec.accumulate:
-                    before = lanes.load(f, place, active)
-                    total = f.float_binary("fadd", before, total, "after")
-                lanes.store(f, total, place, active)
-            if not direct:
-                self._scatter(f, line, target, cuts.columns, column_stride)
+            if column_stride == 1:
+                self._add_vectors(f, source, target, storage)
+            else:
+                self._add_scattered(f, source, target, storage, column_stride)
         return f
 
-    def _scatter(
-        self, f: Function, line: Value, target: Value, columns: Operand, stride: int
+    def _add_vectors(self, f: Function, source: Value, target: Value, storage: Storage) -> None:
+        lanes = self.lanes
+        for piece in pieces(self.cuts.columns, lanes.count):
+            with f.loop("vector", piece.first, piece.end, runs=True) as v:
+                at = f.element(source, v.index, lanes.count * lanes.bytes)
+                place = f.element(target, v.index, lanes.count * storage.bytes)
+                total = self._add_up(f, lanes.type, at)
+                if self.spec.accumulate:
+                    before = storage.load(f, place, piece.active)
+                    total = f.float_binary("fadd", before, total, "after")
+                storage.store(f, total, place, piece.active)
+
+    def _add_scattered(
+        self, f: Function, source: Value, target: Value, storage: Storage, stride: int
     ) -> None:
-        scalar, size = self.lanes.scalar, self.lanes.bytes
-        with f.loop("column", 0, columns, runs=True) as column:
-            total = f.load(scalar, f.element(line, column.index, size), size)
-            place = f.element(target, column.index, stride * size)
+        with f.loop("column", 0, self.cuts.columns, runs=True) as column:
+            at = f.element(source, column.index, self.lanes.bytes)
+            place = f.element(target, column.index, stride * storage.bytes)
+            total = self._add_up(f, self.lanes.scalar, at)
             if self.spec.accumulate:
-                before = f.load(scalar, place, size)
+                before = storage.load_scalar(f, place)
                 total = f.float_binary("fadd", before, total, "after")
-            f.store(total, place, size)
+            storage.store_scalar(f, total, place)
+
+    def _add_up(self, f: Function, type_: str, place: Value) -> Value:
+        """The sum over all parts of what lies at `place` in the first."""
+        first = f.load(type_, place, self.lanes.bytes)
+        with f.loop("split", 1, self.cuts.splits, carried=[first]) as add:
+            other = f.load(type_, f.element(place, add.index, self.part_bytes), self.lanes.bytes)
+            add.carry(f.float_binary("fadd", add.carried[0], other, "total"))
+        return add.results[0]

@@ -1,0 +1,150 @@
+"""From sums in scratch memory to C: its layout and its type.
+
+Where C holds channels as neighbours in the type of the arithmetic, tiles store straight into it.
+Otherwise an item's sums go to scratch memory that stays in the cache, `[row][column]`, and from
+there to C in one pass: rounded once, and transposed where positions are the neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
+from convir.lowering.llvm.contraction.storage import Storage
+from convir.lowering.llvm.contraction.transpose import transpose
+
+if TYPE_CHECKING:
+    from convir.lowering.llvm.contraction.scalars import Lanes
+    from convir.lowering.llvm.contraction.spec import Channels
+
+POINTER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Writes the function that stores an item's sums."""
+
+    lanes: Lanes
+    layout: Channels
+    line_bytes: int
+    """Bytes of a row of scratch memory."""
+    accumulate: bool
+
+    @property
+    def storage(self) -> Storage:
+        """How C is written."""
+        return Storage(self.lanes, self.layout.type)
+
+    def function(self, module: Module) -> Function:
+        """Store `columns` columns of `count` rows, each to the address that `outs` has for it.
+
+        Scratch memory has room for whole vectors in every row.
+        """
+        f = Function(
+            "finish",
+            (
+                (f"{PTR} noalias", "scratch"),
+                (f"{PTR} noalias", "outs"),
+                (I64, "count"),
+                (I64, "columns"),
+            ),
+        )
+        if self.layout.stride == 1:
+            self._rows(f)
+        else:
+            self._columns(f)
+        return module.add(f)
+
+    def _rows(self, f: Function) -> None:
+        """Channels are neighbours: whole vectors, then the columns that are left."""
+        lanes, columns = self.lanes, f.argument("columns")
+        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole")
+        with f.loop("row", 0, f.argument("count"), runs=True) as row:
+            source = f.element(f.argument("scratch"), row.index, self.line_bytes)
+            target = self._out(f, row.index)
+            with f.loop("vector", 0, whole, lanes.count) as v:
+                self._move(f, source, target, v.index)
+            with f.loop("rest", whole, columns) as rest:
+                self._move_one(f, source, target, rest.index)
+
+    def _columns(self, f: Function) -> None:
+        """Positions may be neighbours: as many of them as lanes are transposed at a time."""
+        lanes, columns, count = self.lanes.count, f.argument("columns"), f.argument("count")
+        whole = f.mul(f.div(count, lanes), lanes, "whole")
+        with f.loop("rows", 0, whole, lanes) as rows:
+            first, last = (
+                f.emit(I64, "address", f"ptrtoint {self._out(f, at)} to i64")
+                for at in (rows.index, f.add(rows.index, lanes - 1))
+            )
+            reach = f.sub(last, first, "reach")
+            run = (lanes - 1) * self.storage.bytes
+            with f.when(f.compare("eq", reach, run), "run"):
+                self._squares(f, rows.index)
+            with f.when(f.compare("ne", reach, run), "apart"):
+                end = f.add(rows.index, lanes)
+                self._scatter(f, rows.index, end, columns)
+        self._scatter(f, whole, count, columns)
+
+    def _squares(self, f: Function, row: Value) -> None:
+        lanes, size, columns = self.lanes, self.lanes.bytes, f.argument("columns")
+        source = f.element(f.argument("scratch"), row, self.line_bytes)
+        target = self._out(f, row)
+        column_bytes = self.layout.stride * self.storage.bytes
+        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole.columns")
+        with f.loop("column", 0, whole, lanes.count) as column:
+            at = f.element(source, column.index, size)
+            loaded = [
+                f.load(lanes.type, f.offset(at, line * self.line_bytes), size)
+                for line in range(lanes.count)
+            ]
+            out = f.element(target, column.index, column_bytes)
+            for place, line in enumerate(transpose(f, loaded)):
+                self._store(f, line, f.offset(out, place * column_bytes))
+        with f.loop("rest", whole, columns) as rest:
+            gathered = zero(lanes.type)
+            at = f.element(source, rest.index, size)
+            for line in range(lanes.count):
+                one = f.load(lanes.scalar, f.offset(at, line * self.line_bytes), size)
+                gathered = f.emit(
+                    lanes.type, "gathered", f"insertelement {gathered}, {one}, i64 {line}"
+                )
+            self._store(f, gathered, f.element(target, rest.index, column_bytes))
+
+    def _scatter(self, f: Function, begin: Value, end: Value, columns: Value) -> None:
+        column_bytes = self.layout.stride * self.storage.bytes
+        with f.loop("row", begin, end) as row:
+            source = f.element(f.argument("scratch"), row.index, self.line_bytes)
+            target = self._out(f, row.index)
+            with f.loop("column", 0, columns) as column:
+                loaded = f.load(
+                    self.lanes.scalar,
+                    f.element(source, column.index, self.lanes.bytes),
+                    self.lanes.bytes,
+                )
+                self._store_one(f, loaded, f.element(target, column.index, column_bytes))
+
+    def _move(self, f: Function, source: Value, target: Value, column: Value) -> None:
+        size = self.lanes.bytes
+        total = f.load(self.lanes.type, f.element(source, column, size), size)
+        self._store(f, total, f.element(target, column, self.storage.bytes))
+
+    def _move_one(self, f: Function, source: Value, target: Value, column: Value) -> None:
+        size = self.lanes.bytes
+        total = f.load(self.lanes.scalar, f.element(source, column, size), size)
+        self._store_one(f, total, f.element(target, column, self.storage.bytes))
+
+    def _store(self, f: Function, total: Value, place: Value) -> None:
+        if self.accumulate:
+            before = self.storage.load(f, place, self.lanes.count)
+            total = f.float_binary("fadd", before, total, "after")
+        self.storage.store(f, total, place, self.lanes.count)
+
+    def _store_one(self, f: Function, total: Value, place: Value) -> None:
+        if self.accumulate:
+            before = self.storage.load_scalar(f, place)
+            total = f.float_binary("fadd", before, total, "after")
+        self.storage.store_scalar(f, total, place)
+
+    def _out(self, f: Function, row: Value) -> Value:
+        return f.load(PTR, f.element(f.argument("outs"), row, POINTER_BYTES), 8, "out")

@@ -1,0 +1,185 @@
+"""The launches of one contraction, and the code of all of them.
+
+Operands that kernels cannot read where they lie are copied first; weights are packed; the
+gradient of the weights has partial results to add up. Each is a stage, a launch over items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from convir.lowering.llvm.contraction import pack, row_kernel, weight_kernel
+from convir.lowering.llvm.contraction.blocking import Blocking, block
+from convir.lowering.llvm.contraction.builder import Module
+from convir.lowering.llvm.contraction.pack import PackKernel
+from convir.lowering.llvm.contraction.row_kernel import RowKernel
+from convir.lowering.llvm.contraction.scalars import Lanes
+from convir.lowering.llvm.contraction.spec import Channels
+from convir.lowering.llvm.contraction.stage import Dimension, StageKernel
+from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking, block_weights
+from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from convir.lowering.llvm.contraction.spec import HostContraction
+    from convir.lowering.llvm.target import Target
+
+Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"]
+"""The operands, the packed weights, copies of operands, and partial results."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One launch."""
+
+    entry: str
+    """The function of the library."""
+    items: int
+    """Independent items of work."""
+    buffers: tuple[Buffer, ...]
+    """Whose addresses it gets."""
+
+
+@dataclass(frozen=True)
+class ContractionPlan:
+    """The code of a contraction, its launches, and the buffers they need beside the operands.
+
+    Computing C takes `a` and packed weights; computing B takes `a` and `c`.
+    """
+
+    spec: HostContraction
+    blocking: Blocking | WeightBlocking
+    ir: str = field(repr=False)
+    """LLVM assembly that defines the entry of every stage."""
+    workspace: Mapping[Buffer, int]
+    """Bytes of each buffer that the caller provides; best aligned to 64 bytes. `packed` keeps
+    its contents between runs, the others need not."""
+    prepare: tuple[Stage, ...]
+    """What depends on the weights alone: once for constant weights, else before each run."""
+    stages: tuple[Stage, ...]
+    """The launches of a run, in order."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The functions that `ir` exports."""
+        return tuple(stage.entry for stage in (*self.prepare, *self.stages))
+
+
+def plan_contraction(spec: HostContraction, cpu: Target) -> ContractionPlan:
+    """Choose and write the kernels of `spec` for `cpu`.
+
+    Raises:
+        ValueError: there are too many taps for a row table, or the groups of an operand that has
+            to be copied do not lie behind each other.
+    """
+    planner = _Planner(spec, Lanes(spec.element, cpu))
+    return planner.weights() if spec.result == "B" else planner.rows()
+
+
+class _Planner:
+    """Collects the stages of one contraction."""
+
+    def __init__(self, spec: HostContraction, lanes: Lanes) -> None:
+        self.spec = self.original = spec
+        self.lanes = lanes
+        self.module = Module()
+        self.stages: list[Stage] = []
+        self.workspace: dict[Buffer, int] = {}
+
+    def rows(self) -> ContractionPlan:
+        """C from A and B."""
+        a = self._staged_rows()
+        cuts = block(self.spec, self.lanes)
+        rows = RowKernel(self.spec, self.lanes, cuts)
+        packing = PackKernel(self.spec, self.lanes, cuts)
+        rows.write(self.module)
+        packing.write(self.module)
+        self.workspace["packed"] = packing.packed_bytes
+        prepare = (Stage(pack.ENTRY, packing.items, ("b", "packed")),)
+        self.stages.append(Stage(row_kernel.ENTRY, rows.items, (a, "packed", "c")))
+        return self._plan(cuts, prepare)
+
+    def weights(self) -> ContractionPlan:
+        """B from A and C."""
+        a, c = self._staged_rows(), self._staged_outs()
+        cuts = block_weights(self.spec, self.lanes)
+        weights = WeightKernel(self.spec, self.lanes, cuts)
+        weights.write(self.module)
+        self.workspace["parts"] = weights.workspace_bytes
+        self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "parts")))
+        self.stages.append(Stage(weight_kernel.ADD_ENTRY, weights.add_items, ("parts", "b")))
+        return self._plan(cuts, ())
+
+    def _staged_rows(self) -> Buffer:
+        """Read A where it lies, or a copy of it; returns the buffer."""
+        spec = self.spec
+        if self._is_readable(spec.a):
+            return "a"
+        axes = spec.phases[0].axes
+        dimensions = tuple(Dimension(axis.extent, axis.row_stride) for axis in axes)
+        channels = spec.groups * spec.depth
+        strides = _dense(dimensions, channels)
+        phases = tuple(
+            replace(
+                phase,
+                axes=tuple(
+                    replace(axis, row_stride=stride)
+                    for axis, stride in zip(phase.axes, strides, strict=True)
+                ),
+            )
+            for phase in spec.phases
+        )
+        self._stage("a", "a_copy", dimensions, channels, spec.a)
+        layout = Channels(spec.element, 1, spec.depth)
+        self.spec = replace(spec, phases=phases, a=layout)
+        return "a_copy"
+
+    def _staged_outs(self) -> Buffer:
+        """Read C, which is not the result, where it lies, or a copy of it."""
+        spec = self.spec
+        if self._is_readable(spec.c):
+            return "c"
+        (phase,) = spec.phases
+        dimensions = tuple(Dimension(axis.size, axis.out_stride) for axis in phase.axes)
+        channels = spec.groups * spec.columns
+        strides = _dense(dimensions, channels)
+        axes = tuple(
+            replace(axis, out_stride=stride)
+            for axis, stride in zip(phase.axes, strides, strict=True)
+        )
+        self._stage("c", "c_copy", dimensions, channels, spec.c)
+        layout = Channels(spec.element, 1, spec.columns)
+        self.spec = replace(spec, phases=(replace(phase, axes=axes),), c=layout)
+        return "c_copy"
+
+    def _is_readable(self, layout: Channels) -> bool:
+        return layout.type == self.spec.element and layout.stride == 1
+
+    def _stage(
+        self,
+        buffer: Buffer,
+        copy: Buffer,
+        dimensions: tuple[Dimension, ...],
+        channels: int,
+        layout: Channels,
+    ) -> None:
+        if layout.group_stride != channels // self.spec.groups * layout.stride:
+            raise ValueError(f"groups of operand {buffer} do not lie behind each other")
+        stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout)
+        stage.write(self.module)
+        self.workspace[copy] = stage.bytes
+        self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))
+
+    def _plan(self, cuts: Blocking | WeightBlocking, prepare: tuple[Stage, ...]) -> ContractionPlan:
+        stages = tuple(self.stages)
+        ir = self.module.text()
+        return ContractionPlan(self.original, cuts, ir, self.workspace, prepare, stages)
+
+
+def _dense(dimensions: tuple[Dimension, ...], channels: int) -> tuple[int, ...]:
+    """Elements between positions of a dense `[position][channel]` array."""
+    sizes = [dimension.size for dimension in dimensions]
+    return tuple(channels * prod(sizes[place + 1 :]) for place in range(len(sizes)))

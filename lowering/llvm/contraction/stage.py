@@ -1,0 +1,153 @@
+"""Operands that a kernel cannot read where they lie, copied to where it can.
+
+Kernels read rows whose channels are neighbours, in the type of the arithmetic. An operand in
+another type or layout is copied once to `[position][channel]`, which costs a pass over memory and
+no arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
+from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
+from convir.lowering.llvm.contraction.storage import Storage
+from convir.lowering.llvm.contraction.transpose import Square, pieces
+
+if TYPE_CHECKING:
+    from convir.lowering.llvm.contraction.scalars import Lanes
+    from convir.lowering.llvm.contraction.spec import Channels
+
+RUN = 64
+"""Neighbouring positions that an item copies; a multiple of every number of lanes."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Positions along one dimension of an operand."""
+
+    size: int
+    stride: int
+    """Elements between two positions."""
+
+
+def merged(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """The same positions in the same order, with as few dimensions as possible."""
+    result: list[Dimension] = []
+    for dimension in dimensions:
+        if result and result[-1].stride == dimension.size * dimension.stride:
+            result[-1] = Dimension(result[-1].size * dimension.size, dimension.stride)
+        elif dimension.size > 1 or not result:
+            result.append(dimension)
+    return tuple(result)
+
+
+@dataclass(frozen=True)
+class StageKernel:
+    """Writes the kernel that copies one operand."""
+
+    name: str
+    """Of the function; its arguments are the addresses of the operand and of the copy."""
+    lanes: Lanes
+    positions: tuple[Dimension, ...]
+    """Slowest first."""
+    channels: int
+    """Of all groups."""
+    layout: Channels
+
+    @property
+    def bytes(self) -> int:
+        """Size of the copy."""
+        return prod(d.size for d in self.positions) * self.channels * self.lanes.bytes
+
+    @property
+    def items(self) -> int:
+        """How many items of work there are."""
+        *outer, inner = merged(self.positions)
+        return prod(d.size for d in outer) * -(-inner.size // RUN)
+
+    def write(self, module: Module) -> None:
+        """Add the kernel to `module`."""
+        storage = Storage(self.lanes, self.layout.type)
+        *outer, inner = merged(self.positions)
+        runs = -(-inner.size // RUN)
+        f = Function(self.name, KERNEL_PARAMETERS, external=True)
+        args = f.argument("args")
+        operand, copy = f.load(PTR, args, 8, "operand"), f.load(PTR, f.offset(args, 8), 8, "copy")
+        do = self._run(module, storage, inner)
+        with f.loop("item", f.argument("begin"), f.argument("end")) as item:
+            number = f.div(item.index, runs, "outer")
+            first = f.mul(f.rem(item.index, runs, "run"), RUN, "first")
+            line_bytes = inner.size * self.channels * self.lanes.bytes
+            target = f.element(copy, number, line_bytes, "target")
+            source = operand
+            for dimension in reversed(outer):
+                place = f.rem(number, dimension.size, "place")
+                number = f.div(number, dimension.size, "left")
+                source = f.element(source, place, dimension.stride * storage.bytes, "source")
+            last = f.minimum(f.add(first, RUN), inner.size, "last")
+            f.call(do, source, target, first, last)
+        module.add(f)
+
+    def _run(self, module: Module, storage: Storage, inner: Dimension) -> Function:
+        """The function that copies the positions [`first`, `last`) of the fastest dimension."""
+        f = Function(
+            f"{self.name}_run", ((PTR, "source"), (PTR, "target"), (I64, "first"), (I64, "last"))
+        )
+        if self.layout.stride == 1:
+            self._copied(f, storage, inner)
+        elif inner.stride == 1:
+            self._transposed(module, f, storage, inner)
+        else:
+            self._gathered(f, storage, inner)
+        return module.add(f)
+
+    def _copied(self, f: Function, storage: Storage, inner: Dimension) -> None:
+        """Channels are neighbours: only their type changes."""
+        lanes = self.lanes
+        with f.loop("position", f.argument("first"), f.argument("last")) as position:
+            row = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
+            out = f.element(f.argument("target"), position.index, self.channels * lanes.bytes)
+            for piece in pieces(self.channels, lanes.count):
+                with f.loop("vector", piece.first, piece.end, runs=True) as v:
+                    source = f.element(row, v.index, lanes.count * storage.bytes)
+                    target = f.element(out, v.index, lanes.count * lanes.bytes)
+                    loaded = storage.load(f, source, piece.active)
+                    lanes.store(f, loaded, target, piece.active)
+
+    def _transposed(self, module: Module, f: Function, storage: Storage, inner: Dimension) -> None:
+        """Positions are neighbours."""
+        lanes, own = self.lanes.count, Storage(self.lanes, self.lanes.element)
+        first, last = f.argument("first"), f.argument("last")
+        strides = (self.layout.stride * storage.bytes, self.channels * self.lanes.bytes)
+        for columns in pieces(self.channels, lanes):
+            for rows in pieces(inner.size, lanes):
+                square = Square(storage, own, columns.active, rows.active, *strides)
+                name = f"{self.name}_{columns.active}x{rows.active}"
+                do = module.add(square.function(name))
+                begin = f.maximum(first, rows.first * lanes, "begin")
+                end = f.minimum(last, rows.end * lanes, "end")
+                with (
+                    f.loop("row", begin, end, lanes) as row,
+                    f.loop("column", columns.first, columns.end, runs=True) as column,
+                ):
+                    source = f.element(f.argument("source"), row.index, storage.bytes)
+                    source = f.element(source, column.index, lanes * strides[0])
+                    target = f.element(f.argument("target"), row.index, strides[1])
+                    target = f.element(target, column.index, lanes * self.lanes.bytes)
+                    f.call(do, source, target)
+
+    def _gathered(self, f: Function, storage: Storage, inner: Dimension) -> None:
+        """Nothing is a neighbour of anything."""
+        size = self.lanes.bytes
+        with (
+            f.loop("position", f.argument("first"), f.argument("last")) as position,
+            f.loop("channel", 0, self.channels, runs=True) as channel,
+        ):
+            source = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
+            source = f.element(source, channel.index, self.layout.stride * storage.bytes)
+            target = f.element(f.argument("target"), position.index, self.channels * size)
+            loaded: Value = storage.load_scalar(f, source)
+            f.store(loaded, f.element(target, channel.index, size), size)
