@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from convir.cli.arguments import UsageError
 from convir.cli.array_values import input_array, npy_bytes, output_paths, result_text
 from convir.cli.reporter import Reporter
-from convir.cli.run_arguments import DEFAULT_FUNCTION, HOST
+from convir.cli.run_arguments import DEFAULT_FUNCTION, REFERENCE
 from convir.cli.streams import (
     EXIT_FAILURE,
     EXIT_OK,
@@ -26,13 +26,14 @@ from convir.cli.streams import (
     write_stdout,
 )
 from convir.dialects.context import read_module
-from convir.dialects.diagnostics import DiagnosticError, diagnostic_of
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_of, one_line
 from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.frontends.miopen_options import LineError
 from convir.passes.manager import run
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 from convir.runtime.check import Budget, Checker, Report, evaluate_tracked
+from convir.runtime.compile_error import CompileError
 from convir.runtime.inputs import random_arguments
 from convir.runtime.reference.facts import EXACT, Fact
 from convir.runtime.reference.programs import tensor_types
@@ -64,6 +65,10 @@ def run_file(options: Namespace) -> int:
     reporter = Reporter(name)
     try:
         return _run(options, name)
+    except CompileError as error:
+        report_traceback(debug=options.debug)
+        reporter.report(Diagnostic(name, 0, 0, "error", one_line(error)))
+        return EXIT_FAILURE
     except DiagnosticException as error:
         report_traceback(debug=options.debug)
         found = error.diagnostics if isinstance(error, DiagnosticError) else (diagnostic_of(error),)
@@ -140,14 +145,11 @@ def _execute(
     module: ModuleOp, function: str, arguments: Sequence[Array], device: str
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
     """The results, and what is known of how they were computed."""
-    if device != HOST:
+    if device == REFERENCE:
         return evaluate_tracked(module, function, arguments)
-    from convir.api.compile import compile  # noqa: PLC0415  (brings LLVM along)
+    from convir.cli.compiled_function import run_compiled  # noqa: PLC0415  (brings LLVM along)
 
-    executable = compile(module, pipeline="", device=HOST, function=function)
-    returned = executable(*arguments)
-    single = len(executable.outputs) == 1
-    results = (returned,) if single else cast("tuple[Array, ...]", returned)
+    results = run_compiled(module, function, arguments, device)
     return results, (EXACT,) * len(results)
 
 

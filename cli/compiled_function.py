@@ -1,0 +1,49 @@
+"""A function of a module compiled for a device, for `convir-run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from convir.api.compile import compile as compile_module
+from convir.cli.arguments import UsageError
+from convir.runtime.cuda.toolkit import NoGpuError
+from convir.runtime.devices import find_device
+from convir.runtime.executable import Executable
+from convir.runtime.program import read_program
+from convir.runtime.reference import find_function
+from convir.runtime.reference.programs import is_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from convir.runtime.reference.dtypes import Array
+
+
+def run_compiled(
+    module: ModuleOp, function: str, arguments: Sequence[Array], device: str
+) -> tuple[Array, ...]:
+    """The results of a function on tensors, or of an `rt` program as it stands, on `device`.
+
+    Raises:
+        UsageError: there is no such device, or it cannot be used here.
+        DiagnosticException: the device cannot run the function.
+        CompileError: a toolchain refused generated code.
+    """
+    try:
+        target = find_device(device)
+    except (NoGpuError, ValueError) as error:
+        raise UsageError(f"--device {device}: {error}") from error
+    if is_program(find_function(module, function)):
+        executable = Executable(target.load(read_program(module, function)))
+    else:
+        executable = compile_module(module, pipeline="", device=device, function=function)
+    returned = executable(*arguments)
+    results = (returned,) if len(executable.outputs) == 1 else cast("tuple[Any, ...]", returned)
+    return tuple(map(_on_the_host, results))
+
+
+def _on_the_host(array: Any) -> Array:
+    """A NumPy array; CuPy's arrays are copied from the GPU."""
+    return array.get() if hasattr(array, "get") else array
