@@ -184,13 +184,14 @@ class FuncOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        begin = parser.pos
         name, inputs, outputs, body, extra, _, _ = parse_func_op_like(
             parser, reserved_attr_names=("sym_name", "function_type")
         )
         attributes = dict(extra.data) if extra is not None else {}
         configs = attributes.pop("configs", None)
         if configs is not None and not isinstance(configs, DictionaryAttr):
-            parser.raise_error("'configs' must be a dictionary")
+            parser.raise_error("'configs' must be a dictionary", begin, begin)
         op = cls(name, FunctionType.from_lists(list(inputs), list(outputs)), body, configs)
         op.attributes |= attributes
         return op

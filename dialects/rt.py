@@ -10,12 +10,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    BFloat16Type,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FixedBitwidthType,
     FlatSymbolRefAttrConstr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
     IntegerAttr,
     MemRefType,
     NoneAttr,
@@ -24,7 +29,7 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -50,7 +55,7 @@ from xdsl.utils.exceptions import VerifyException
 from convir.dialects import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 ARENA_ALIGNMENT = 256
 """Bytes. Every offset into the arena is a multiple: what a full cache line, a zmm register and a
@@ -64,6 +69,14 @@ OUTPUTS_ATTR = "rt.outputs"
 """On a program: how many of its last arguments it writes; an i64, 1 if absent."""
 
 Buffer: TypeAlias = MemRefType[Attribute]
+
+GEMM_RESULTS: Mapping[type[Attribute], tuple[type[Attribute], ...]] = {
+    Float16Type: (Float16Type, Float32Type),
+    BFloat16Type: (BFloat16Type, Float32Type),
+    Float32Type: (Float32Type,),
+    Float64Type: (Float64Type,),
+}
+"""What `rt.gemm` may round its result to, by the element type of both operands."""
 
 
 def buffer_elements(buffer: Attribute) -> int:
@@ -97,6 +110,51 @@ def buffer_bytes(buffer: Attribute) -> int:
     return elements * element_type.size
 
 
+def outputs_of(program: func.FuncOp) -> int:
+    """How many of the arguments of a program, counted from the last, it writes."""
+    written = program.attributes.get(OUTPUTS_ATTR)
+    return written.value.data if isinstance(written, IntegerAttr) else 1
+
+
+def verify_program(function: func.FuncOp) -> None:
+    """Check what a function that says it is a program must be.
+
+    Raises:
+        VerifyException: an argument is no buffer, the number of outputs is none, the function
+            returns something, branches, or has two arenas.
+    """
+    if PROGRAM_ATTR not in function.attributes:
+        return
+    arguments = tuple(function.function_type.inputs)
+    for argument in arguments:
+        buffer_elements(argument)
+    written = function.attributes.get(OUTPUTS_ATTR, IntegerAttr(1, i64))
+    if not isinstance(written, IntegerAttr) or not 0 <= written.value.data <= len(arguments):
+        raise VerifyException(f"{OUTPUTS_ATTR} is {written}, with {len(arguments)} arguments")
+    if function.function_type.outputs:
+        raise VerifyException("a program writes its last arguments and returns nothing")
+    if len(function.body.blocks) != 1:
+        raise VerifyException("a program is one block")
+    if sum(isinstance(op, ArenaOp) for op in function.body.block.ops) > 1:
+        raise VerifyException("a program has one arena")
+
+
+def _verify_written(out: SSAValue) -> None:
+    """Inputs and constants are not the program's to write."""
+    while isinstance(out.owner, ViewOp):
+        out = out.owner.source
+    if isinstance(out.owner, ConstantOp):
+        raise VerifyException("a constant is written")
+    if not isinstance(out, BlockArgument) or not isinstance(out.block.parent_op(), func.FuncOp):
+        return
+    function = cast("func.FuncOp", out.block.parent_op())
+    if PROGRAM_ATTR not in function.attributes:
+        return
+    inputs = len(function.function_type.inputs) - outputs_of(function)
+    if out.index < inputs:
+        raise VerifyException(f"argument {out.index} is written, which is an input of the program")
+
+
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
     """All temporaries of a program, as one allocation that its caller makes per call.
@@ -117,6 +175,7 @@ class ArenaOp(IRDLOperation):
     def verify_(self) -> None:
         if self.memory.type.element_type != i8 or len(self.memory.type.get_shape()) != 1:
             raise VerifyException(f"an arena is a memref of bytes, got {self.memory.type}")
+        buffer_elements(self.memory.type)
 
 
 @irdl_op_definition
@@ -146,6 +205,9 @@ class ViewOp(IRDLOperation):
             raise VerifyException(f"bytes {offset} to {end} do not lie in a buffer of {size} bytes")
         if isinstance(self.source.owner, ArenaOp) and offset % ARENA_ALIGNMENT:
             raise VerifyException(f"arena offset {offset} is not a multiple of {ARENA_ALIGNMENT}")
+        element_bytes = cast("FixedBitwidthType", self.view.type.element_type).size
+        if offset % element_bytes:
+            raise VerifyException(f"offset {offset} is not a multiple of {element_bytes} bytes")
 
 
 @irdl_op_definition
@@ -214,6 +276,7 @@ class FillOp(IRDLOperation):
         value_type = getattr(self.value, "type", None)
         if value_type != element_type_of(self.out):
             raise VerifyException(f"a fill of {self.out.type} with a value of type {value_type}")
+        _verify_written(self.out)
 
 
 @irdl_op_definition
@@ -235,6 +298,7 @@ class CopyOp(IRDLOperation):
             raise VerifyException("a copy does not convert elements")
         if buffer_elements(self.source.type) != buffer_elements(self.out.type):
             raise VerifyException("a copy needs as many elements on both sides")
+        _verify_written(self.out)
 
 
 @irdl_op_definition
@@ -306,6 +370,7 @@ class GemmOp(IRDLOperation):
         for name in ("m", "n", "k", "batch", "stride_a", "stride_b", "stride_c"):
             if self.size(name) < 0:
                 raise VerifyException(f"{name} is negative")
+        self._verify_types()
         m, n, k = self.size("m"), self.size("n"), self.size("k")
         a_shape = (k, m) if self.transpose_a is not None else (m, k)
         b_shape = (n, k) if self.transpose_b is not None else (k, n)
@@ -314,6 +379,17 @@ class GemmOp(IRDLOperation):
         self._verify_operand("c", self.c, (m, n))
         if self.size("batch") > 1 and self._batches_overlap():
             raise VerifyException("the results of two batches overlap")
+        _verify_written(self.c)
+
+    def _verify_types(self) -> None:
+        a, b, c = (element_type_of(operand) for operand in self.operands)
+        if a != b:
+            raise VerifyException(f"a is of {a}, b of {b}")
+        results = GEMM_RESULTS.get(type(a))
+        if results is None:
+            raise VerifyException(f"there is no product of matrices of {a}")
+        if not isinstance(c, results):
+            raise VerifyException(f"matrices of {a} give no result of {c}")
 
     def _batches_overlap(self) -> bool:
         """Batches lie one after the other, or side by side within each other's rows."""
@@ -325,13 +401,13 @@ class GemmOp(IRDLOperation):
 
     def _verify_operand(self, name: str, operand: SSAValue, shape: tuple[int, int]) -> None:
         rows, columns = shape
+        available = buffer_elements(operand.type)
         ld = self.size(f"ld{name}")
         if ld < columns:
             raise VerifyException(f"ld{name} = {ld} is less than a row of {columns}")
         if 0 in (rows, columns, self.size("batch")):
             return
         last = (self.size("batch") - 1) * self.size(f"stride_{name}") + (rows - 1) * ld + columns
-        available = buffer_elements(operand.type)
         if last > available:
             raise VerifyException(
                 f"operand {name} reaches element {last} of a buffer of {available}"
@@ -350,6 +426,10 @@ class _CalleeMatches(SymbolUserOpInterface):
             raise VerifyException(f"{op.callee} does not name a kernel.func")
         _verify_buffers("input", op.inputs.types, callee.function_type.inputs.data)
         _verify_buffers("output", op.outputs.types, callee.function_type.outputs.data)
+        for buffer in op.workspace.types:
+            buffer_elements(buffer)
+        for output in op.outputs:
+            _verify_written(output)
 
 
 def _verify_buffers(kind: str, buffers: Sequence[Attribute], tensors: Sequence[Attribute]) -> None:
@@ -357,6 +437,7 @@ def _verify_buffers(kind: str, buffers: Sequence[Attribute], tensors: Sequence[A
         raise VerifyException(f"{len(buffers)} {kind} buffers for {len(tensors)} {kind}s")
     for i, (buffer, tensor) in enumerate(zip(buffers, tensors, strict=True)):
         shape = getattr(buffer, "shape", None), getattr(buffer, "element_type", None)
+        buffer_elements(buffer)
         if shape != (getattr(tensor, "shape", None), getattr(tensor, "element_type", None)):
             raise VerifyException(f"{kind} {i} is {buffer}, the kernel's is {tensor}")
 

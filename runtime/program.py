@@ -158,7 +158,7 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
         raise PassFailedException(f"the module has no function @{function}")
     if rt.PROGRAM_ATTR not in program.attributes:
         raise PassFailedException(f"@{function} is not an rt program: lower it first")
-    written = _written_arguments(program)
+    written = rt.outputs_of(program)
     reader = _Reader(program, len(program.body.block.args) - written)
     for op in program.body.block.ops:
         reader.read(op)
@@ -173,14 +173,6 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
         state_bytes=tuple(reader.states),
         calls=tuple(reader.calls),
     )
-
-
-def _written_arguments(program: func.FuncOp) -> int:
-    """How many of the arguments, counted from the end, are outputs."""
-    outputs = program.attributes.get(rt.OUTPUTS_ATTR)
-    if not isinstance(outputs, IntegerAttr):
-        return 1
-    return outputs.value.data
 
 
 def _spec(buffer_type: Attribute) -> TensorSpec:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.compat.verifiers.casts import CAST_CHECKS
+from convir.dialects.compat.verifiers.programs import PROGRAM_CHECKS
 from convir.dialects.compat.verifiers.shapes import SHAPE_CHECKS
 from convir.dialects.compat.verifiers.slices import SLICE_CHECKS
 from convir.dialects.compat.verifiers.structured import STRUCTURED_CHECKS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
     **CAST_CHECKS,
+    **PROGRAM_CHECKS,
     **SHAPE_CHECKS,
     **SLICE_CHECKS,
     **STRUCTURED_CHECKS,

@@ -1,0 +1,22 @@
+"""Functions that say they are programs of runtime calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import func
+
+from convir.dialects.rt import verify_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from xdsl.ir import Operation
+
+
+def _program(op: Operation) -> None:
+    verify_program(cast("func.FuncOp", op))
+
+
+PROGRAM_CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {func.FuncOp: _program}
+"""The rt dialect's check of `func.func`."""
