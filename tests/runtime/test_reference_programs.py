@@ -13,32 +13,32 @@ from convir.runtime.inputs import Distribution
 from convir.runtime.reference import EvaluationError, FloatFormat, evaluate
 
 PROGRAM = """
-kernel.func @square(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %0 = arith.mulf %a, %a : tensor<2x3xf32>
-  kernel.return %0 : tensor<2x3xf32>
+kernel.func @square(%a: tensor<2x3xf16>) -> tensor<2x3xf16> {
+  %0 = arith.mulf %a, %a : tensor<2x3xf16>
+  kernel.return %0 : tensor<2x3xf16>
 }
-func.func @main(%x: memref<2x3xf32>, %w: memref<3x4xf16>, %y: memref<2x4xf16>,
-                %z: memref<3x2xf32>) attributes {rt.program, rt.outputs = 2 : i64} {
+func.func @main(%x: memref<2x3xf16>, %w: memref<3x4xf16>, %y: memref<2x4xf16>,
+                %z: memref<3x2xf16>) attributes {rt.program, rt.outputs = 2 : i64} {
   %arena = rt.arena : memref<512xi8>
-  %t = rt.view %arena[256] : memref<512xi8> to memref<2x3xf32>
-  %one = rt.constant dense<1.0> : tensor<2x3xf32> : memref<2x3xf32>
-  rt.copy %x to %t : memref<2x3xf32> to memref<2x3xf32>
-  rt.launch @square ins(%t : memref<2x3xf32>) outs(%t : memref<2x3xf32>)
+  %t = rt.view %arena[256] : memref<512xi8> to memref<2x3xf16>
+  %one = rt.constant dense<1.0> : tensor<2x3xf16> : memref<2x3xf16>
+  rt.copy %x to %t : memref<2x3xf16> to memref<2x3xf16>
+  rt.launch @square ins(%t : memref<2x3xf16>) outs(%t : memref<2x3xf16>)
   rt.fill 2.0 : f16 into %y : memref<2x4xf16>
   rt.gemm {m = 2 : i64, n = 4 : i64, k = 3 : i64, batch = 1 : i64, lda = 3 : i64, ldb = 4 : i64,
     ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 0 : i64, accumulate}
-    ins(%t, %w : memref<2x3xf32>, memref<3x4xf16>) outs(%y : memref<2x4xf16>)
-  rt.copy %one to %z : memref<2x3xf32> to memref<3x2xf32>
+    ins(%t, %w : memref<2x3xf16>, memref<3x4xf16>) outs(%y : memref<2x4xf16>)
+  rt.copy %one to %z : memref<2x3xf16> to memref<3x2xf16>
   func.return
 }
 """
 
 
 def test_calls_of_a_program() -> None:
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = np.arange(6, dtype=np.float16).reshape(2, 3)
     w = np.arange(12, dtype=np.float16).reshape(3, 4)
     y, z = evaluate(read_module(PROGRAM), "main", [x, w])
-    np.testing.assert_array_equal(y, (2 + (x * x) @ w.astype(np.float32)).astype(np.float16))
+    np.testing.assert_array_equal(y, 2 + (x * x) @ w)
     np.testing.assert_array_equal(z, np.ones((3, 2)))
 
 
