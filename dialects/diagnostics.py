@@ -16,6 +16,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.hints import isa
 
+from convir.dialects.verification import InvalidOpError, check
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
@@ -103,9 +105,9 @@ def verify(module: ModuleOp) -> None:
     Raises:
         DiagnosticError: an op is wrong; located at that op.
     """
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except Exception as error:
-            message = f"'{op.name}' op {one_line(error)}"
-            raise DiagnosticError(error_at(op, message)) from error
+    try:
+        check(module)
+    except InvalidOpError as error:
+        reason = error.args[0]
+        message = one_line(reason) or "is malformed"
+        raise DiagnosticError(error_at(error.op, f"'{error.op.name}' op {message}")) from error

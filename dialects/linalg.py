@@ -10,11 +10,13 @@ from xdsl.ir import Dialect
 from convir.dialects.linalg_attrs import ElementwiseKindAttr, TypeFunctionAttr
 from convir.dialects.linalg_category import ContractOp, ElementwiseOp
 from convir.dialects.linalg_dimensions import BroadcastOp, MapOp, ReduceOp, TransposeOp
+from convir.dialects.linalg_elementwise import NAMED_ELEMENTWISE
 from convir.dialects.linalg_named import NAMED_OPS
 
 _OPS = {
     **{op.name: op for op in stock.Linalg.operations},
     **NAMED_OPS,
+    **{op.name: op for op in NAMED_ELEMENTWISE},
     **{
         op.name: op for op in (BroadcastOp, ContractOp, ElementwiseOp, MapOp, ReduceOp, TransposeOp)
     },

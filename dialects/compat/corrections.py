@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     container_of,
 )
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.irdl import OperandDef, ResultDef
 
 from convir.dialects.compat.printing import print_func, print_select
@@ -40,8 +42,15 @@ def install() -> None:
         _retype(op_class, (_FLOATS,), (_INTEGERS,))
     _retype(arith.IndexCastOp, (_INTEGERS_OR_INDICES,), (_INTEGERS_OR_INDICES,))
     arith.IndexCastOp.verify_ = _verify_definition
+    FillOp.verify_ = _verify_fill
     for op_class in (tensor.ExpandShapeOp, tensor.PadOp, tensor.ReshapeOp):
         op_class.verify_ = _verify_definition
+
+
+def _verify_fill(self: FillOp) -> None:
+    """Verify a fill as every structured op; xDSL refuses `index` and looks at no shape."""
+    _verify_definition(self)
+    LinalgStructuredOperation.verify_(self)
 
 
 def _is_splat(self: DenseIntOrFPElementsAttr) -> bool:

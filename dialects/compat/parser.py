@@ -7,6 +7,7 @@ What differs from xDSL's, each a measured defect:
 - any exception of an op's own parser becomes a `ParseError` at that op, and so does nesting
   deeper than Python's stack;
 - an input without an op is an empty module; one that is not UTF-8 is an error at its bad byte;
+- locations of every kind are read, and aliases that are defined after their use;
 - a value that is never defined is reported where it is used;
 - shapes and affine maps are parsed once for each spelling, and a region does not copy the names
   in scope, so that time grows with the length of the text.
@@ -27,13 +28,14 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from convir.dialects.compat.lexer import ConvirLexer
 from convir.dialects.compat.literal_parser import LiteralParser
+from convir.dialects.compat.location_parser import LocationParser
 from convir.dialects.compat.syntax import CUSTOM_SYNTAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from xdsl.context import Context
-    from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
+    from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
     from xdsl.parser import UnresolvedOperand
     from xdsl.utils.lexer import Position
 
@@ -60,7 +62,7 @@ class _Names(dict[str, "tuple[SSAValue, ...]"]):
         return self
 
 
-class ConvirParser(LiteralParser, Parser):
+class ConvirParser(LiteralParser, LocationParser, Parser):
     """xDSL's parser, with the changes that this module's docstring lists."""
 
     def __init__(
@@ -82,6 +84,7 @@ class ConvirParser(LiteralParser, Parser):
         self.ssa_values = _Names()
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._filename = StringAttr(name)
+        self._defined_early = set()
         self._first_uses: dict[str, Span] = {}
         self._parsed_types: dict[str, TypeAttribute] = {}
         self._parsed_maps: dict[str, Attribute] = {}
@@ -124,7 +127,9 @@ class ConvirParser(LiteralParser, Parser):
             return ops[0]
         if not allow_implicit_module:
             self.raise_error("builtin.module operation expected", 0)
-        return ModuleOp(ops)
+        module = ModuleOp(ops)
+        module.location = self._location_at(0)
+        return module
 
     def parse_operation(self) -> Operation:
         """One operation, custom or generic, with its location and its results' names registered.
@@ -141,7 +146,7 @@ class ConvirParser(LiteralParser, Parser):
         except RecursionError:
             raise ParseError(name.span, "operations are nested too deeply") from None
         except Exception as error:
-            raise ParseError(name.span, f"'{name.text}': {_one_line(error)}") from error
+            raise ParseError(name.span, f"'{name.text}' op {_one_line(error)}") from error
         if isinstance(op.location, UnknownLoc):
             op.location = self._location_at(name.span.start)
         self._bind_results(op, results, name.span)
@@ -199,6 +204,11 @@ class ConvirParser(LiteralParser, Parser):
             self.ssa_values.popitem()
         return region
 
+    def _parse_block(self) -> Block:
+        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+            self.raise_error("expected an operation, a block label or '}'")
+        return super()._parse_block()
+
     def resolve_operand(
         self, operand: UnresolvedOperand, type: _AttributeT
     ) -> SSAValue[_AttributeT]:
@@ -226,6 +236,14 @@ class ConvirParser(LiteralParser, Parser):
         return Span(span.start, span.end, cast("Input[str]", span.input), self._line_offset)
 
     # Types and attributes.
+
+    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, attr_or_dialect_name: str, is_type: bool
+    ) -> Attribute:
+        alias = ("!" if is_type else "#") + attr_or_dialect_name
+        if alias not in self.attribute_aliases and "." not in alias:
+            self._define_early(alias)
+        return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
 
     def _parse_optional_builtin_parametrized_type(self) -> TypeAttribute | None:
         token = self._current_token
@@ -286,7 +304,7 @@ class ConvirParser(LiteralParser, Parser):
 
 def _one_line(error: Exception) -> str:
     message = " ".join(str(error).split())
-    return message or type(error).__name__
+    return message or "malformed operation"
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -18,9 +18,11 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Region
 
+from convir.dialects.compat.types import element_type_of
+from convir.dialects.linalg_body import copy_body
 from convir.dialects.linalg_syntax import parse_operand_group, parse_result_types
 
 if TYPE_CHECKING:
@@ -68,6 +70,22 @@ def parse_generic(parser: Parser) -> Operation:
     )
     generic.attributes |= attributes
     return generic
+
+
+def parse_fill(parser: Parser) -> Operation:
+    """`linalg.fill`; xDSL does not read one of `index`, nor attributes before the operands."""
+    attributes = parser.parse_optional_attr_dict()
+    inputs = parse_operand_group(parser, "ins")
+    outputs = parse_operand_group(parser, "outs")
+    if not inputs or not outputs:
+        parser.raise_error("expected an input and an output")
+    arg_types = [element_type_of(value.type) for value in (*inputs, *outputs)]
+    return FillOp.build(
+        operands=(inputs, outputs),
+        result_types=(parse_result_types(parser),),
+        attributes=attributes,
+        regions=(copy_body(arg_types),),
+    )
 
 
 def _is_maps(attr: Attribute | None) -> TypeGuard[ArrayAttr[AffineMapAttr]]:
@@ -241,6 +259,7 @@ def parse_memref_copy(parser: Parser) -> Operation:
 
 
 CUSTOM_SYNTAX: Mapping[type[Operation], Callable[[Parser], Operation]] = {
+    FillOp: parse_fill,
     GenericOp: parse_generic,
     arith.SelectOp: parse_select,
     func.FuncOp: parse_func,

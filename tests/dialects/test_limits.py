@@ -1,0 +1,81 @@
+"""Inputs of extreme size: huge splats cost nothing, depth and length are plain errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from convir.dialects.context import read_module
+from convir.dialects.diagnostics import DiagnosticError
+
+MAX_RESIDENT_BYTES = 150 * 10**6
+SECONDS = 5.0
+
+READ_AND_PRINT = """
+import resource, sys
+from convir.dialects.context import read_module
+text = "func.func @f() {\\n  %0 = arith.constant " + sys.argv[1] + "\\n  func.return\\n}"
+assert "dense<" in str(read_module(text))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    "splat",
+    [
+        "dense<0.0> : tensor<512x1024x1024xf32>",
+        'dense<"0x0000C07F"> : tensor<512x1024x1024xf32>',
+        "dense<true> : tensor<2000000000xi1>",
+        "dense<7> : tensor<9223372036854775807xi64>",
+    ],
+)
+def test_a_splat_of_gigabytes_is_read_and_printed_in_little_memory(splat: str):
+    done = subprocess.run(
+        [sys.executable, "-c", READ_AND_PRINT, splat], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < MAX_RESIDENT_BYTES
+
+
+DEPTH = 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"builtin.module"() ({' * DEPTH,
+        "module {" * DEPTH,
+        "#a = " + "[" * DEPTH,
+        "#a = " + "{x = " * DEPTH,
+        "!a = " + "tuple<" * DEPTH,
+        "!a = " + "(" * DEPTH,
+        "#a = dense<" + "[" * DEPTH,
+        "#a = affine_map<(d0) -> (" + "(" * DEPTH + "d0",
+        "#a = affine_map<(d0) -> (" + "-" * DEPTH + "d0",
+        "#a = loc(" + "callsite(" * DEPTH,
+        "#a = #builtin.x<" + "<" * DEPTH,
+        '"' + "a" * DEPTH,
+        '"' + "\\" * DEPTH,
+        "%" * DEPTH,
+        "#a = " + "9" * DEPTH,
+        "#a = 0x" + "F" * DEPTH + " : f32",
+        "#a = dense<1> : tensor<" + "1x" * DEPTH,
+        "#a = dense<1> : tensor<" + "9" * DEPTH + "xi32>",
+        "!a = i" + "9" * DEPTH,
+        "// " + "a" * DEPTH + "\nx",
+        " " * DEPTH + "x",
+        "\x00" * DEPTH,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_depth_and_length_are_one_quick_error(text: str):
+    start = time.perf_counter()
+    with pytest.raises(DiagnosticError) as caught:
+        read_module(text, "in.mlir")
+    assert time.perf_counter() - start < SECONDS
+    message = str(caught.value)
+    assert message.startswith("in.mlir:")
+    assert "\n" not in message
+    assert len(message) < 1000
