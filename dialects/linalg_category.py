@@ -92,8 +92,9 @@ class DerivedBodyOp(LinalgStructuredOperation, ABC):
             parser.parse_punctuation("=")
             properties["indexing_maps"] = parser.parse_attribute()
         attributes = parser.parse_optional_attr_dict()
-        for name in cls.get_irdl_definition().properties.keys() & attributes.keys():
-            properties[name] = attributes.pop(name)
+        for name in cls.get_irdl_definition().properties:
+            if name in attributes:
+                properties[name] = attributes.pop(name)
         inputs = parse_operand_group(parser, "ins")
         outputs = parse_operand_group(parser, "outs")
         return cls.derive(inputs, outputs, parse_result_types(parser), properties, attributes)
@@ -162,9 +163,16 @@ class ContractOp(DerivedBodyOp):
         self._print_rest(printer, ("indexing_maps", "operandSegmentSizes"))
 
     def verify_(self) -> None:
-        """Check that there is a map for the output, then the rest."""
+        """Check that each loop is contracted or kept, then the rest."""
         if len(self.indexing_maps) != 3:
             raise VerifyException("expected 3 indexing maps")
+        maps = [attr.data for attr in self.indexing_maps]
+        if not all(map_.is_projected_permutation() for map_ in maps):
+            raise VerifyException("expected maps to list distinct loops")
+        lhs, rhs, output = (map_.used_dims() for map_ in maps)
+        for loop in range(maps[0].num_dims):
+            if loop not in output and not (loop in lhs and loop in rhs):
+                raise VerifyException(f"loop {loop} is neither contracted nor kept in the output")
         super().verify_()
 
 

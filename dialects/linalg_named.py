@@ -98,8 +98,9 @@ class TableOp(NamedOperation, ABC):
         inputs = parse_operand_group(parser, "ins")
         outputs = parse_operand_group(parser, "outs")
         result_types = parse_result_types(parser)
-        for name in cls.get_irdl_definition().properties.keys() & attributes.keys():
-            properties[name] = attributes.pop(name)
+        for name in cls.get_irdl_definition().properties:
+            if name in attributes:
+                properties[name] = attributes.pop(name)
         unsigned = properties.get("cast") == TypeFunctionAttr(TypeFunction.CAST_UNSIGNED)
         if len(inputs) != len(cls.SPEC.operands) - 1 or len(outputs) != 1:
             parser.raise_error(f"{cls.name} takes 2 inputs and 1 output", position, parser.pos)
