@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from convir.cli.opt_arguments import TOOL, parse_arguments
+from convir.cli.process import run_process
 from convir.cli.streams import guarded
 
 if TYPE_CHECKING:
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the tool on `argv`, by default the process's own arguments; returns its exit status."""
+    """Run the tool on `argv` and return its exit status.
+
+    By default this is the whole process: its own arguments, and no return.
+    """
     if argv is not None:
         return guarded(TOOL, argv, _main)
-    return guarded(TOOL, sys.argv[1:], lambda args: _main(args, owns_process=True))
+    return run_process(
+        lambda: guarded(TOOL, sys.argv[1:], lambda args: _main(args, owns_process=True))
+    )
 
 
 def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
@@ -33,6 +39,9 @@ def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
         from convir.cli.list_passes import print_passes  # noqa: PLC0415
 
         return print_passes()
+    from convir.dialects.compat import startup  # noqa: PLC0415
+
+    startup.install()
     from convir.cli.opt_job import process_file  # noqa: PLC0415
 
     return process_file(options, owns_process=owns_process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,9 +182,10 @@ class _Job:
         return tuple(instruments)
 
     def _check_each(self) -> Instrument:
-        # Only a run that checks imports NumPy and the reference.
+        # Only a run that checks imports NumPy and the reference, and holds arrays in cycles.
         from convir.cli.check_each import CheckEach, parse_budget  # noqa: PLC0415
 
+        gc.enable()
         budget = parse_budget(self.options.check_budget)
         return CheckEach(self._report_check, self.name, self.options.check_seed, budget)
 

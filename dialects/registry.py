@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Dialect
+from xdsl.traits import Pure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,5 +40,16 @@ CONVIR_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
 }
 """Dialect name to a factory of it: those that xDSL lacks."""
 
-OVERLAYS: Mapping[str, Callable[[], Dialect]] = {"linalg": partial(load_dialect, "linalg")}
+
+def _load_affine() -> Dialect:
+    """xDSL's, whose `affine.min` declares no effects; with it comes memref, so not before need."""
+    affine = import_module("xdsl.dialects.affine")
+    affine.MinOp.traits.add_trait(Pure())
+    return affine.Affine
+
+
+OVERLAYS: Mapping[str, Callable[[], Dialect]] = {
+    "affine": _load_affine,
+    "linalg": partial(load_dialect, "linalg"),
+}
 """Dialect name to a factory of it: xDSL's dialects with ops of ours among theirs."""

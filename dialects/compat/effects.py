@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import affine, arith, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.traits import (
@@ -70,7 +70,7 @@ def install() -> None:
         op_class.traits.add_trait(StructuredEffects())
     linalg.GenericOp.traits.add_trait(StructuredEffects())
     linalg.GenericOp.traits.add_trait(RecursiveMemoryEffect())
-    for op_class in (linalg.IndexOp, arith.ExtSIOp, affine.MinOp):
+    for op_class in (linalg.IndexOp, arith.ExtSIOp):
         op_class.traits.add_trait(Pure())
     # A remainder may trap, and a terminator must stay.
     for op_class in (linalg.YieldOp, tensor.YieldOp, arith.RemUIOp):

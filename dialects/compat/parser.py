@@ -157,7 +157,7 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
         if name.kind is MLIRTokenKind.BARE_IDENT:
             self._consume_token()
             op_type = self._op_type(name.text, name.span)
-            parse = CUSTOM_SYNTAX.get(op_type, op_type.parse)
+            parse = CUSTOM_SYNTAX.get(op_type.name, op_type.parse)
         else:
             op_name = self.expect(self.parse_optional_str_literal, "operation name expected")
             op_type = self._op_type(op_name, name.span)

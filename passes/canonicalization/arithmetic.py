@@ -16,7 +16,6 @@ does `extf (truncf x)`. An operation whose result is NaN, poison or undefined st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -85,7 +84,6 @@ _ROUND_TRIPS = frozenset(
 """Operations of which the second undoes the first, if it also leads back to the type."""
 
 
-@dataclass(frozen=True)
 class FoldConstants(RewritePattern):
     """An operation on constants is a constant."""
 
@@ -98,7 +96,6 @@ class FoldConstants(RewritePattern):
             rewriter.replace(op, arith.ConstantOp(folded))
 
 
-@dataclass(frozen=True)
 class FoldIntegers(RewritePattern):
     """Units, absorbing constants and equal operands of integer operations."""
 
@@ -132,7 +129,6 @@ class FoldIntegers(RewritePattern):
             _replace_by_integer(op, 0, rewriter)
 
 
-@dataclass(frozen=True)
 class CombineConstants(RewritePattern):
     """Constants added to, or multiplied with, one value are combined; integers wrap."""
 
@@ -159,7 +155,6 @@ class CombineConstants(RewritePattern):
         rewriter.replace(op, (constant, replacement(inner.operands[0], constant)))
 
 
-@dataclass(frozen=True)
 class FoldFloats(RewritePattern):
     """Units that leave every float as it is, signed zeros too."""
 
@@ -178,7 +173,6 @@ class FoldFloats(RewritePattern):
             rewriter.replace(op, (), (rhs,))
 
 
-@dataclass(frozen=True)
 class FoldCastOfCast(RewritePattern):
     """Two casts are one, or none."""
 

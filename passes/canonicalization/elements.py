@@ -11,7 +11,6 @@ rewrite:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
 
 
-@dataclass(frozen=True)
 class ExtractUniform(RewritePattern):
     """Any element of equal elements is that element."""
 
@@ -52,7 +50,6 @@ class ExtractUniform(RewritePattern):
             rewriter.replace(op, (), (element,))
 
 
-@dataclass(frozen=True)
 class ExtractKnown(RewritePattern):
     """An element at constant indices of something spelled out element by element."""
 
@@ -80,7 +77,6 @@ class ExtractKnown(RewritePattern):
             rewriter.replace(op, scalar)
 
 
-@dataclass(frozen=True)
 class FoldFromElements(RewritePattern):
     """A tensor of constants is a constant."""
 
@@ -96,7 +92,6 @@ class FoldFromElements(RewritePattern):
         rewriter.replace(op, constant(b"".join(stored), op.result.type))
 
 
-@dataclass(frozen=True)
 class FoldSplat(RewritePattern):
     """A static splat of a constant is a constant."""
 

@@ -8,7 +8,6 @@ rewrite:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
 
 
-@dataclass(frozen=True)
 class FoldEmptyPad(RewritePattern):
     """Padding by nothing is the source."""
 
@@ -39,7 +37,6 @@ class FoldEmptyPad(RewritePattern):
             rewriter.replace(op, (), (op.source,))
 
 
-@dataclass(frozen=True)
 class GrowUniformSource(RewritePattern):
     """Equal elements padded with one more of them are made in the size that is wanted."""
 
@@ -57,7 +54,6 @@ class GrowUniformSource(RewritePattern):
             rewriter.replace(op, made)
 
 
-@dataclass(frozen=True)
 class ComposePads(RewritePattern):
     """Padding what is padded with the same scalar is padding once, by both amounts."""
 

@@ -15,7 +15,6 @@ of each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.dialects import tensor
@@ -71,7 +70,6 @@ def groups_between(fine: Sequence[int], coarse: Sequence[int]) -> Groups | None:
     return tuple(tuple(group) for group in groups)
 
 
-@dataclass(frozen=True)
 class FoldIdentityReshape(RewritePattern):
     """A reshape to the same type is its source."""
 
@@ -83,7 +81,6 @@ class FoldIdentityReshape(RewritePattern):
         rewriter.replace(op, (), (source,))
 
 
-@dataclass(frozen=True)
 class ReshapeUniformSource(RewritePattern):
     """Equal elements, or unspecified ones, are made in the shape that is wanted."""
 
@@ -99,7 +96,6 @@ class ReshapeUniformSource(RewritePattern):
             rewriter.replace(op, made)
 
 
-@dataclass(frozen=True)
 class ReshapeConstant(RewritePattern):
     """The elements of a constant that nothing else uses move to the new shape as they are."""
 
@@ -115,7 +111,6 @@ class ReshapeConstant(RewritePattern):
             rewriter.replace(op, constant(dense.data.data, result_type))
 
 
-@dataclass(frozen=True)
 class ComposeStaticReshapes(RewritePattern):
     """Of a chain of static reshapes only the ends matter."""
 
@@ -142,7 +137,6 @@ class ComposeStaticReshapes(RewritePattern):
             rewriter.replace(op, expanded)
 
 
-@dataclass(frozen=True)
 class ComposeDynamicReshapes(RewritePattern):
     """Two reshapes in one direction are one, whatever the sizes; a collapse undoes its expand."""
 

@@ -10,7 +10,6 @@ rewrite:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
 
 
-@dataclass(frozen=True)
 class FoldCast(RewritePattern):
     """A cast to the same type is its source; of two casts the first is skipped."""
 
@@ -48,7 +46,6 @@ class FoldCast(RewritePattern):
             rewriter.replace(op, tensor.CastOp(origin, cast("TensorType[Attribute]", op.dest.type)))
 
 
-@dataclass(frozen=True)
 class CastUniformSource(RewritePattern):
     """Equal elements, or unspecified ones, are made in the static shape that is wanted."""
 
@@ -64,7 +61,6 @@ class CastUniformSource(RewritePattern):
             rewriter.replace(op, made)
 
 
-@dataclass(frozen=True)
 class FoldDim(RewritePattern):
     """The size of a dimension is a number, or what the tensor was made with."""
 

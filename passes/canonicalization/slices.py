@@ -19,7 +19,6 @@ Regions are compared dimension by dimension; where a number is dynamic, only an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import tensor
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
 
 
-@dataclass(frozen=True)
 class SimplifyExtractSlice(RewritePattern):
     """A slice of what is whole, uniform, sliced or inserted is something simpler."""
 
@@ -71,7 +69,6 @@ class SimplifyExtractSlice(RewritePattern):
             rewriter.replace(op, simpler)
 
 
-@dataclass(frozen=True)
 class SimplifyInsertSlice(RewritePattern):
     """An insertion that writes everything, or nothing new, or over another insertion."""
 

@@ -13,7 +13,6 @@ of the map runs at least once. An input goes only if other operands still give e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import tensor
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from convir.dialects.structured import Structured
 
 
-@dataclass(frozen=True)
 class FoldCopy(RewritePattern):
     """An operation that only hands elements on is the operand that they come from."""
 
@@ -54,7 +52,6 @@ class FoldCopy(RewritePattern):
             rewriter.replace(op, (), known)
 
 
-@dataclass(frozen=True)
 class ComposeTransposes(RewritePattern):
     """Two transposes are one."""
 
@@ -78,7 +75,6 @@ class ComposeTransposes(RewritePattern):
         )
 
 
-@dataclass(frozen=True)
 class TransposeUniformSource(RewritePattern):
     """Equal elements, or unspecified ones, are made in the shape that is wanted."""
 
@@ -93,7 +89,6 @@ class TransposeUniformSource(RewritePattern):
             rewriter.replace(op, made)
 
 
-@dataclass(frozen=True)
 class DropInputs(RewritePattern):
     """An input that the body ignores, or that stands twice, is dropped."""
 
@@ -119,7 +114,6 @@ class DropInputs(RewritePattern):
             _drop(view, dropped, rewriter)
 
 
-@dataclass(frozen=True)
 class ForgetOverwrittenInit(RewritePattern):
     """What an operation overwrites without reading need not be computed."""
 
