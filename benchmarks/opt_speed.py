@@ -209,7 +209,9 @@ def print_growth(folder: Path, ops: int, repeats: int) -> None:
 
 def main() -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description="How fast convir-opt is beside iree-opt and xdsl-opt."
+    )
     parser.add_argument("--ops", type=int, default=30_000, help="operations of the module")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each command")
     parser.add_argument("--file", type=Path, default=EXAMPLE, help="input of backward-data")

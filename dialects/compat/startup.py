@@ -78,6 +78,8 @@ def _load_on_first_use(name: str) -> None:
     module = module_from_spec(spec)
     sys.modules[name] = module
     loader.exec_module(module)
+    package, _, child = name.rpartition(".")
+    setattr(sys.modules[package], child, module)  # else `from package import child` looks inside
 
 
 _COMPILED: dict[str, CodeType] = {}
