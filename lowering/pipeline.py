@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.chunk_batch import ChunkBatchPass
 from convir.lowering.convert_to_rt import ConvertToRtPass
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.outline_kernels import OutlineKernelsPass
@@ -24,6 +25,7 @@ def lowering_passes(
         workspace_bytes: the most that a program's temporaries may take; None for no limit.
     """
     return (
+        ChunkBatchPass(device, workspace_bytes),  # what does not fit runs in chunks of its batch
         FormKernelRegionsPass(),  # what will be one launch
         SelectKernelsPass(device),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning

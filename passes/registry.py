@@ -29,6 +29,7 @@ CONVIR_PASSES: tuple[str, ...] = (
 """The names of our passes on tensors, in alphabetical order, one a line."""
 
 LOWERING_PASSES: tuple[str, ...] = (
+    "chunk-batch",
     "form-kernel-regions",
     "select-kernels",
     "outline-kernels",

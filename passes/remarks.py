@@ -56,6 +56,16 @@ def collect() -> Generator[list[Remark]]:
         _listeners.reset(token)
 
 
+@contextmanager
+def muted() -> Generator[None]:
+    """Drop the remarks of every pass run inside the block: it only tries something out."""
+    token = _listeners.set(())
+    try:
+        yield
+    finally:
+        _listeners.reset(token)
+
+
 def location_of(op: Operation) -> str:
     """`file:line:col` of `op`, or `-` if it carries no file location."""
     loc = op.location

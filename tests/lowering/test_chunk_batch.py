@@ -1,0 +1,63 @@
+"""Chunks of a batch: results, workspace, and what cannot be chunked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convir.api.compile import compile as convir_compile
+from convir.dialects.diagnostics import DiagnosticError
+from convir.frontends.conv_module import module_of_line
+from convir.frontends.miopen import parse_line
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+# f16: the contraction and the padding take temporaries.
+FPROP = f"convfp16 -n 7 -c 8 -H 9 -W 9 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
+
+
+def test_chunks_give_the_same_bits_in_less_memory() -> None:
+    # Without the graph rewrites the scattered gradient is a temporary.
+    pipeline = "convert-conv-to-linalg"
+    line = FPROP.replace("-p 1 -q 1", "-p 1 -q 1 -u 2 -v 2").replace("-F 1", "-F 2")
+    module = module_of_line(parse_line(line))
+    whole = convir_compile(module, pipeline, "host")
+    budget = whole.program.arena_bytes * 2 // 3
+    chunked = convir_compile(module, pipeline, "host", workspace_bytes=budget)
+    assert 0 < chunked.program.arena_bytes <= budget
+    assert len(chunked.program.calls) > len(whole.program.calls)
+    rng = np.random.default_rng(0)
+    arguments = [rng.standard_normal(s.shape).astype(s.dtype) for s in whole.inputs]
+    assert np.array_equal(whole(*arguments), chunked(*arguments))
+
+
+def test_a_budget_that_is_enough_changes_nothing() -> None:
+    module = module_of_line(parse_line(FPROP))
+    whole = convir_compile(module, device="host")
+    roomy = convir_compile(module, device="host", workspace_bytes=1 << 30)
+    assert len(roomy.program.calls) == len(whole.program.calls)
+
+
+SUM_OVER_THE_BATCH = """
+func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x3xf32>) -> tensor<128x3xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<64x128xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 0] [64, 64] [1, 2]
+    : tensor<64x64xf32> into tensor<64x128xf32>
+  %init = arith.constant dense<0.0> : tensor<128x3xf32>
+  %0 = linalg.generic {
+      indexing_maps = [affine_map<(c, k, n) -> (n, c)>, affine_map<(c, k, n) -> (n, k)>,
+                       affine_map<(c, k, n) -> (c, k)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%s, %y : tensor<64x128xf32>, tensor<64x3xf32>) outs(%init : tensor<128x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %1 = arith.mulf %a, %b : f32
+    %2 = arith.addf %o, %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<128x3xf32>
+  return %0 : tensor<128x3xf32>
+}
+"""
+
+
+def test_sums_over_the_batch_are_not_chunked() -> None:
+    with pytest.raises(DiagnosticError, match="cannot be chunked: a result is summed"):
+        convir_compile(SUM_OVER_THE_BATCH, "", "host", workspace_bytes=10000)
