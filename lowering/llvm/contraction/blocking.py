@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.row_tables import SLACK
-from convir.lowering.llvm.contraction.tiles import DotTile, Tile, choose
+from convir.lowering.llvm.contraction.tiles import DotTile, GroupTile, Shape, Tile, choose
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
@@ -51,6 +51,10 @@ class Blocking:
     """Rows in a line of the row table, slack included."""
     items_per_group: int
     """Items of one group."""
+    groups: int
+    """Groups that are products of their own; 1 if vectors hold several groups."""
+    columns: int
+    """Columns of such a group."""
 
     scratch_columns: int
     """Columns of an item's scratch memory; 0 if tiles store straight into C."""
@@ -78,10 +82,17 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
     positions = tuple(phase.positions for phase in spec.phases)
     worked = tuple((phase.positions, phase.taps) for phase in spec.phases if phase.taps)
     shapes = worked or tuple((count, 1) for count in positions)
-    tile = choose(shapes, spec.depth, spec.columns, lanes.count, lanes.cpu)
+    fuses = spec.a.group_stride == spec.depth and (
+        spec.c.group_stride == spec.columns * spec.c.stride
+    )
+    shape = Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
+    tile = choose(shape, lanes.count, lanes.cpu)
+    groups, columns = spec.groups, spec.columns
+    if isinstance(tile, GroupTile):
+        groups, columns = 1, groups * columns
     taps = max(phase.taps for phase in spec.phases)
     panel_columns = tile.columns(lanes.count)
-    panels = -(-spec.columns // panel_columns)
+    panels = -(-columns // panel_columns)
     most = max(positions)
     rows = min(BLOCK_ROWS, (MAX_TABLE_BYTES // 8 // max(taps, 1)) - SLACK - tile.rows)
     if rows < tile.rows:
@@ -92,19 +103,21 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
     if not direct:
         line_bytes = (rows + tile.rows + SLACK) * panel_columns * lanes.bytes
         parts = -(-panels // max(1, SCRATCH_BYTES // line_bytes))
-    if chunks * spec.groups * parts < MIN_ITEMS:
-        parts = min(panels, -(-MIN_ITEMS // (chunks * spec.groups)))
-    if chunks * spec.groups * parts < MIN_ITEMS:
-        wanted = -(-MIN_ITEMS // (spec.groups * parts))
+    if chunks * groups * parts < MIN_ITEMS:
+        parts = min(panels, -(-MIN_ITEMS // (chunks * groups)))
+    if chunks * groups * parts < MIN_ITEMS:
+        wanted = -(-MIN_ITEMS // (groups * parts))
         chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
     bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
     longest = max(b - a for line in bounds for a, b in pairwise(line))
     width = -(-longest // tile.rows) * tile.rows + SLACK
-    last_columns = spec.columns - (panels - 1) * panel_columns
+    last_columns = columns - (panels - 1) * panel_columns
     last_tile = tile.narrowed(last_columns, lanes.count)
     panel_elements = tile.panel_elements(spec.depth, lanes.count)
     blocks = max(1, round(taps * panel_elements * lanes.bytes / PANEL_BYTES))
     depth_block = -(-spec.depth // blocks)
+    if isinstance(tile, GroupTile):
+        depth_block = spec.depth
     if isinstance(tile, DotTile):
         depth_block = -(-depth_block // lanes.count) * lanes.count
     return Blocking(
@@ -117,6 +130,8 @@ def block(spec: HostContraction, lanes: Lanes) -> Blocking:
         depth_block=depth_block,
         table_width=width,
         items_per_group=chunks * parts,
+        groups=groups,
+        columns=columns,
         scratch_columns=0 if direct else -(-panels // parts) * panel_columns,
         last_tile=last_tile,
         last_columns=last_columns,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, vector, zero
-from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,8 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
     """The function of one tile.
 
     It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
-    [`first`, `last`), and stores the sums at byte `column` of the rows `outs`, or adds them there
-    if `add` is not 0.
+    [`first`, `last`), which for group tiles are all that begin at `first`. It stores the sums at
+    byte `column` of the rows `outs`, or adds them there if `add` is not 0.
     """
     f = Function(
         name,
@@ -57,7 +57,7 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
         ),
     )
     tile = shape.tile
-    width = tile.vectors if isinstance(tile, BroadcastTile) else tile.width
+    width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
     tap_bytes = tile.panel_elements(shape.depth, lanes.count) * lanes.bytes
     with f.loop("tap", 0, f.argument("taps"), carried=zeros) as tap:
@@ -69,12 +69,14 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
         panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
         if isinstance(tile, BroadcastTile):
             tap.carry(*_broadcast_steps(f, tile, lanes, rows, panel, tap.carried))
-        else:
+        elif isinstance(tile, DotTile):
             tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, tap.carried))
-    if isinstance(tile, BroadcastTile):
-        _store_vectors(f, shape, tile, lanes, tap.results)
-    else:
+        else:
+            tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
+    if isinstance(tile, DotTile):
         _store_sums(f, tile, lanes, tap.results)
+    else:
+        _store_vectors(f, shape, tile, lanes, tap.results)
     return f
 
 
@@ -146,14 +148,58 @@ def _dot_steps(
     return rest.results
 
 
+def _group_steps(
+    f: Function,
+    shape: PanelShape,
+    tile: GroupTile,
+    lanes: Lanes,
+    rows: Sequence[Value],
+    panel: Value,
+    totals: Sequence[Value],
+) -> list[Value]:
+    """One tap: elements of a row are spread over the lanes that hold their group's columns."""
+    together = tile.groups_per_vector(lanes.count)
+    groups = shape.columns // tile.width
+    first = f.argument("first")
+    sums = list(totals)
+    for v in range(tile.vectors):
+        here = min(together, groups - v * together)
+        part = vector(lanes.scalar, here * tile.depth)
+        start = v * together * tile.depth * lanes.bytes
+        elements = [
+            f.load(part, f.offset(f.element(row, first, lanes.bytes), start), lanes.bytes, "x")
+            for row in rows
+        ]
+        # Shuffles that move the same lane of every 128 bits share instructions: one by one.
+        quarter = 16 // lanes.bytes
+        for depth in sorted(range(tile.depth), key=lambda depth: depth % quarter):
+            place = (depth * tile.vectors + v) * lanes.count * lanes.bytes
+            weights = f.load(lanes.type, f.offset(panel, place), lanes.bytes, "w")
+            # Lanes past the last group multiply zero weights with any element.
+            spread = [
+                min(lane // tile.width, here - 1) * tile.depth + depth
+                for lane in range(lanes.count)
+            ]
+            for row, x in enumerate(elements):
+                number = row * tile.vectors + v
+                copies = f.shuffle(x, x, spread, "spread")
+                sums[number] = lanes.multiply_add(f, copies, weights, sums[number])
+    return sums
+
+
 def _store_vectors(
-    f: Function, shape: PanelShape, tile: BroadcastTile, lanes: Lanes, sums: Sequence[Value]
+    f: Function,
+    shape: PanelShape,
+    tile: BroadcastTile | GroupTile,
+    lanes: Lanes,
+    sums: Sequence[Value],
 ) -> None:
+    columns = tile.columns(lanes.count) // tile.vectors
     addresses: list[tuple[Value, int]] = []
     for start in _out_rows(f, tile.rows):
         for v in range(tile.vectors):
-            place = f.offset(start, v * lanes.count * lanes.bytes)
-            addresses.append((place, shape.columns - v * lanes.count))
+            place = f.offset(start, v * columns * lanes.bytes)
+            addresses.append((place, min(columns, shape.columns - v * columns)))
     add = f.argument("add")
     with f.when(f.compare("ne", add, 0), "adding"):
         for total, (address, active) in zip(sums, addresses, strict=True):

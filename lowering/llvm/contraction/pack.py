@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.storage import Storage
-from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
 from convir.lowering.llvm.contraction.transpose import Square, pieces
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class PackKernel:
     @property
     def items(self) -> int:
         """How many items of work there are: one per group, tap and panel."""
-        return self.spec.groups * self.spec.taps * self.cuts.panels
+        return self.cuts.groups * self.spec.taps * self.cuts.panels
 
     @property
     def packed_bytes(self) -> int:
         """The size of the packed weights."""
-        return self.spec.groups * self.spec.taps * self.cuts.tap_elements * self.lanes.bytes
+        return self.cuts.groups * self.spec.taps * self.cuts.tap_elements * self.lanes.bytes
 
     def write(self, module: Module) -> None:
         """Add the function `pack` to `module`."""
@@ -70,8 +70,10 @@ class PackKernel:
             )
             source = f.element(b, group, spec.b.group_stride * self.storage.bytes, "b.group")
             source = f.offset(source, weight, "b.tap")
-            column_bytes = cuts.panel_columns * spec.b.column_stride * self.storage.bytes
-            source = f.element(source, panel, column_bytes, "b.panel")
+            stride = cuts.panel_columns * spec.b.column_stride
+            if isinstance(cuts.tile, GroupTile):
+                stride = cuts.panel_columns // spec.columns * spec.b.group_stride
+            source = f.element(source, panel, stride * self.storage.bytes, "b.panel")
             target = f.offset(packed, f.mul(group, spec.taps * cuts.tap_elements * size))
             target = f.offset(target, start, "packed.phase")
             target = f.element(target, f.mul(panel, count), cuts.panel_elements * size)
@@ -104,13 +106,38 @@ class PackKernel:
         depth = Extent(spec.depth, spec.b.depth_stride)
         column = Extent(columns, spec.b.column_stride)
         source, target = f.argument("source"), f.argument("target")
-        if isinstance(tile, DotTile):
+        if isinstance(tile, GroupTile):
+            self._group_panel(f, tile, columns // spec.columns)
+        elif isinstance(tile, DotTile):
             self._dot_panel(f, source, target, column, depth)
         elif depth.stride == 1 and column.stride != 1:
             self._transposed(module, f, tile, column)
         else:
             self._copy(f, source, target, depth, column, tile.columns(self.lanes.count))
         return f
+
+    def _group_panel(self, f: Function, tile: GroupTile, groups: int) -> None:
+        """Zeros first: columns of `groups` groups rarely fill all lanes."""
+        spec, storage, lanes = self.spec, self.storage, self.lanes
+        source, target = f.argument("source"), f.argument("target")
+        elements = tile.panel_elements(spec.depth, lanes.count)
+        with f.loop("blank", 0, elements, lanes.count, runs=True) as blank:
+            place = f.element(target, blank.index, lanes.bytes)
+            f.store(zero(lanes.type), place, lanes.bytes)
+        together = tile.groups_per_vector(lanes.count)
+        with (
+            f.loop("group", 0, groups, runs=True) as group,
+            f.loop("depth", 0, spec.depth, runs=True) as depth,
+            f.loop("column", 0, spec.columns, runs=True) as column,
+        ):
+            at = f.element(source, group.index, spec.b.group_stride * storage.bytes)
+            at = f.element(at, depth.index, spec.b.depth_stride * storage.bytes)
+            at = f.element(at, column.index, spec.b.column_stride * storage.bytes)
+            vector = f.add(f.mul(depth.index, tile.vectors), f.div(group.index, together))
+            lane = f.add(f.mul(f.rem(group.index, together), spec.columns), column.index)
+            place = f.add(f.mul(vector, lanes.count), lane, "place")
+            loaded = storage.load_scalar(f, at)
+            f.store(loaded, f.element(target, place, lanes.bytes), lanes.bytes)
 
     def _dot_panel(
         self, f: Function, source: Value, target: Value, column: Extent, depth: Extent

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from convir.lowering.llvm.contraction import pack, row_kernel, weight_kernel
+from convir.lowering.llvm.contraction import pack, partial_results, row_kernel, weight_kernel
 from convir.lowering.llvm.contraction.blocking import Blocking, block
 from convir.lowering.llvm.contraction.builder import Module
 from convir.lowering.llvm.contraction.pack import PackKernel
@@ -110,7 +110,7 @@ class _Planner:
         weights.write(self.module)
         self.workspace["parts"] = weights.workspace_bytes
         self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "parts")))
-        self.stages.append(Stage(weight_kernel.ADD_ENTRY, weights.add_items, ("parts", "b")))
+        self.stages.append(Stage(partial_results.ENTRY, weights.add_items, ("parts", "b")))
         return self._plan(cuts, ())
 
     def _staged_rows(self) -> Buffer:

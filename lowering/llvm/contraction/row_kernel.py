@@ -19,9 +19,11 @@ from convir.lowering.llvm.contraction.microkernel import (
 )
 from convir.lowering.llvm.contraction.row_tables import PhaseTables, fill_tables
 from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
+from convir.lowering.llvm.contraction.tiles import GroupTile
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.blocking import Blocking
+    from convir.lowering.llvm.contraction.builder import Operand
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.spec import HostContraction
 
@@ -45,7 +47,7 @@ class RowKernel:
     @property
     def items(self) -> int:
         """How many items of work there are."""
-        return self.cuts.items_per_group * self.spec.groups
+        return self.cuts.items_per_group * self.cuts.groups
 
     def write(self, module: Module) -> None:
         """Add the function `contract` to `module`.
@@ -54,8 +56,9 @@ class RowKernel:
         """
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
-        zero_row = module.zeros("zero_row", self.spec.depth * lanes.bytes, _LINE_BYTES)
-        spill_row = module.zeros("spill_row", self.spec.columns * lanes.bytes, _LINE_BYTES)
+        row_elements = self.spec.depth * (self.spec.groups // cuts.groups)
+        zero_row = module.zeros("zero_row", row_elements * lanes.bytes, _LINE_BYTES)
+        spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, _LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
         fill = module.add(fill_tables(tables, zero_row, spill_row, cuts.table_width))
         finish = None
@@ -113,27 +116,32 @@ class RowKernel:
         taps = tables.field(f, line, "taps")
         panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
         whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
+
+        def panel(
+            number: Value, tile: Function, begin: Operand, end: Operand, add: Operand
+        ) -> None:
+            weights = f.offset(f.argument("packed"), f.mul(number, panel_bytes), "panel")
+            column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
+            if isinstance(cuts.tile, GroupTile):
+                # The groups of a panel are a part of the row.
+                begin = f.mul(number, cuts.panel_columns // spec.columns * spec.depth, "begin")
+            with f.loop("row", 0, count, height, runs=True) as row:
+                bytes_ = f.mul(row.index, POINTER_BYTES)
+                at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
+                f.call(tile, at, taps, begin, end, weights, out, column, add)
+
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
-            add = f.select(f.compare("ne", depth.index, 0), 1, 0, "add")
+            add: Operand = f.select(f.compare("ne", depth.index, 0), 1, 0, "add")
             if spec.accumulate and finish is None:
-                add = Value(I64, "1")
-
-            def panel(number: Value, tile: Function) -> None:
-                weights = f.offset(f.argument("packed"), f.mul(number, panel_bytes), "panel")
-                column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
-                with f.loop("row", 0, count, height, runs=True) as row:
-                    bytes_ = f.mul(row.index, POINTER_BYTES)
-                    at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
-                    f.call(tile, at, taps, depth.index, depth_end, weights, out, column, add)
-
+                add = 1
             with f.loop("panel", first_panel, f.minimum(last_panel, whole, "full.end")) as loop:
-                panel(loop.index, tiles[0])
+                panel(loop.index, tiles[0], depth.index, depth_end, add)
             if whole < cuts.panels:
                 with f.when(f.compare("sgt", last_panel, whole), "narrow"):
-                    panel(Value(I64, str(whole)), tiles[1])
+                    panel(Value(I64, str(whole)), tiles[1], depth.index, depth_end, add)
         if finish is not None:
-            end = f.minimum(f.mul(last_panel, cuts.panel_columns), spec.columns, "last.column")
+            end = f.minimum(f.mul(last_panel, cuts.panel_columns), cuts.columns, "last.column")
             columns = f.sub(end, f.mul(first_panel, cuts.panel_columns), "columns")
             f.call(finish, f.argument("scratch"), outs, count, columns)
         return f

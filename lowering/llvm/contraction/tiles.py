@@ -1,9 +1,11 @@
 """Which registers a kernel uses: a model of ports, latencies and register files.
 
-There are two ways to fill vectors. A *broadcast* tile holds vectors of columns and broadcasts
+There are three ways to fill vectors. A *broadcast* tile holds vectors of columns and broadcasts
 elements of rows; it wants at least a vector of columns. A *dot* tile holds vectors of partial sums
 along the depth, which are added up at the end; it wants a depth of several vectors, and serves
-products with few columns. Either way a tile is `rows` rows high.
+products with few columns. A *group* tile holds the columns of several groups in one vector, and
+spreads the elements of a row over the lanes of their groups; it serves groups with few columns,
+depthwise convolutions among them. In each case a tile is `rows` rows high.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ LATENCY_CHAINS = 8
 
 LOAD_ISSUE_COST = 0.05
 """Cycles that a load adds to a step although it runs beside the arithmetic."""
+
+SPREAD_COST = 0.25
+"""Cycles to spread a row's elements over the lanes of their groups, beside the arithmetic."""
 
 HORIZONTAL_SUM_COST = 2.0
 """Cycles to add up the lanes of one accumulator, when many are added up together."""
@@ -89,7 +94,47 @@ class DotTile:
         return self.rows * self.width + self.width + (1 if cpu.fma else 2)
 
 
-Tile: TypeAlias = BroadcastTile | DotTile
+@dataclass(frozen=True)
+class GroupTile:
+    """Accumulators of `rows` rows times `vectors` vectors of the columns of several groups."""
+
+    rows: int
+    vectors: int
+    depth: int
+    """Elements of a row that belong to one group."""
+    width: int
+    """Columns of one group, at most as many as lanes."""
+
+    def groups_per_vector(self, lanes: int) -> int:
+        """Groups whose columns share a vector."""
+        return lanes // self.width
+
+    def columns(self, lanes: int) -> int:
+        """Columns of a panel of weights."""
+        return self.vectors * self.groups_per_vector(lanes) * self.width
+
+    def narrowed(self, columns: int, lanes: int) -> GroupTile:
+        """The same tile for the `columns` columns that are left for the last panel."""
+        vectors = -(-columns // (self.groups_per_vector(lanes) * self.width))
+        return GroupTile(self.rows, vectors, self.depth, self.width)
+
+    def panel_elements(self, depth: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[depth][vector][lane]`."""
+        return depth * self.vectors * lanes
+
+    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+        """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
+        spread = 0.0 if depth == self.width == 1 else SPREAD_COST
+        loads = -(-self.groups_per_vector(lanes) * depth // lanes)
+        row = loads / 2 + depth * (1 / 2 + spread)
+        return taps * (self.rows / 2 + self.vectors * (self.rows * row + depth / 2))
+
+    def registers(self, cpu: Target) -> int:
+        """Vector registers that it needs."""
+        return self.rows * (self.vectors + 1) + (2 if cpu.fma else 3)
+
+
+Tile: TypeAlias = BroadcastTile | DotTile | GroupTile
 
 
 def _step_cycles(left: int, right: int) -> float:
@@ -100,34 +145,48 @@ def _step_cycles(left: int, right: int) -> float:
     return max(multiply_adds, loads) / 2 + loads * LOAD_ISSUE_COST
 
 
-@cache
-def choose(
-    phases: tuple[tuple[int, int], ...], depth: int, columns: int, lanes: int, cpu: Target
-) -> Tile:
-    """The tile that needs the fewest cycles.
+@dataclass(frozen=True)
+class Shape:
+    """What the choice of a tile depends on."""
 
-    Args:
-        phases: (positions, taps) of each phase that has taps; at least one.
-        depth: elements of a row.
-        columns: columns of C.
-        lanes: elements in a vector.
-        cpu: the target.
-    """
+    phases: tuple[tuple[int, int], ...]
+    """(positions, taps) of each phase that has taps; at least one."""
+    depth: int
+    columns: int
+    """Columns of one group."""
+    groups: int
+    fuses: bool
+    """Whether the groups of a row, and those of its result, are neighbours."""
+
+
+@cache
+def choose(shape: Shape, lanes: int, cpu: Target) -> Tile:
+    """The tile that needs the fewest cycles, for vectors of `lanes` elements on `cpu`."""
 
     def cost(tile: Tile) -> float:
+        columns, times = shape.columns, shape.groups
+        if isinstance(tile, GroupTile):
+            columns, times = columns * times, 1
         whole, rest = divmod(columns, tile.columns(lanes))
         total = 0.0
-        for positions, taps in phases:
-            panels = whole * tile.cycles(taps, depth, lanes)
+        for positions, taps in shape.phases:
+            panels = whole * tile.cycles(taps, shape.depth, lanes)
             if rest:
-                panels += tile.narrowed(rest, lanes).cycles(taps, depth, lanes)
+                panels += tile.narrowed(rest, lanes).cycles(taps, shape.depth, lanes)
             total += panels * -(-positions // tile.rows)
-        return total
+        return total * times
 
     heights = range(1, MAX_ROWS + 1)
-    vectors = range(1, -(-columns // lanes) + 1)
+    vectors = range(1, -(-shape.columns // lanes) + 1)
     candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
-    widths = range(1, min(columns, lanes, MAX_DOT_COLUMNS) + 1)
+    widths = range(1, min(shape.columns, lanes, MAX_DOT_COLUMNS) + 1)
     candidates += [DotTile(rows, width) for rows in heights for width in widths]
+    if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
+        most = -(-shape.groups // (lanes // shape.columns))
+        candidates += [
+            GroupTile(rows, count, shape.depth, shape.columns)
+            for rows in heights
+            for count in range(1, min(most, MAX_ROWS) + 1)
+        ]
     legal = [tile for tile in candidates if tile.registers(cpu) <= cpu.vector_registers]
     return min(legal, key=lambda tile: (cost(tile), -tile.rows))

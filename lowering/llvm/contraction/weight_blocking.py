@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.tiles import BroadcastTile
+from convir.lowering.llvm.contraction.tiles import (
+    LATENCY_CHAINS,
+    SPREAD_COST,
+    BroadcastTile,
+    GroupTile,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
@@ -34,6 +39,9 @@ RESULT_BYTES = 256 * 1024
 PACK_CYCLES = 1.0
 """Cycles to copy one vector into a panel."""
 
+GROUP_TEMPORARIES = 4
+"""Vector registers that a group tile needs beside its accumulators."""
+
 PACKED_TILES = 2
 """A panel that serves fewer tiles of rows than this is read from where it lies."""
 
@@ -45,13 +53,16 @@ SCATTER_CYCLES = 4.0
 class WeightBlocking:
     """The cuts of one gradient of weights."""
 
-    tile: BroadcastTile
+    tile: BroadcastTile | GroupTile
+    """What the accumulators hold; a group tile has one row for each depth of a group."""
+    groups: int
+    """Groups that are products of their own; 1 if vectors hold several groups."""
     columns_are_depth: bool
     """Whether vectors run along the depth (elements of A), and rows along the columns of C."""
     rows: int
     """Rows of the result of one tap."""
     columns: int
-    """Columns of the result of one tap, in vectors."""
+    """Columns of the result of one tap, in vectors; those of all groups in a group tile."""
     block: int
     """Positions that are reduced at a time."""
     splits: int
@@ -69,74 +80,121 @@ class WeightBlocking:
 def block_weights(spec: HostContraction, lanes: Lanes) -> WeightBlocking:
     """Choose the cuts of `spec`, a contraction whose result is B."""
     (phase,) = spec.phases
-    strides = (spec.b.depth_stride, spec.b.column_stride)
-    tile, swapped = _choose(
-        spec.depth, spec.columns, strides, phase.positions, lanes.count, lanes.cpu
+    choice = _choose(
+        _WeightShape(
+            depth=spec.depth,
+            columns=spec.columns,
+            groups=spec.groups,
+            fuses=spec.a.group_stride == spec.depth and spec.c.group_stride == spec.columns,
+            strides=(spec.b.depth_stride, spec.b.column_stride),
+            positions=phase.positions,
+        ),
+        lanes.count,
+        lanes.cpu,
     )
+    tile, groups = choice.tile, spec.groups
     rows, columns = spec.depth, spec.columns
-    if swapped:
+    if choice.columns_are_depth:
         rows, columns = columns, rows
+    together = 1
+    if isinstance(tile, GroupTile):
+        together, groups = groups, 1
+        columns *= together
     panel_columns = tile.columns(lanes.count)
     panels = -(-columns // panel_columns)
-    by_cache = BLOCK_BYTES // ((spec.depth + spec.columns) * lanes.bytes)
-    by_panel = PANEL_BYTES // (panel_columns * lanes.bytes)
+    panel_lanes = tile.vectors * lanes.count
+    by_cache = BLOCK_BYTES // ((spec.depth + spec.columns) * together * lanes.bytes)
+    by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
     block = max(32, min(by_cache, by_panel, phase.positions))
-    result_bytes = phase.taps * rows * panel_columns * lanes.bytes
+    result_bytes = phase.taps * rows * panel_lanes * lanes.bytes
     tap_parts = 1 if result_bytes <= RESULT_BYTES else phase.taps
-    items = panels * tap_parts * spec.groups
+    items = panels * tap_parts * groups
     most_splits = max(1, phase.positions // max(MIN_SPLIT_POSITIONS, block))
+    last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
     return WeightBlocking(
         tile=tile,
-        columns_are_depth=swapped,
+        groups=groups,
+        columns_are_depth=choice.columns_are_depth,
         rows=rows,
         columns=columns,
         block=block,
         splits=min(most_splits, -(-MIN_ITEMS // items)),
         tap_parts=tap_parts,
         panels=panels,
-        padded_columns=-(-columns // lanes.count) * lanes.count,
-        packs=rows >= PACKED_TILES * tile.rows,
+        padded_columns=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
+        packs=isinstance(tile, BroadcastTile) and rows >= PACKED_TILES * tile.rows,
     )
 
 
+@dataclass(frozen=True)
+class _WeightShape:
+    """What the choice of a tile depends on."""
+
+    depth: int
+    columns: int
+    groups: int
+    fuses: bool
+    """Whether the groups of A and those of C are neighbours."""
+    strides: tuple[int, int]
+    """Elements of B between depths and between columns."""
+    positions: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    cost: float
+    """Cycles for one position of all groups."""
+    tile: BroadcastTile | GroupTile
+    columns_are_depth: bool = False
+
+
 @cache
-def _choose(
-    depth: int,
-    columns: int,
-    strides: tuple[int, int],
-    positions: int,
-    lanes: int,
-    cpu: Target,
-) -> tuple[BroadcastTile, bool]:
-    """The tile with the fewest cycles a position, and whether its vectors run along the depth.
-
-    `strides` are those of B between depths and between columns.
-    """
-
-    def cost(tile: BroadcastTile, rows: int, columns: int, stride: int) -> float:
-        whole, rest = divmod(columns, tile.columns(lanes))
-        widths = [tile.vectors] * whole
-        if rest:
-            widths.append(tile.narrowed(rest, lanes).vectors)
-        high, low = divmod(rows, tile.rows)
-        total = 0.0
-        for vectors in widths:
-            total += high * BroadcastTile(tile.rows, vectors).cycles(1, 1, lanes)
-            total += BroadcastTile(low, vectors).cycles(1, 1, lanes) if low else 0
-            total += PACK_CYCLES * vectors
-        if stride != 1:
-            total += rows * columns * SCATTER_CYCLES / positions
-        return total
-
+def _choose(shape: _WeightShape, lanes: int, cpu: Target) -> _Choice:
+    """The tile with the fewest cycles, and whether its vectors run along the depth."""
     choices = [
-        (cost(tile, *extents, stride), -tile.rows, tile, swapped)
-        for swapped, extents, stride in (
-            (False, (depth, columns), strides[1]),
-            (True, (columns, depth), strides[0]),
+        _outer(shape, BroadcastTile(rows, vectors), lanes, swapped)
+        for swapped, extents in (
+            (False, (shape.depth, shape.columns)),
+            (True, (shape.columns, shape.depth)),
         )
         for rows in range(1, min(MAX_OUTER_ROWS, extents[0]) + 1)
         for vectors in range(1, -(-extents[1] // lanes) + 1)
-        if (tile := BroadcastTile(rows, vectors)).registers(cpu) <= cpu.vector_registers
+        if BroadcastTile(rows, vectors).registers(cpu) <= cpu.vector_registers
     ]
-    _, _, tile, swapped = min(choices, key=lambda choice: choice[:2])
-    return tile, swapped
+    if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
+        most = -(-shape.groups // (lanes // shape.columns))
+        choices += [
+            _grouped(shape, GroupTile(1, vectors, shape.depth, shape.columns), lanes)
+            for vectors in range(1, most + 1)
+            if vectors * shape.depth + GROUP_TEMPORARIES <= cpu.vector_registers
+        ]
+    return min(choices, key=lambda choice: (choice.cost, -choice.tile.rows))
+
+
+def _outer(shape: _WeightShape, tile: BroadcastTile, lanes: int, swapped: bool) -> _Choice:
+    rows, columns, stride = shape.depth, shape.columns, shape.strides[1]
+    if swapped:
+        rows, columns, stride = columns, rows, shape.strides[0]
+    whole, rest = divmod(columns, tile.columns(lanes))
+    widths = [tile.vectors] * whole
+    if rest:
+        widths.append(tile.narrowed(rest, lanes).vectors)
+    high, low = divmod(rows, tile.rows)
+    total = 0.0
+    for vectors in widths:
+        total += high * BroadcastTile(tile.rows, vectors).cycles(1, 1, lanes)
+        total += BroadcastTile(low, vectors).cycles(1, 1, lanes) if low else 0
+        total += PACK_CYCLES * vectors
+    if stride != 1:
+        total += rows * columns * SCATTER_CYCLES / shape.positions
+    return _Choice(total * shape.groups, tile, swapped)
+
+
+def _grouped(shape: _WeightShape, tile: GroupTile, lanes: int) -> _Choice:
+    panels = -(-shape.groups * shape.columns // tile.columns(lanes))
+    spread = 0.0 if shape.depth == shape.columns == 1 else SPREAD_COST
+    # Two addresses a position, two loads a vector, and what is done with them.
+    products = tile.vectors * shape.depth * (1 / 2 + spread)
+    cycles = 1 + tile.vectors + max(products, LATENCY_CHAINS / 2)
+    scatter = shape.groups * shape.depth * shape.columns * SCATTER_CYCLES / shape.positions
+    return _Choice(panels * cycles + scatter, tile)

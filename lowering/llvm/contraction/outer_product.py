@@ -1,0 +1,209 @@
+"""The innermost loops of a gradient of weights: for every position an outer product.
+
+Accumulators hold a part of the result of one tap; they are loaded with nothing and stored, or
+added to what earlier positions left, after a block of positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, vector, zero
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, GroupTile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.llvm.contraction.scalars import Lanes
+    from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
+
+PANEL_PARAMETERS = (
+    (PTR, "a_rows"),
+    (PTR, "c_rows"),
+    (PTR, "panel"),
+    (I64, "number"),
+    (I64, "count"),
+    (PTR, "result"),
+    (I64, "add"),
+)
+"""Of a panel's function: `count` addresses of A and of C, room for a packed panel, the panel's
+number, and the result of one tap, which is added to if `add` is not 0."""
+
+
+@dataclass(frozen=True)
+class OuterPanel:
+    """Writes a panel of vectors of one operand times all elements of the other."""
+
+    lanes: Lanes
+    cuts: WeightBlocking
+    tile: BroadcastTile
+    columns: int
+    """Columns of the panel that exist; a vector may reach past them."""
+
+    def write(self, module: Module, label: str) -> Function:
+        """Add the function that packs one panel and runs over its tiles."""
+        cuts, lanes, tile, columns = self.cuts, self.lanes, self.tile, self.columns
+        f = Function(f"panel_{label}", PANEL_PARAMETERS)
+        broadcast, vectors = f.argument("c_rows"), f.argument("a_rows")
+        if not cuts.columns_are_depth:
+            broadcast, vectors = vectors, broadcast
+        vector_bytes = lanes.count * lanes.bytes
+        first = f.mul(f.argument("number"), cuts.tile.vectors * vector_bytes, "first.byte")
+        if cuts.packs:
+            with f.loop("position", 0, f.argument("count")) as position:
+                row = f.load(PTR, f.element(vectors, position.index, 8), 8, "row")
+                line = f.element(f.argument("panel"), position.index, tile.vectors * vector_bytes)
+                row = f.offset(row, first)
+                for v in range(tile.vectors):
+                    loaded = lanes.load(
+                        f, f.offset(row, v * vector_bytes), columns - v * lanes.count
+                    )
+                    f.store(loaded, f.offset(line, v * vector_bytes), vector_bytes)
+            vectors = f.argument("panel")
+        result = f.offset(f.argument("result"), first)
+        high, low = divmod(cuts.rows, tile.rows)
+        for count, height, base in ((high, tile.rows, 0), (1 if low else 0, low, high * tile.rows)):
+            if count == 0:
+                continue
+            shape = BroadcastTile(height, tile.vectors)
+            run = module.add(self._tile(f"outer_{label}{height}", shape))
+            with f.loop("tile", 0, count, runs=True) as loop:
+                row = f.add(f.mul(loop.index, height), base, "row.number")
+                out = f.element(result, row, cuts.padded_columns * lanes.bytes, "out")
+                offset = f.mul(row, lanes.bytes, "row.bytes")
+                count_, add = f.argument("count"), f.argument("add")
+                f.call(run, broadcast, offset, vectors, first, count_, out, add)
+        return module.add(f)
+
+    def _tile(self, name: str, tile: BroadcastTile) -> Function:
+        """The innermost loop: `count` positions, one outer product each.
+
+        `vectors` is a packed panel, or the table of addresses of what lies `first` bytes ahead.
+        """
+        lanes = self.lanes
+        f = Function(
+            name,
+            (
+                (f"{PTR} noalias", "rows"),
+                (I64, "offset"),
+                (f"{PTR} noalias", "vectors"),
+                (I64, "first"),
+                (I64, "count"),
+                (f"{PTR} noalias", "out"),
+                (I64, "add"),
+            ),
+        )
+        vector_bytes = lanes.count * lanes.bytes
+        zeros = [zero(lanes.type)] * (tile.rows * tile.vectors)
+        with f.loop("position", 0, f.argument("count"), carried=zeros) as position:
+            row = f.load(PTR, f.element(f.argument("rows"), position.index, 8), 8, "row")
+            row = f.offset(row, f.argument("offset"))
+            loaded = self._vectors(f, position.index)
+            sums: list[Value] = []
+            for r in range(tile.rows):
+                x = lanes.broadcast(f, f.offset(row, r * lanes.bytes))
+                before = position.carried[r * tile.vectors :]
+                sums += [
+                    lanes.multiply_add(f, x, w, total)
+                    for w, total in zip(loaded, before, strict=False)
+                ]
+            position.carry(*sums)
+        places = [
+            f.offset(
+                f.argument("out"),
+                r * self.cuts.padded_columns * lanes.bytes + v * vector_bytes,
+            )
+            for r in range(tile.rows)
+            for v in range(tile.vectors)
+        ]
+        _store(f, lanes, position.results, places)
+        return f
+
+    def _vectors(self, f: Function, position: Value) -> list[Value]:
+        lanes, tile, vectors = self.lanes, self.tile, f.argument("vectors")
+        vector_bytes = lanes.count * lanes.bytes
+        if self.cuts.packs:
+            line = f.element(vectors, position, tile.vectors * vector_bytes, "line")
+            places = [f.offset(line, v * vector_bytes) for v in range(tile.vectors)]
+            return [f.load(lanes.type, place, vector_bytes, "w") for place in places]
+        line = f.offset(
+            f.load(PTR, f.element(vectors, position, 8), 8, "line"), f.argument("first")
+        )
+        return [
+            lanes.load(f, f.offset(line, v * vector_bytes), self.columns - v * lanes.count, "w")
+            for v in range(tile.vectors)
+        ]
+
+
+@dataclass(frozen=True)
+class GroupPanel:
+    """Writes a panel of vectors that hold the columns of several groups."""
+
+    lanes: Lanes
+    cuts: WeightBlocking
+    tile: GroupTile
+    columns: int
+    """Columns of all groups of the panel."""
+
+    def write(self, module: Module, label: str) -> Function:
+        """Add the function of one panel: for each position and vector one product a depth."""
+        lanes, tile = self.lanes, self.tile
+        f = Function(f"panel_{label}", PANEL_PARAMETERS)
+        together = self.cuts.tile.columns(lanes.count) // tile.width
+        a_bytes, c_bytes = together * tile.depth * lanes.bytes, together * tile.width * lanes.bytes
+        number = f.argument("number")
+        a_first, c_first = f.mul(number, a_bytes, "a.first"), f.mul(number, c_bytes, "c.first")
+        zeros = [zero(lanes.type)] * (tile.vectors * tile.depth)
+        with f.loop("position", 0, f.argument("count"), carried=zeros) as position:
+            a, c = (
+                f.offset(f.load(PTR, f.element(f.argument(name), position.index, 8), 8), first)
+                for name, first in (("a_rows", a_first), ("c_rows", c_first))
+            )
+            position.carry(*self._products(f, a, c, position.carried))
+        vector_bytes = lanes.count * lanes.bytes
+        first_lane = f.mul(number, self.cuts.tile.vectors * vector_bytes, "first.lane")
+        result = f.offset(f.argument("result"), first_lane)
+        line_bytes = self.cuts.padded_columns * lanes.bytes
+        places = [
+            f.offset(result, depth * line_bytes + v * vector_bytes)
+            for v in range(tile.vectors)
+            for depth in range(tile.depth)
+        ]
+        _store(f, lanes, position.results, places)
+        return module.add(f)
+
+    def _products(self, f: Function, a: Value, c: Value, totals: Sequence[Value]) -> list[Value]:
+        lanes, tile = self.lanes, self.tile
+        together = tile.groups_per_vector(lanes.count)
+        sums: list[Value] = []
+        for v in range(tile.vectors):
+            groups = min(together, self.columns // tile.width - v * together)
+            x, y = (
+                f.load(
+                    vector(lanes.scalar, groups * size),
+                    f.offset(base, v * together * size * lanes.bytes),
+                    lanes.bytes,
+                )
+                for base, size in ((a, tile.depth), (c, tile.width))
+            )
+            # Lanes past the last group hold sums that nobody reads.
+            group_of = [min(lane // tile.width, groups - 1) for lane in range(lanes.count)]
+            last = groups * tile.width - 1
+            y = f.shuffle(y, y, [min(lane, last) for lane in range(lanes.count)], "y")
+            for depth in range(tile.depth):
+                spread = [group * tile.depth + depth for group in group_of]
+                copies = f.shuffle(x, x, spread, "spread")
+                total = totals[v * tile.depth + depth]
+                sums.append(lanes.multiply_add(f, copies, y, total))
+        return sums
+
+
+def _store(f: Function, lanes: Lanes, totals: Sequence[Value], places: Sequence[Value]) -> None:
+    with f.when(f.compare("ne", f.argument("add"), 0), "adding"):
+        for total, place in zip(totals, places, strict=True):
+            before = f.load(lanes.type, place, lanes.bytes, "before")
+            f.store(f.float_binary("fadd", before, total, "after"), place, lanes.bytes)
+    with f.when(f.compare("eq", f.argument("add"), 0), "storing"):
+        for total, place in zip(totals, places, strict=True):
+            f.store(total, place, lanes.bytes)
