@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerAttr,
     MemRefType,
     NoneAttr,
@@ -62,6 +63,8 @@ ARENA_ALIGNMENT = 256
 TMA descriptor ask for."""
 
 
+INDEX_BYTES = 8
+
 PROGRAM_ATTR = "rt.program"
 """On a function: it is a program of runtime calls."""
 
@@ -102,12 +105,22 @@ def element_type_of(buffer: SSAValue) -> Attribute:
 
 
 def buffer_bytes(buffer: Attribute) -> int:
-    """The size in bytes of a dense, static memref; sub-byte elements take whole bytes."""
-    elements = buffer_elements(buffer)
+    """The size in bytes of a dense, static memref."""
+    return buffer_elements(buffer) * element_bytes(buffer)
+
+
+def element_bytes(buffer: Attribute) -> int:
+    """The bytes of an element: sub-byte elements take whole bytes, an index takes 8.
+
+    Raises:
+        VerifyException: the elements have no size.
+    """
     element_type = cast("Buffer", buffer).element_type
+    if isinstance(element_type, IndexType):
+        return INDEX_BYTES
     if not isinstance(element_type, FixedBitwidthType):
         raise VerifyException(f"the elements of {buffer} have no size")
-    return elements * element_type.size
+    return element_type.size
 
 
 def outputs_of(program: func.FuncOp) -> int:
@@ -205,9 +218,9 @@ class ViewOp(IRDLOperation):
             raise VerifyException(f"bytes {offset} to {end} do not lie in a buffer of {size} bytes")
         if isinstance(self.source.owner, ArenaOp) and offset % ARENA_ALIGNMENT:
             raise VerifyException(f"arena offset {offset} is not a multiple of {ARENA_ALIGNMENT}")
-        element_bytes = cast("FixedBitwidthType", self.view.type.element_type).size
-        if offset % element_bytes:
-            raise VerifyException(f"offset {offset} is not a multiple of {element_bytes} bytes")
+        step = element_bytes(self.view.type)
+        if offset % step:
+            raise VerifyException(f"offset {offset} is not a multiple of {step} bytes")
 
 
 @irdl_op_definition

@@ -14,13 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FunctionType,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
     TensorType,
     UnitAttr,
     i64,
@@ -29,16 +30,18 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
 from convir.lowering.form_kernel_regions import ALIASES, FREE
 from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
+from convir.lowering.loops.pointwise import is_pointwise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,18 +50,40 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-def buffer_type(tensor_type: Attribute) -> rt.Buffer:
-    """The dense memref that holds a static tensor.
+def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
+    """The dense memref that holds a static tensor, or a scalar.
 
     Raises:
-        PassFailedException: the type is not a tensor with a static shape.
+        DiagnosticError: a size is dynamic or too large, an element has no size, or the tensor has
+            an encoding; located at the op `where`.
     """
-    if not isinstance(tensor_type, TensorType):
-        raise PassFailedException(f"a program's values are tensors, not {tensor_type}")
-    static = cast("TensorType[Attribute]", tensor_type)
-    if DYNAMIC_INDEX in static.get_shape():
-        raise PassFailedException(f"sizes must be bound before lowering: {tensor_type}")
-    return MemRefType(static.element_type, static.get_shape())
+    if not isinstance(value_type, TensorType):
+        buffer = MemRefType(value_type, [])
+    else:
+        tensor_type = cast("TensorType[Attribute]", value_type)
+        if DYNAMIC_INDEX in tensor_type.get_shape():
+            raise _refusal(where, f"sizes must be bound before lowering: {value_type}")
+        if not isinstance(tensor_type.encoding, NoneAttr):
+            raise _refusal(where, f"no buffer holds a tensor with an encoding: {value_type}")
+        buffer = MemRefType(tensor_type.element_type, tensor_type.get_shape())
+    try:
+        size = rt.buffer_bytes(buffer)
+    except VerifyException as error:
+        raise _refusal(where, str(error)) from error
+    if size >= MAX_BUFFER_BYTES:
+        raise _refusal(where, f"{value_type} takes {size} bytes, which no address space holds")
+    return buffer
+
+
+def _refusal(where: Operation, message: str) -> DiagnosticError:
+    return DiagnosticError(error_at(where, message))
+
+
+_HARMLESS = frozenset({"arith.constant", "tensor.empty", "kernel.return"})
+"""Ops of a body that read no element of an argument."""
+
+MAX_BUFFER_BYTES = 1 << 47
+"""What a process can address on the machines that programs run on."""
 
 
 @dataclass
@@ -72,20 +97,22 @@ class _Program:
     """Tensor values that are written straight into an output buffer of the program."""
 
     def convert(self, op: Operation) -> None:
-        if op.name in FREE - {"arith.constant"}:
+        if op.name in FREE - {"arith.constant"} or _is_read(op):
             return  # Kernels repeat it; where it is returned itself, it is filled in.
         if op.name in ALIASES:
             source = self.buffers.get(op.operands[0])
             if source is None:
                 return
-            target = buffer_type(op.results[0].type)
+            target = buffer_type(op.results[0].type, op)
             self.buffers[op.results[0]] = self.view(source, target)
+        elif isinstance(op, tensor.FromElementsOp) and op.elements[0] in self.buffers:
+            self.buffers[op.result] = self.buffers[op.elements[0]]
         elif isinstance(op, arith.ConstantOp):
             self._constant(op)
         elif isinstance(op, kernel.CallOp):
             self._call(op)
         else:
-            raise PassFailedException(f"{op.name} is in no kernel, and no runtime call does it")
+            raise _refusal(op, f"{op.name} is in no kernel, and no runtime call does it")
 
     def view(self, source: SSAValue, target: rt.Buffer) -> SSAValue:
         """`source` under another type of the same size."""
@@ -98,7 +125,8 @@ class _Program:
         if not isinstance(constant_type, TensorType):
             return
         value = cast("DenseIntOrFPElementsAttr", op.value)
-        constant = self._emit(rt.ConstantOp(value, buffer_type(cast("Attribute", constant_type))))
+        target = buffer_type(cast("Attribute", constant_type), op)
+        constant = self._emit(rt.ConstantOp(value, target))
         self.buffers[op.result] = constant.results[0]
 
     def _call(self, op: kernel.CallOp) -> None:
@@ -122,7 +150,7 @@ class _Program:
         for argument in in_place_arguments(callee, result):
             if self._dies_at(op, op.arguments[argument]):
                 return self.buffers[op.arguments[argument]]
-        target = buffer_type(value.type)
+        target = buffer_type(value.type, op)
         alloc = memref.AllocOp.get(target.element_type, shape=target.get_shape())
         self._emit(alloc).results[0].name_hint = value.name_hint
         return alloc.memref
@@ -205,7 +233,7 @@ def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:
     for op in callee.body.block.ops:
         view = structured(op)
         if view is None:
-            if op.name not in ("arith.constant", "tensor.empty", "kernel.return"):
+            if op.name not in _HARMLESS and not is_pointwise(op):
                 return []
             continue
         if any(kind != "parallel" for kind in view.iterators):
@@ -226,13 +254,13 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     """The rt program of a function on tensors whose kernels are outlined.
 
     Raises:
-        PassFailedException: an op is no kernel call, reshape or constant; a size is dynamic.
+        DiagnosticError: an op is no kernel call, reshape or constant; a size is dynamic.
     """
     old = function.body.block
     returned = old.last_op
     assert returned is not None
-    input_types = [buffer_type(t) for t in function.function_type.inputs]
-    output_types = [buffer_type(t) for t in function.function_type.outputs]
+    input_types = [buffer_type(t, function) for t in function.function_type.inputs]
+    output_types = [buffer_type(t, function) for t in function.function_type.outputs]
     body = Block(arg_types=[*input_types, *output_types])
     program = _Program(device, body)
     outputs = body.args[len(input_types) :]
@@ -245,7 +273,7 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
             program.convert(op)
     for i, value in enumerate(returned.operands):
         if i not in direct:
-            body.add_op(_returned(program, value, outputs[i]))
+            body.add_op(_returned(program, value, outputs[i], returned))
     body.add_op(func.ReturnOp())
     converted = func.FuncOp(
         function.sym_name.data,
@@ -262,14 +290,28 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     return converted
 
 
-def _returned(program: _Program, value: SSAValue, out: SSAValue) -> Operation:
+def _is_read(op: Operation) -> bool:
+    """Whether `op` reads the one element of a tensor, as a scalar that is returned."""
+    return isinstance(op, tensor.ExtractOp) and not op.indices
+
+
+def _in_memory(value: SSAValue) -> SSAValue:
+    """The tensor whose memory holds a value: a scalar is read from a tensor of one element."""
+    while isinstance(value.owner, Operation):
+        if value.owner.name not in ALIASES and not _is_read(value.owner):
+            break
+        value = value.owner.operands[0]
+    return value
+
+
+def _returned(program: _Program, value: SSAValue, out: SSAValue, returned: Operation) -> Operation:
     """How a value that no kernel computes comes into its output buffer."""
-    buffer = program.buffers.get(value)
+    buffer = program.buffers.get(value, program.buffers.get(_in_memory(value)))
     if buffer is not None:
         return rt.CopyOp(buffer, out)
     scalar = constant_fill_of(value)
     if scalar is None:
-        raise PassFailedException("a returned value is computed by no kernel")
+        raise _refusal(returned, f"a returned value of type {value.type} is computed by no kernel")
     return rt.FillOp(scalar, out)
 
 
@@ -279,12 +321,10 @@ def _direct_outputs(
     """Send every returned value that a kernel computes straight to its output buffer."""
     direct: set[int] = set()
     for i, (value, out) in enumerate(zip(returned, outputs, strict=True)):
-        root = value
-        while isinstance(root.owner, Operation) and root.owner.name in ALIASES:
-            root = root.owner.operands[0]
+        root = _in_memory(value)
         if not isinstance(root.owner, kernel.CallOp) or root in program.destinations:
             continue
-        target = buffer_type(root.type)
+        target = buffer_type(root.type, root.owner)
         program.destinations[root] = program.view(out, target)
         direct.add(i)
     return direct

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import func
+from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -25,7 +25,8 @@ from xdsl.traits import IsTerminator
 from convir.dialects import kernel
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
-from convir.dialects.zeros import is_zero
+from convir.dialects.zeros import constant_fill_of, is_zero
+from convir.lowering.loops.pointwise import is_pointwise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,9 +40,13 @@ ALIASES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cas
 FREE = frozenset({"tensor.empty", "tensor.splat", "arith.constant", "linalg.fill", "tensor.dim"})
 """Ops that every kernel which needs them repeats, rather than reads from memory."""
 
+MAX_CLUSTER = 48
+"""The most ops that join a cluster: their loops are one expression, nested as deep as the chain."""
+
 
 def form_regions(block: Block) -> None:
     """Wrap the tensor ops of `block` in kernel regions."""
+    _return_tensors(block)
     compute = [op for op in block.ops if _is_compute(op)]
     groups = _Groups({op: i for i, op in enumerate(compute)})
     for op in compute:
@@ -66,6 +71,7 @@ class _Groups:
 
     position: dict[Operation, int]
     _parent: dict[int, int] = field(default_factory=dict[int, int])
+    _size: dict[int, int] = field(default_factory=dict[int, int])
 
     def find(self, op: Operation) -> int | None:
         """The name of the group of `op`; None if it is in none."""
@@ -80,6 +86,11 @@ class _Groups:
         if first is None or second is None or first == second:
             return
         self._parent[max(first, second)] = min(first, second)
+        self._size[min(first, second)] = self.size(first) + self.size(second)
+
+    def size(self, group: int) -> int:
+        """The number of ops in a group."""
+        return self._size.get(group, 1)
 
     def members(self) -> list[list[Operation]]:
         """The groups, each in block order."""
@@ -96,9 +107,31 @@ class _Groups:
 
 
 def _is_compute(op: Operation) -> bool:
-    if op.name in ALIASES or op.name in FREE or op.has_trait(IsTerminator):
+    if op.name in ALIASES or op.has_trait(IsTerminator):
+        return False
+    if op.name in FREE and not _is_result(op):
         return False
     return bool(op.results) and all(isinstance(r.type, TensorType) for r in op.results)
+
+
+def _is_result(op: Operation) -> bool:
+    """Whether a free op is returned, and only a kernel can write what it gives."""
+    if op.name == "arith.constant" or any(constant_fill_of(r) is not None for r in op.results):
+        return False
+    return any(reader.has_trait(IsTerminator) for reader in _readers(op))
+
+
+def _return_tensors(block: Block) -> None:
+    """Let a kernel compute every scalar that is returned, as a tensor of one element."""
+    returned = block.last_op
+    assert returned is not None
+    for i, value in enumerate(returned.operands):
+        if isinstance(value.type, TensorType) or not isinstance(value.owner, Operation):
+            continue
+        computed = tensor.FromElementsOp(value, result_type=TensorType(value.type, []))
+        read = tensor.ExtractOp(computed.result, [], value.type)
+        block.insert_ops_before([computed, read], returned)
+        returned.operands[i] = read.result
 
 
 def _take_epilogue(op: Operation, groups: _Groups) -> None:
@@ -160,6 +193,8 @@ def _only_user(value: OpResult) -> Operation | None:
 
 def _reads_once(user: Operation, value: SSAValue) -> bool:
     """Whether `user` computes elementwise and reads each element of `value` exactly once."""
+    if is_pointwise(user):
+        return True
     view = structured(user)
     if view is None or set(view.iterators) != {"parallel"}:
         return False

@@ -7,7 +7,7 @@ a kernel decides what is worth recomputing; here every tensor op has one meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, memref, scf, tensor
@@ -23,10 +23,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.dialects.scalars import scalar_constant
 from convir.dialects.structured import Structured, structured
+from convir.lowering.loops.pointwise import is_pointwise, on_scalars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,6 +74,7 @@ class Evaluator:
     """Tensor values that lie in memory, each with its memref."""
     rules: Mapping[str, Rule]
     """How an element of the result of an op is computed, by the op's name."""
+    _constants: dict[ScalarAttr, SSAValue] = field(default_factory=dict["ScalarAttr", SSAValue])
 
     def element(self, value: SSAValue, indices: list[Index]) -> SSAValue:
         """The element of the tensor `value` at `indices`; a scalar value stands for itself.
@@ -82,6 +84,13 @@ class Evaluator:
         """
         if not isinstance(value.type, TensorType):
             return self.scalar(value)
+        key = ("element", value, *indices)
+        known = self.at.numbers.find(key)
+        if known is not None:
+            return known
+        return self.at.numbers.add(key, self._element(value, indices))
+
+    def _element(self, value: SSAValue, indices: list[Index]) -> SSAValue:
         buffer = self.buffers.get(value)
         if buffer is not None:
             load = memref.LoadOp.get(buffer, [self.at.value(index) for index in indices])
@@ -93,6 +102,9 @@ class Evaluator:
         if view is not None:
             return self._structured(view, cast("OpResult", value).index, indices)
         rule = self.rules.get(owner.name)
+        if rule is None and is_pointwise(owner):
+            operands = [self.element(operand, indices) for operand in owner.operands]
+            return self.emit(on_scalars(owner, operands))
         if rule is None:
             raise PassFailedException(f"{owner.name} has no loops")
         return rule(self, owner, indices)
@@ -101,18 +113,73 @@ class Evaluator:
         """A scalar of the kernel's body as a scalar of the loops: its ops are cloned here."""
         if isinstance(value, BlockArgument):
             return self.buffers.get(value, value)
-        return self._clone_scalar_tree(value, {})
+        block = cast("OpResult", value).op.parent_block()
+        assert block is not None
+        return self.region_scalar(value, block, {}, self.scalar)
+
+    def region_scalar(
+        self,
+        value: SSAValue,
+        block: Block,
+        known: dict[SSAValue, SSAValue],
+        argument: Callable[[BlockArgument], SSAValue],
+    ) -> SSAValue:
+        """A scalar that the ops of `block` compute, as a scalar of the loops.
+
+        Args:
+            value: what is asked for.
+            block: the body of an op, or of the kernel.
+            known: scalars of the block that are computed already; grows.
+            argument: computes the scalar of an argument of the block, which is asked for once.
+        """
+        for op in _needed(value, block, known):
+            operands = [
+                operand
+                if isinstance(operand.type, TensorType)
+                else self._operand(operand, block, known, argument)
+                for operand in op.operands
+            ]
+            known.update(zip(op.results, self._computed(op, operands), strict=True))
+        return self._operand(value, block, known, argument)
+
+    def _operand(
+        self,
+        value: SSAValue,
+        block: Block,
+        known: dict[SSAValue, SSAValue],
+        argument: Callable[[BlockArgument], SSAValue],
+    ) -> SSAValue:
+        found = known.get(value)
+        if found is None:
+            own = isinstance(value, BlockArgument) and value.owner is block
+            found = argument(cast("BlockArgument", value)) if own else self.scalar(value)
+            known[value] = found
+        return found
+
+    def _computed(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The results of a scalar op on the scalars `operands`."""
+        if isinstance(op, tensor.ExtractOp):
+            return [self.element(op.tensor, list(operands[1:]))]
+        if isinstance(op, tensor.DimOp):
+            return [self.at.value(_size(op))]
+        if op.regions or len(op.results) != 1:
+            raise PassFailedException(f"{op.name} has no loops")
+        if isinstance(op, arith.ConstantOp):
+            return [self.constant(cast("ScalarAttr", op.value))]
+        return [self.emit(op.clone(dict(zip(op.operands, operands, strict=True))))]
 
     def emit(self, op: Operation) -> SSAValue:
-        """Insert `op` and return its first result."""
-        self.builder.insert(op)
-        return op.results[0]
+        """Insert `op`, unless the same is computed already; returns its first result."""
+        return self.at.numbers.emit(self.builder, op)
 
     def constant(self, attr: ScalarAttr) -> SSAValue:
         """A scalar constant."""
-        op = arith.ConstantOp(attr)
-        self.at.at_entry(op)
-        return op.result
+        known = self._constants.get(attr)
+        if known is None:
+            op = arith.ConstantOp(attr)
+            self.at.at_entry(op)
+            known = self._constants[attr] = op.result
+        return known
 
     def zero(self, element_type: Attribute) -> SSAValue:
         """The zero of an element type."""
@@ -132,147 +199,132 @@ class Evaluator:
         values: list[SSAValue] = []
         for block, branch in zip(blocks, (if_true, if_false), strict=True):
             self.builder.insertion_point = InsertPoint.at_end(block)
-            values.append(branch())
+            with self.at.numbers.scope():
+                values.append(branch())
             self.builder.insert(scf.YieldOp(values[-1]))
         self.builder.insertion_point = outer
         regions = [Region(block) for block in blocks]
         return self.emit(scf.IfOp(condition, [values[0].type], regions[0], regions[1]))
 
     def loop(
-        self, bound: int, inits: Sequence[SSAValue], body: Callable[[SSAValue], list[SSAValue]]
-    ) -> list[SSAValue]:
-        """A loop over [0, bound) that carries `inits`, whose `body` gives their next values.
+        self,
+        bound: int,
+        inits: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """A loop over [0, bound) that carries `inits`.
 
-        `body` finds the carried values as the arguments of the current block after the first.
+        `body` takes the index and the carried values, and gives their next values.
         """
         block = Block(arg_types=[IndexType(), *(init.type for init in inits)])
         outer = self.builder.insertion_point
         self.builder.insertion_point = InsertPoint.at_end(block)
-        self.builder.insert(scf.YieldOp(*body(block.args[0])))
+        with self.at.numbers.scope():
+            following = body(block.args[0], block.args[1:])
+        self.builder.insert(scf.YieldOp(*following))
         self.builder.insertion_point = outer
         zero, step = self.at.constant(0), self.at.constant(1)
         op = scf.ForOp(zero, self.at.constant(bound), step, inits, block)
         self.builder.insert(op)
-        return list(op.results)
+        return op.results
 
     def _structured(self, view: Structured, result: int, indices: list[Index]) -> SSAValue:
         loops = _loops_from_result(view, result, indices)
         reductions = [i for i, loop in enumerate(loops) if loop is None]
-        init = view.inits[result]
-        if not reductions:
-            known = cast("list[Index]", loops)
-            out = view.body.args[len(view.inputs) + result]
-            carried: dict[SSAValue, SSAValue] = {}
-            if out.first_use is not None:
-                carried[out] = self.element(init, indices)
-            return self._body(view, result, known, carried)
-        if len(view.inits) != 1:
-            raise PassFailedException("a reduction with several results has no loops")
-        return self._reduce(view, loops, reductions, self.element(init, indices))
+        if reductions:
+            return self._reduction(view, result, loops, reductions)
+        known = cast("list[Index]", loops)
+        return self._body(view, [result], known, {})[0]
+
+    def _reduction(
+        self, view: Structured, result: int, loops: list[Index | None], reductions: list[int]
+    ) -> SSAValue:
+        """All results of a reduction, which one loop computes together; gives the one asked for."""
+        key = ("reduction", view.op, *loops)
+        if self.at.numbers.find((*key, result)) is None:
+            inits: list[SSAValue] = []
+            for init, init_map in zip(view.inits, view.init_maps, strict=True):
+                if any(expr.used_dims() & set(reductions) for expr in init_map.results):
+                    raise PassFailedException("results that reduce over different loops")
+                known = [0 if loop is None else loop for loop in loops]
+                inits.append(self.element(init, self.at.apply(init_map, known)))
+            for i, value in enumerate(self._reduce(view, loops, reductions, inits)):
+                self.at.numbers.add((*key, i), value)
+        found = self.at.numbers.find((*key, result))
+        assert found is not None
+        return found
 
     def _reduce(
         self,
         view: Structured,
         loops: list[Index | None],
         reductions: list[int],
-        carried: SSAValue,
-    ) -> SSAValue:
+        carried: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        outs = view.body.args[len(view.inputs) :]
         if not reductions:
-            out = view.body.args[-1]
-            return self._body(view, 0, cast("list[Index]", loops), {out: carried})
+            known = dict[SSAValue, SSAValue](zip(outs, carried, strict=True))
+            return self._body(view, range(len(outs)), cast("list[Index]", loops), known)
         loop, *rest = reductions
         bound = view.bounds[loop]
         if bound is None:
             raise PassFailedException("a reduction of unknown length has no loops")
 
-        def step(index: SSAValue) -> list[SSAValue]:
+        def step(index: SSAValue, accumulators: Sequence[SSAValue]) -> Sequence[SSAValue]:
             inner = [*loops[:loop], index, *loops[loop + 1 :]]
-            accumulator = self.builder.insertion_point.block.args[1]
-            return [self._reduce(view, inner, rest, accumulator)]
+            return self._reduce(view, inner, rest, accumulators)
 
-        return self.loop(bound, [carried], step)[0]
+        return self.loop(bound, carried, step)
 
     def _body(
         self,
         view: Structured,
-        result: int,
+        results: Sequence[int],
         loops: list[Index],
-        carried: dict[SSAValue, SSAValue],
-    ) -> SSAValue:
-        """The `result`-th yielded scalar of the body of `view` at the loop indices `loops`."""
-        known = dict(carried)
+        known: dict[SSAValue, SSAValue],
+    ) -> list[SSAValue]:
+        """Those of the scalars that the body of `view` yields, at the loop indices `loops`."""
 
         def argument(arg: BlockArgument) -> SSAValue:
             operand = view.operands[arg.index]
             return self.element(operand, self.at.apply(view.maps[arg.index], loops))
 
+        for op in view.body.ops:
+            if isinstance(op, linalg.ops.IndexOp):
+                known[op.result] = self.at.value(loops[op.dim.value.data])
         terminator = view.body.last_op
         assert terminator is not None
-        return self._scalar_in_body(terminator.operands[result], view.body, loops, known, argument)
-
-    def _scalar_in_body(
-        self,
-        value: SSAValue,
-        body: Block,
-        loops: list[Index],
-        known: dict[SSAValue, SSAValue],
-        argument: Callable[[BlockArgument], SSAValue],
-    ) -> SSAValue:
-        found = known.get(value)
-        if found is not None:
-            return found
-        if isinstance(value, BlockArgument):
-            scalar = argument(value) if value.owner is body else self.scalar(value)
-            known[value] = scalar
-            return scalar
-        op = cast("OpResult", value).op
-        if op.parent is not body:
-            known[value] = self.scalar(value)
-            return known[value]
-        if isinstance(op, linalg.ops.IndexOp):
-            known[value] = self.at.value(loops[op.dim.value.data])
-            return known[value]
-        operands = [
-            operand
-            if isinstance(operand.type, TensorType)
-            else self._scalar_in_body(operand, body, loops, known, argument)
-            for operand in op.operands
+        return [
+            self.region_scalar(terminator.operands[result], view.body, known, argument)
+            for result in results
         ]
-        if isinstance(op, tensor.ExtractOp):
-            known[value] = self.element(op.tensor, list(operands[1:]))
-            return known[value]
-        return self._clone(op, operands, known, value)
 
-    def _clone_scalar_tree(self, value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
-        found = known.get(value)
-        if found is not None:
-            return found
-        if isinstance(value, BlockArgument):
-            return self.scalar(value)
-        op = cast("OpResult", value).op
-        if isinstance(op, tensor.ExtractOp):
-            indices = [self._clone_scalar_tree(index, known) for index in op.indices]
-            known[value] = self.element(op.tensor, list(indices))
-            return known[value]
-        operands = [self._clone_scalar_tree(operand, known) for operand in op.operands]
-        return self._clone(op, operands, known, value)
 
-    def _clone(
-        self,
-        op: Operation,
-        operands: Sequence[SSAValue],
-        known: dict[SSAValue, SSAValue],
-        value: SSAValue,
-    ) -> SSAValue:
-        if op.regions or op.has_trait(IsTerminator):
-            raise PassFailedException(f"{op.name} has no loops")
-        if isinstance(op, arith.ConstantOp):
-            known[value] = self.constant(cast("ScalarAttr", op.value))
-            return known[value]
-        clone = op.clone(dict(zip(op.operands, operands, strict=True)))
-        self.builder.insert(clone)
-        known.update(zip(op.results, clone.results, strict=True))
-        return known[value]
+def _size(op: tensor.DimOp) -> int:
+    """The size that a `tensor.dim` of a static tensor asks for.
+
+    Raises:
+        PassFailedException: the number of the dimension is no constant of its rank.
+    """
+    shape, dim = static_shape(op.source), scalar_constant(op.index)
+    if not isinstance(dim, IntegerAttr) or not 0 <= dim.value.data < len(shape):
+        raise PassFailedException("a tensor.dim of an unknown dimension has no loops")
+    return shape[dim.value.data]
+
+
+def _needed(value: SSAValue, block: Block, known: Mapping[SSAValue, SSAValue]) -> list[Operation]:
+    """The ops of `block` that compute `value`, in their order, but for what is known."""
+    pending = [value]
+    found: set[Operation] = set()
+    while pending:
+        wanted = pending.pop()
+        op = wanted.owner
+        if wanted in known or not isinstance(op, Operation) or op in found:
+            continue
+        if op.parent is block and not isinstance(wanted.type, TensorType):
+            found.add(op)
+            pending += op.operands
+    return [op for op in block.ops if op in found] if found else []
 
 
 def _loops_from_result(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -14,6 +14,8 @@ from xdsl.ir.affine import (
     AffineConstantExpr,
     AffineDimExpr,
 )
+
+from convir.lowering.loops.value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,7 @@ class IndexBuilder:
 
     builder: Builder
     entry: Block
+    numbers: ValueNumbers = field(default_factory=ValueNumbers)
     _constants: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     def constant(self, value: int) -> SSAValue:
@@ -87,31 +90,27 @@ class IndexBuilder:
         return self._emit(arith.MuliOp(self.value(a), self.value(b)))
 
     def div(self, a: Index, b: int) -> Index:
-        """a / b for a >= 0 and b > 0; a shift where b is a power of two."""
+        """a / b for a >= 0 and b > 0; a shift where b is a power of two.
+
+        A `b` of 0 is the size of a dimension without elements: what computes it never runs.
+        """
+        if b <= 1:
+            return a
         if isinstance(a, int):
             return a // b
-        if b == 1:
-            return a
         if b & (b - 1) == 0:
             return self._emit(arith.ShRUIOp(a, self.constant(b.bit_length() - 1)))
         return self._emit(arith.DivUIOp(a, self.constant(b)))
 
     def mod(self, a: Index, b: int) -> Index:
         """a mod b for a >= 0 and b > 0; a mask where b is a power of two."""
+        if b <= 1:
+            return 0
         if isinstance(a, int):
             return a % b
-        if b == 1:
-            return 0
         if b & (b - 1) == 0:
             return self._emit(arith.AndIOp(a, self.constant(b - 1)))
         return self._emit(arith.RemUIOp(a, self.constant(b)))
-
-    def clamp(self, a: Index, low: int, high: int) -> Index:
-        """a, moved into [low, high]."""
-        if isinstance(a, int):
-            return min(max(a, low), high)
-        at_least = self._emit(arith.MaxSIOp(a, self.constant(low)))
-        return self._emit(arith.MinSIOp(at_least, self.constant(high)))
 
     def at_least(self, a: Index, bound: int) -> SSAValue | bool:
         """Whether a >= bound, as a bool where it is known."""
@@ -125,6 +124,10 @@ class IndexBuilder:
         """Whether a == b, as a bool where it is known."""
         return a == b if isinstance(a, int) else self._compare(a, b, "eq")
 
+    def same(self, a: Index, b: SSAValue) -> SSAValue:
+        """Whether a == b, for an index `b` that the code computes."""
+        return self._emit(arith.CmpiOp(self.value(a), b, "eq"))
+
     def all(self, conditions: Sequence[SSAValue | bool]) -> SSAValue | bool:
         """The conjunction, as a bool where it is known."""
         if any(condition is False for condition in conditions):
@@ -136,14 +139,6 @@ class IndexBuilder:
             both = arith.AndIOp(result, condition) if result is not None else None
             result = condition if both is None else self._emit(both)
         return True if result is None else result
-
-    def boolean(self, condition: SSAValue | bool) -> SSAValue:
-        """`condition` as an SSA value of type i1."""
-        if not isinstance(condition, bool):
-            return condition
-        op = arith.ConstantOp(IntegerAttr(int(condition), i1))
-        self.builder.insert(op)
-        return op.result
 
     def linearize(self, indices: Sequence[Index], shape: Sequence[int]) -> Index:
         """The row-major position of `indices` in an array of `shape`."""
@@ -201,5 +196,4 @@ class IndexBuilder:
         return self._emit(arith.CmpiOp(a, self.constant(b), predicate))
 
     def _emit(self, op: Operation) -> SSAValue:
-        self.builder.insert(op)
-        return op.results[0]
+        return self.numbers.emit(self.builder, op)

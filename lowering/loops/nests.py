@@ -190,7 +190,8 @@ def _for(ev: Evaluator, begin: SSAValue, end: SSAValue, body: Callable[[SSAValue
     block = Block(arg_types=[IndexType()])
     outer = ev.builder.insertion_point
     ev.builder.insertion_point = InsertPoint.at_end(block)
-    body(block.args[0])
+    with ev.at.numbers.scope():
+        body(block.args[0])
     ev.builder.insert(scf.YieldOp())
     ev.builder.insertion_point = outer
     ev.builder.insert(scf.ForOp(begin, end, ev.at.constant(1), [], block))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.dialects import tensor
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Block, Operation, SSAValue
 
     from convir.dialects.slices import SliceView
     from convir.lowering.loops.indices import Index
@@ -103,14 +103,51 @@ def _pad(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
         if after > 0:
             inside.append(ev.at.less(relative, size))
         source.append(relative)
-    filler = pad.region.block.last_op
-    assert filler is not None
-    if pad.region.block.first_op is not filler:
-        raise PassFailedException("a tensor.pad whose value depends on the index has no loops")
     return ev.choose(
         ev.at.all(inside),
         lambda: ev.element(pad.source, source),
-        lambda: ev.scalar(filler.operands[0]),
+        lambda: _yielded(ev, pad.region.block, indices),
+    )
+
+
+def _yielded(ev: Evaluator, block: Block, indices: Sequence[Index]) -> SSAValue:
+    """What the body of a pad yields at `indices`, which are its arguments."""
+    terminator = block.last_op
+    assert terminator is not None
+    return ev.region_scalar(
+        terminator.operands[0], block, {}, lambda argument: ev.at.value(indices[argument.index])
+    )
+
+
+def _from_elements(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    position = ev.at.linearize(indices, static_shape(op.results[0]))
+    return _element_of(ev, op.operands, position, 0)
+
+
+def _element_of(
+    ev: Evaluator, elements: Sequence[SSAValue], position: Index, first: int
+) -> SSAValue:
+    """The element at `position`, of which `elements` hold those from number `first` on."""
+    if len(elements) == 1:
+        return ev.scalar(elements[0])
+    middle = len(elements) // 2
+    return ev.choose(
+        ev.at.less(position, first + middle),
+        lambda: _element_of(ev, elements[:middle], position, first),
+        lambda: _element_of(ev, elements[middle:], position, first + middle),
+    )
+
+
+def _insert(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
+    insert = cast("tensor.InsertOp", op)
+    here = [
+        ev.at.same(index, ev.scalar(wanted))
+        for index, wanted in zip(indices, insert.indices, strict=True)
+    ]
+    return ev.choose(
+        ev.at.all(here),
+        lambda: ev.scalar(insert.scalar),
+        lambda: ev.element(insert.dest, indices),
     )
 
 
@@ -169,6 +206,8 @@ RULES: dict[str, Rule] = {
     "tensor.empty": _empty,
     "tensor.expand_shape": _reshape,
     "tensor.extract_slice": _extract_slice,
+    "tensor.from_elements": _from_elements,
+    "tensor.insert": _insert,
     "tensor.insert_slice": _insert_slice,
     "tensor.pad": _pad,
     "tensor.splat": _splat,
