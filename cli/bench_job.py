@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -157,13 +156,10 @@ def _report(
     }
     return {
         "environment": {
-            "device": device.name,
+            **device.describe(),
             "command": " ".join([sys.argv[0].rpartition("/")[2], *sys.argv[1:]]),
-            "threads": options.threads,
-            "cpu": _cpu_model(),
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
             "packages": {
                 name: _version(name)
                 for name in ("convir", "xdsl", "torch", "onnxruntime", "cupy-cuda13x")
@@ -172,17 +168,6 @@ def _report(
         "ceilings": ceilings,
         "rows": [row.record() for row in rows],
     }
-
-
-def _cpu_model() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            models = [
-                line.partition(":")[2].strip() for line in info if line.startswith("model name")
-            ]
-    except OSError:
-        return platform.processor()
-    return models[0] if models else platform.processor()
 
 
 def _version(package: str) -> str | None:

@@ -39,6 +39,21 @@ class CudaBench:
         self._cupy.cuda.Device(index).use()
         self._flush: Any = self._cupy.empty(FLUSH_BYTES, "u1")
 
+    def describe(self) -> dict[str, Any]:
+        """The GPU, its driver, and the libraries that both sides use."""
+        runtime = self._cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(self._cupy.cuda.Device().id)
+        torch = import_module("torch")
+        return {
+            "device": self.name,
+            "gpu": properties["name"].decode(),
+            "multiprocessors": properties["multiProcessorCount"],
+            "driver": runtime.driverGetVersion(),
+            "cuda": runtime.runtimeGetVersion(),
+            "cudnn": torch.backends.cudnn.version(),
+            "clock": "events around one call, L2 flushed before",
+        }
+
     def ceilings(self, dtype: str) -> Ceilings:
         """A square GEMM of cuBLAS and a device-to-device copy; f32 is IEEE f32."""
         return _ceilings(dtype)

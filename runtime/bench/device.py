@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,10 @@ class BenchDevice(Protocol):
     """One device of one run."""
 
     name: str
+
+    def describe(self) -> dict[str, Any]:
+        """What a result file says of the device: model, driver, threads, libraries."""
+        ...
 
     def ceilings(self, dtype: str) -> Ceilings:
         """What the device can do at best with elements of `dtype`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,15 @@ class HostBench:
     def __init__(self, threads: int) -> None:
         self.threads = threads
 
+    def describe(self) -> dict[str, Any]:
+        """The processor, our threads, and what may slow NumPy's BLAS down."""
+        return {
+            "device": self.name,
+            "cpu": _cpu_model(),
+            "threads": self.threads,
+            "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+        }
+
     def ceilings(self, dtype: str) -> Ceilings:
         """Register-only multiply-adds, and a copy, on our threads."""
         return host_ceilings(dtype, self.threads)
@@ -52,6 +63,15 @@ class HostBench:
             return onnxruntime_candidates(problem, inputs, self.threads)
         except ImportError as error:
             return [Failed(name, "-", f"not installed: {error}")]
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            named = [line for line in info if line.startswith("model name")]
+    except OSError:
+        named = []
+    return named[0].partition(":")[2].strip() if named else platform.processor()
 
 
 def our_candidate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -145,8 +145,3 @@ def _measured(
         tolerance=worst.allowed,
         failure=f"wrong: error {worst.error:.3g}, allowed {worst.allowed:.3g}" if wrong else None,
     )
-
-
-def environment(device: BenchDevice, details: dict[str, Any]) -> dict[str, Any]:
-    """What a result file says of where it was made."""
-    return {"device": device.name, **details}
