@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.storage import Storage
-from convir.lowering.llvm.contraction.transpose import Square, pieces
+from convir.lowering.llvm.contraction.transpose import Piece, Square, pieces
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from convir.lowering.llvm.contraction.builder import Loop
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.spec import Channels
 
 RUN = 64
-"""Neighbouring positions that an item copies; a multiple of every number of lanes."""
+"""Neighbouring positions, and channels, that an item copies; a multiple of every number of
+lanes."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +70,23 @@ class StageKernel:
     def items(self) -> int:
         """How many items of work there are."""
         *outer, inner = merged(self.positions)
-        return prod(d.size for d in outer) * -(-inner.size // RUN)
+        runs = -(-inner.size // RUN) * -(-self.channels // RUN)
+        return prod(d.size for d in outer) * runs
 
     def write(self, module: Module) -> None:
         """Add the kernel to `module`."""
         storage = Storage(self.lanes, self.layout.type)
         *outer, inner = merged(self.positions)
-        runs = -(-inner.size // RUN)
+        runs, blocks = -(-inner.size // RUN), -(-self.channels // RUN)
         f = Function(self.name, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
         operand, copy = f.load(PTR, args, 8, "operand"), f.load(PTR, f.offset(args, 8), 8, "copy")
         do = self._run(module, storage, inner)
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            number = f.div(item.index, runs, "outer")
-            first = f.mul(f.rem(item.index, runs, "run"), RUN, "first")
+            low = f.mul(f.rem(item.index, blocks, "block"), RUN, "low")
+            rest = f.div(item.index, blocks, "rest")
+            first = f.mul(f.rem(rest, runs, "run"), RUN, "first")
+            number = f.div(rest, runs, "outer")
             line_bytes = inner.size * self.channels * self.lanes.bytes
             target = f.element(copy, number, line_bytes, "target")
             source = operand
@@ -88,14 +95,15 @@ class StageKernel:
                 number = f.div(number, dimension.size, "left")
                 source = f.element(source, place, dimension.stride * storage.bytes, "source")
             last = f.minimum(f.add(first, RUN), inner.size, "last")
-            f.call(do, source, target, first, last)
+            high = f.minimum(f.add(low, RUN), self.channels, "high")
+            f.call(do, source, target, first, last, low, high)
         module.add(f)
 
     def _run(self, module: Module, storage: Storage, inner: Dimension) -> Function:
-        """The function that copies the positions [`first`, `last`) of the fastest dimension."""
-        f = Function(
-            f"{self.name}_run", ((PTR, "source"), (PTR, "target"), (I64, "first"), (I64, "last"))
-        )
+        """The function that copies the positions [`first`, `last`) of the fastest dimension, and
+        of each the channels [`low`, `high`)."""
+        numbers = ((I64, name) for name in ("first", "last", "low", "high"))
+        f = Function(f"{self.name}_run", ((PTR, "source"), (PTR, "target"), *numbers))
         if self.layout.stride == 1:
             self._copied(f, storage, inner)
         elif inner.stride == 1:
@@ -111,9 +119,9 @@ class StageKernel:
             row = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
             out = f.element(f.argument("target"), position.index, self.channels * lanes.bytes)
             for piece in pieces(self.channels, lanes.count):
-                with f.loop("vector", piece.first, piece.end, runs=True) as v:
-                    source = f.element(row, v.index, lanes.count * storage.bytes)
-                    target = f.element(out, v.index, lanes.count * lanes.bytes)
+                with self._channels(f, piece) as channel:
+                    source = f.element(row, channel.index, storage.bytes)
+                    target = f.element(out, channel.index, lanes.bytes)
                     loaded = storage.load(f, source, piece.active)
                     lanes.store(f, loaded, target, piece.active)
 
@@ -131,12 +139,12 @@ class StageKernel:
                 end = f.minimum(last, rows.end * lanes, "end")
                 with (
                     f.loop("row", begin, end, lanes) as row,
-                    f.loop("column", columns.first, columns.end, runs=True) as column,
+                    self._channels(f, columns) as column,
                 ):
                     source = f.element(f.argument("source"), row.index, storage.bytes)
-                    source = f.element(source, column.index, lanes * strides[0])
+                    source = f.element(source, column.index, strides[0])
                     target = f.element(f.argument("target"), row.index, strides[1])
-                    target = f.element(target, column.index, lanes * self.lanes.bytes)
+                    target = f.element(target, column.index, self.lanes.bytes)
                     f.call(do, source, target)
 
     def _gathered(self, f: Function, storage: Storage, inner: Dimension) -> None:
@@ -144,10 +152,17 @@ class StageKernel:
         size = self.lanes.bytes
         with (
             f.loop("position", f.argument("first"), f.argument("last")) as position,
-            f.loop("channel", 0, self.channels, runs=True) as channel,
+            f.loop("channel", f.argument("low"), f.argument("high")) as channel,
         ):
             source = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
             source = f.element(source, channel.index, self.layout.stride * storage.bytes)
             target = f.element(f.argument("target"), position.index, self.channels * size)
             loaded: Value = storage.load_scalar(f, source)
             f.store(loaded, f.element(target, channel.index, size), size)
+
+    def _channels(self, f: Function, piece: Piece) -> AbstractContextManager[Loop]:
+        """A loop over the vectors of `piece` that begin in [`low`, `high`), by first channel."""
+        lanes = self.lanes.count
+        low = f.maximum(f.argument("low"), piece.first * lanes, "low.channel")
+        high = f.minimum(f.argument("high"), piece.end * lanes, "high.channel")
+        return f.loop("channel", low, high, lanes)
