@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
+from convir.lowering.llvm.contraction.pack_taps import DEPTHS, TapPacking
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
@@ -45,48 +46,93 @@ class PackKernel:
 
     @property
     def items(self) -> int:
-        """How many items of work there are: one per group, tap and panel."""
-        return self.cuts.groups * self.spec.taps * self.cuts.panels
+        """How many items of work there are: one per group, tap and panel, unless the taps are
+        packed together."""
+        matrices = self.spec.taps if self._taps is None else self._taps.blocks
+        return self.cuts.groups * matrices * self.cuts.panels
 
     @property
     def packed_bytes(self) -> int:
         """The size of the packed weights."""
         return self.cuts.groups * self.spec.taps * self.cuts.tap_elements * self.lanes.bytes
 
+    @property
+    def _taps(self) -> TapPacking | None:
+        return TapPacking.of(self.spec, self.lanes, self.cuts)
+
     def write(self, module: Module) -> None:
         """Add the function `pack` to `module`."""
-        spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
-        taps = module.table("packed_taps", self._lines() or [0])
+        cuts, spec, size = self.cuts, self.spec, self.lanes.bytes
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
         b, packed = f.load(PTR, args, 8, "b"), f.load(PTR, f.offset(args, 8), 8, "packed")
+        together = self._taps
+        per_group = max(1, spec.taps if together is None else together.blocks)
+        stride = cuts.panel_columns * spec.b.column_stride
+        if isinstance(cuts.tile, GroupTile):
+            stride = cuts.panel_columns // spec.columns * spec.b.group_stride
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             panel = f.rem(item.index, cuts.panels, "panel")
             matrix = f.div(item.index, cuts.panels, "matrix")
-            group = f.div(matrix, max(spec.taps, 1), "group")
-            line = f.element(taps, f.rem(matrix, max(spec.taps, 1)), len(_LINE) * 8, "line")
-            weight, start, number, count = (
-                f.load(I64, f.offset(line, 8 * place), 8, name) for place, name in enumerate(_LINE)
-            )
+            number = f.rem(matrix, per_group, "number")
+            group = f.div(matrix, per_group, "group")
             source = f.element(b, group, spec.b.group_stride * self.storage.bytes, "b.group")
-            source = f.offset(source, weight, "b.tap")
-            stride = cuts.panel_columns * spec.b.column_stride
-            if isinstance(cuts.tile, GroupTile):
-                stride = cuts.panel_columns // spec.columns * spec.b.group_stride
             source = f.element(source, panel, stride * self.storage.bytes, "b.panel")
-            target = f.offset(packed, f.mul(group, spec.taps * cuts.tap_elements * size))
-            target = f.offset(target, start, "packed.phase")
-            target = f.element(target, f.mul(panel, count), cuts.panel_elements * size)
+            target = f.element(packed, group, spec.taps * cuts.tap_elements * size, "packed.group")
             shapes = [(cuts.last_tile, cuts.last_columns, "eq")]
             if cuts.panels > 1:
                 shapes.append((cuts.tile, cuts.panel_columns, "ne"))
-            for tile, columns, test in shapes:
-                label = "last" if test == "eq" else "full"
-                copy = module.add(self._panel(module, tile, columns, label))
-                with f.when(f.compare(test, panel, cuts.panels - 1), label):
-                    tap_bytes = tile.panel_elements(spec.depth, self.lanes.count) * size
-                    f.call(copy, source, f.element(target, number, tap_bytes, "packed.tap"))
+            if together is not None:
+                self._write_taps(module, f, together, shapes, (source, target, panel, number))
+            else:
+                self._write_panels(module, f, shapes, (source, target, panel, number))
         module.add(f)
+
+    def _write_taps(
+        self,
+        module: Module,
+        f: Function,
+        packing: TapPacking,
+        shapes: list[tuple[Tile, int, str]],
+        item: tuple[Value, Value, Value, Value],
+    ) -> None:
+        """All taps of some depths."""
+        source, target, panel, block = item
+        source = f.offset(source, min(packing.taps) * self.storage.bytes, "b.tap")
+        first = f.mul(block, DEPTHS, "first")
+        last = f.minimum(f.add(first, DEPTHS), self.spec.depth, "last")
+        for tile, columns, test in shapes:
+            if not isinstance(tile, BroadcastTile):
+                continue
+            label = "last" if test == "eq" else "full"
+            copy = packing.write(module, tile, columns, label)
+            with f.when(f.compare(test, panel, self.cuts.panels - 1), label):
+                f.call(copy, source, target, panel, first, last)
+
+    def _write_panels(
+        self,
+        module: Module,
+        f: Function,
+        shapes: list[tuple[Tile, int, str]],
+        item: tuple[Value, Value, Value, Value],
+    ) -> None:
+        """All depths of one tap."""
+        source, target, panel, number = item
+        spec, size = self.spec, self.lanes.bytes
+        taps = module.table("packed_taps", self._lines() or [0])
+        line = f.element(taps, number, len(_LINE) * 8, "line")
+        weight, start, number, count = (
+            f.load(I64, f.offset(line, 8 * place), 8, name) for place, name in enumerate(_LINE)
+        )
+        source = f.offset(source, weight, "b.tap")
+        target = f.offset(target, start, "packed.phase")
+        target = f.element(target, f.mul(panel, count), self.cuts.panel_elements * size)
+        for tile, columns, test in shapes:
+            label = "last" if test == "eq" else "full"
+            copy = module.add(self._panel(module, tile, columns, label))
+            with f.when(f.compare(test, panel, self.cuts.panels - 1), label):
+                tap_bytes = tile.panel_elements(spec.depth, self.lanes.count) * size
+                f.call(copy, source, f.element(target, number, tap_bytes, "packed.tap"))
 
     def _lines(self) -> list[int]:
         size = self.lanes.bytes
