@@ -166,7 +166,8 @@ class _Planner:
         channels: int,
         layout: Channels,
     ) -> None:
-        if layout.group_stride != channels // self.spec.groups * layout.stride:
+        groups = self.spec.groups
+        if groups > 1 and layout.group_stride != channels // groups * layout.stride:
             raise ValueError(f"groups of operand {buffer} do not lie behind each other")
         stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout)
         stage.write(self.module)

@@ -12,14 +12,28 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, Float64Type, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    TensorType,
+)
 from xdsl.ir import BlockArgument, Operation
 
 from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
-from convir.lowering.llvm.contraction.spec import Axis, Channels, HostContraction, Phase, Weights
+from convir.lowering.llvm.contraction.spec import (
+    READABLE,
+    Axis,
+    Channels,
+    HostContraction,
+    Phase,
+    Weights,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +43,7 @@ if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.dialects.linear import LinearIndex
     from convir.dialects.slices import SliceView
-    from convir.lowering.llvm.contraction.spec import FloatType, Result
+    from convir.lowering.llvm.contraction.spec import FloatType, Result, StorageType
 
 
 @dataclass(frozen=True)
@@ -145,13 +159,13 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
 
 
 def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal:
-    element = _element(piece.dims)
-    if isinstance(element, Refusal):
-        return element
+    types = _types(piece.dims)
+    if isinstance(types, Refusal):
+        return types
     reasons: list[str] = []
     for rows in (0, 1):
         for result in _RESULTS:
-            call = _read(piece, out_shape, rows, result, element)
+            call = _read(piece, out_shape, rows, result, types)
             if isinstance(call, HostCall):
                 return call
             reasons.append(call.reason)
@@ -161,18 +175,37 @@ def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal
 _RESULTS: tuple[Result, Result] = ("C", "B")
 
 
-def _element(dims: ContractionDims) -> FloatType | Refusal:
-    types = {getattr(operand.value.type, "element_type", None) for operand in dims.inputs}
-    types.add(dims.accumulate_type)
-    if len(types) != 1 or dims.product_casts or dims.lhs.casts or dims.rhs.casts:
-        return Refusal("it multiplies or adds in another type than its operands'")
-    match types.pop():
-        case Float32Type():
-            return "f32"
-        case Float64Type():
-            return "f64"
-        case other:
-            return Refusal(f"it computes in {other}")
+@dataclass(frozen=True)
+class _Types:
+    element: FloatType
+    """Of products and sums, and of the result."""
+    inputs: tuple[StorageType, StorageType]
+
+
+def _types(dims: ContractionDims) -> _Types | Refusal:
+    element = _COMPUTED.get(type(dims.accumulate_type))
+    if element is None:
+        return Refusal(f"it computes in {dims.accumulate_type}")
+    if dims.product_casts or dims.multiply_type != dims.accumulate_type:
+        return Refusal("it multiplies in another type than it adds in")
+    stored: list[StorageType] = []
+    for operand in dims.inputs:
+        operand_type: object = getattr(operand.value.type, "element_type", None)
+        storage = _STORED.get(type(operand_type))
+        widened = storage == element or all(cast.name == "arith.extf" for cast in operand.casts)
+        if storage not in READABLE[element] or not widened:
+            return Refusal(f"it reads {operand_type} to compute in {element}")
+        stored.append(storage)
+    return _Types(element, (stored[0], stored[1]))
+
+
+_COMPUTED: dict[type, FloatType] = {Float32Type: "f32", Float64Type: "f64"}
+_STORED: dict[type, StorageType] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
 
 
 @dataclass(frozen=True)
@@ -212,7 +245,7 @@ class _Tensor:
 
 
 def _read(
-    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, element: FloatType
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, types: _Types
 ) -> HostCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
@@ -233,7 +266,9 @@ def _read(
     reader = _Reader(dims, a, b, c)
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1} or other.base):
         return Refusal("its result is stored with gaps")
-    spec = reader.spec(element, result, accumulate=init is not None)
+    stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
+    stored["B" if result == "C" else "C"] = types.inputs[1 - rows]
+    spec = reader.spec(types.element, stored, result, accumulate=init is not None)
     if isinstance(spec, Refusal):
         return spec
     return HostCall(spec, a_access.root.index, other_access.root.index, init)
@@ -249,7 +284,12 @@ class _Reader:
     c: _Tensor
 
     def spec(
-        self, element: FloatType, result: Result, *, accumulate: bool
+        self,
+        element: FloatType,
+        stored: dict[str, StorageType],
+        result: Result,
+        *,
+        accumulate: bool,
     ) -> HostContraction | Refusal:
         in_a, in_b, in_c = self.a.loops, self.b.loops, self.c.loops
         rows = (in_a & in_c) - in_b
@@ -267,8 +307,13 @@ class _Reader:
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
         if depth is None or columns is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
-        if depth[1] not in (0, 1) or columns[1] not in (0, 1):
-            return Refusal("its rows or its result are not contiguous")
+        a = Channels(stored["A"], depth[1] or 1, groups[1])
+        c = Channels(stored["C"], columns[1] or 1, groups[3])
+        if groups[0] > 1 and (a.group_stride, c.group_stride) != (
+            depth[0] * a.stride,
+            columns[0] * c.stride,
+        ):
+            return Refusal("its groups do not lie behind each other")
         axes = self._axes(rows)
         if isinstance(axes, Refusal):
             return axes
@@ -277,9 +322,9 @@ class _Reader:
             phases=(Phase(tuple(axes), self.c.base),),
             depth=depth[0],
             columns=columns[0],
-            a=Channels(element, 1, groups[1]),
-            b=Weights(element, depth[2], columns[2], groups[2]),
-            c=Channels(element, 1, groups[3]),
+            a=a,
+            b=Weights(stored["B"], depth[2], columns[2], groups[2]),
+            c=c,
             groups=groups[0],
             result=result,
             accumulate=accumulate,

@@ -32,7 +32,8 @@ Result: TypeAlias = Literal["B", "C"]
 StorageType: TypeAlias = Literal["f16", "bf16", "f32", "f64"]
 """Types that operands are stored in."""
 
-_READABLE: dict[FloatType, set[StorageType]] = {"f32": {"f16", "bf16", "f32"}, "f64": {"f64"}}
+READABLE: dict[FloatType, set[StorageType]] = {"f32": {"f16", "bf16", "f32"}, "f64": {"f64"}}
+"""The types that operands may be stored in, by the type of the arithmetic."""
 
 STORAGE_BYTES: dict[StorageType, int] = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 """Bytes of an element."""
@@ -139,8 +140,8 @@ class HostContraction:
         axes = [axis for phase in self.phases for axis in phase.axes]
         if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
             raise ValueError("every tap has a row and a weight")
-        if {self.a.type, self.b.type, self.c.type} - _READABLE[self.element]:
-            raise ValueError(f"{self.element} arithmetic reads {sorted(_READABLE[self.element])}")
+        if {self.a.type, self.b.type, self.c.type} - READABLE[self.element]:
+            raise ValueError(f"{self.element} arithmetic reads {sorted(READABLE[self.element])}")
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
         if min(self.depth, self.columns, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")
