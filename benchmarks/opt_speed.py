@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "backward_data_1x1.mlir"
 KIB_PER_MIB = 1024
+MS_PER_S = 1000
 GROWTH = 10
 """The passes are timed on a module and on one this many times as large."""
 
@@ -137,15 +138,15 @@ def pass_seconds(file: Path, repeats: int) -> float:
 
 
 def seconds_in(report: str, pass_name: str) -> float:
-    """The seconds on the line of `pass_name` in a `--timing` report.
+    """The seconds on the line of `pass_name` in a `--timing` report, which is in milliseconds.
 
     Raises:
         ValueError: there is no such line.
     """
-    match = re.search(rf"\b{pass_name}\b\D*?([0-9.]+) s", report)
+    match = re.search(rf"^pass \d+ {pass_name} +([0-9.]+) ", report, re.MULTILINE)
     if match is None:
         raise ValueError(f"no time for {pass_name} in: {report}")
-    return float(match[1])
+    return float(match[1]) / MS_PER_S
 
 
 def tool(name: str) -> str:
