@@ -124,7 +124,7 @@ class _Walk:
         if op.has_trait(SymbolTable, value_if_unregistered=False):
             _check_symbols(region)
         if isinstance(op, UnregisteredOp) or op.dialect_name() in _GRAPH_REGION_DIALECTS:
-            self._visit_unordered(region.blocks)
+            self._visit_unordered(region.blocks, seen=region.blocks)
             return
         if entry.next_block is None:
             defined = self._visit_block(entry)
@@ -141,9 +141,10 @@ class _Walk:
             defined.extend(op.results)
         return defined
 
-    def _visit_unordered(self, blocks: Iterable[Block]) -> None:
+    def _visit_unordered(self, blocks: Iterable[Block], seen: Iterable[Block]) -> None:
+        """Visit `blocks`, where every value of the blocks `seen` may be used."""
         defined: list[SSAValue] = []
-        for block in blocks:
+        for block in seen:
             defined.extend(block.args)
             for op in block.ops:
                 defined.extend(op.results)
@@ -166,7 +167,9 @@ class _Walk:
             pending.append(self._visit_block(item))
             pending.extend(reversed(tree[item]))
         # Nothing runs in a block that no path reaches, so anything may be used there.
-        self._visit_unordered([block for block in region.blocks if block not in tree])
+        unreached = [block for block in region.blocks if block not in tree]
+        if unreached:
+            self._visit_unordered(unreached, seen=region.blocks)
 
 
 def _check_terminators(op: Operation, region: Region) -> None:
