@@ -245,7 +245,7 @@ def _batch_of(function: func.FuncOp) -> int | None:
     inputs: tuple[Attribute, ...] = function.function_type.inputs.data
     if not inputs or not isinstance(inputs[0], TensorType):
         return None
-    shape = buffer_type(cast("Attribute", inputs[0])).get_shape()
+    shape = buffer_type(cast("Attribute", inputs[0]), function).get_shape()
     return shape[0] if shape else None
 
 
