@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from convir.dialects.refusal import Refusal
-from convir.dialects.slices import DimOf, SliceView, index_of
+from convir.dialects.slices import DimOf, SliceView, index_of, slice_view
 from convir.passes import remarks
 from convir.passes.scatter_body import scatter_as_generic
 from convir.passes.scatter_costs import DEFAULT_COSTS, traffic_of
@@ -115,6 +115,8 @@ def judged(view: SliceView, selection: Selection) -> tuple[bool, str]:
     read_by_contraction = feeds_contraction(view.result)
     if selection.only_contraction_inputs and not read_by_contraction:
         return False, "no contraction reads it"
+    if selection.only_contraction_inputs and _is_one_of_several(view):
+        return False, "it is one of several insertions that make up its result"
     stored_by_producer = not read_by_contraction and is_stored_by_producer(view)
     traffic = traffic_of(view, stored_by_producer=stored_by_producer)
     separate = selection.costs.copy_us(traffic)
@@ -125,6 +127,12 @@ def judged(view: SliceView, selection: Selection) -> tuple[bool, str]:
     if selection.force:
         return True, f"forced: {figures}"
     return one_pass < separate, figures
+
+
+def _is_one_of_several(view: SliceView) -> bool:
+    """True if it writes beside another strided insertion, as the phases of a gradient do."""
+    beside = slice_view(view.dest.owner) if isinstance(view.dest, OpResult) else None
+    return beside is not None and beside.kind == "insert_slice" and beside.strided
 
 
 def _alternative(traffic: Traffic) -> str:

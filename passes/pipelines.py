@@ -11,6 +11,7 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
 )
 from convir.passes.cse import CsePass
+from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
 from convir.passes.swap_strided_insert_slice_with_contraction import (
     SwapStridedInsertSliceWithContractionPass,
 )
@@ -26,12 +27,15 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
     # On the scatters as they were written: what it moves behind its contraction takes the holes
     # out of the contraction for nothing.
     SwapStridedInsertSliceWithContractionPass(),
-    # What is still scattered under a contraction has windows that overlap. One pass writes it; a
-    # store that scatters a finished result stays an insert_slice, for its producer to absorb.
-    ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
-    # After the rewrites above no contraction changes its shape any more, which is what the
-    # choice of a filter's layout depends on.
+    # No rewrite below changes which loops there are, which the choice of a filter's layout depends
+    # on; phases that come after it slice one transposed filter.
     ConvertFilterToChannelsLastPass(),
+    # What is still scattered under a contraction has windows that overlap: a dense contraction for
+    # each residue of the stride, with its own taps, meets no hole.
+    DecomposeStridedDgradPass(),
+    # Scatters that phases are too dear for, or that could not be taken apart. One pass writes them;
+    # the store of a finished result stays an insert_slice, for its producer to absorb.
+    ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
     # The zeros, fills and reshapes that the rewrites orphaned or stacked up.
     CanonicalizePass(),
     # Each rewrite brings its own constants and empty tensors.

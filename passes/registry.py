@@ -24,6 +24,7 @@ CONVIR_PASSES: tuple[str, ...] = (
     "convert-strided-insert-slice-to-generic",
     "cse",
     "dce",
+    "decompose-strided-dgrad",
     "swap-strided-insert-slice-with-contraction",
 )
 """The names of our passes on tensors, in alphabetical order, one a line."""

@@ -22,36 +22,41 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects import arith, tensor
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from convir.dialects.contraction import contraction_dims
-from convir.dialects.elementwise import Elementwise, elementwise
 from convir.dialects.refusal import Refusal
 from convir.dialects.scatter import LostScatter, scatter_of
-from convir.dialects.slices import is_encoded, slice_view
 from convir.dialects.structured import structured
-from convir.dialects.zeros import fill_of, is_zero
+from convir.dialects.zeros import fill_of
 from convir.passes import remarks
 from convir.passes.loop_restriction import Restriction, restrict
+from convir.passes.scattered_contraction import (
+    contraction_of,
+    erase_unused,
+    followers_of,
+    holes_of,
+    is_strided,
+    part_of_init,
+    report_unread,
+    strided_insertions,
+)
 from convir.passes.structured_rebuild import rebuilt
 from convir.passes.tensor_builder import (
     TensorBuilder,
     element_counts,
     element_type_of,
-    flattened,
     tensor_type,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import SSAValue
 
+    from convir.dialects.elementwise import Elementwise
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
@@ -105,13 +110,9 @@ class TooLittleGain(Refusal):
 
 def plan_swap(op: Operation, operand: int, scatter: Scatter) -> Swap | Refusal:
     """Decide how the contraction `op` may skip the holes of its input number `operand`."""
-    dims = contraction_dims(op)
+    dims = contraction_of(op, scatter)
     if isinstance(dims, Refusal):
-        return Refusal(f"{op.name}, which reads it, is no contraction: {dims}")
-    if len(op.results) != 1:
-        return Refusal(f"{op.name}, which reads it, writes to a buffer")
-    if any(is_encoded(value) for user in (op, *scatter.path) for value in user.operands):
-        return Refusal("a tensor has an encoding, which says nothing of tensors of other shapes")
+        return dims
     restriction = restrict(dims, operand, scatter)
     if isinstance(restriction, Refusal):
         return Refusal(f"in {op.name}, which reads it, {restriction}")
@@ -123,26 +124,9 @@ def plan_swap(op: Operation, operand: int, scatter: Scatter) -> Swap | Refusal:
             f" {restriction.saving:.4g}x fewer FLOPs, not {MIN_PADDING_SAVING:.4g}x"
         )
     fill = fill_of(dims.out.value)
-    return Swap(restriction, fill, _followers(op, restriction, fill))
-
-
-def _followers(
-    op: Operation, restriction: Restriction, fill: SSAValue | Constant | None
-) -> tuple[Elementwise, ...]:
-    """The elementwise ops that use only the result, as far as the holes stay one constant."""
-    if fill is None or isinstance(fill, SSAValue) or not restriction.scatters_result:
-        return ()
-    followers: list[Elementwise] = []
-    value, dims, hole = op.results[0], restriction.result, fill
-    while True:
-        use = value.get_user_of_unique_use()
-        if use is None or use.parent is not op.parent:
-            return tuple(followers)
-        follower = elementwise(use, value, dims, hole)
-        if isinstance(follower, Refusal):
-            return tuple(followers)
-        followers.append(follower)
-        value, dims, hole = use.results[0], follower.result, follower.hole
+    scatters_result = restriction.scatters_result
+    followers = followers_of(op, restriction.result, fill) if scatters_result else ()
+    return Swap(restriction, fill, followers)
 
 
 @dataclass(frozen=True)
@@ -168,7 +152,7 @@ class SwapScatterWithContraction(RewritePattern):
             swap = plan_swap(op, position, scatter)
             if isinstance(swap, Refusal):
                 # The padding of every ordinary convolution comes this way; it is no news.
-                if _is_strided(scatter.op) or isinstance(swap, TooLittleGain):
+                if is_strided(scatter.op) or isinstance(swap, TooLittleGain):
                     remarks.refused(PASS, scatter.op, swap.reason)
                 continue
             remarks.fired(PASS, scatter.op, swap.reason)
@@ -184,8 +168,9 @@ def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
     source = builder.source_of(restriction.scatter, restriction.kept)
     other = builder.gather(dims.inputs[1 - restriction.operand].value, restriction.other)
     inputs = (source, other) if restriction.operand == 0 else (other, source)
-    init = _small_init(swap, builder)
-    init.name_hint = dims.out.value.name_hint
+    init = dims.out.value
+    if restriction.scatters_result:
+        init = part_of_init(builder, init, swap.fill, restriction.result)
     result_type = tensor_type(element_type_of(init), element_counts(restriction.result))
     value = builder.insert(rebuilt(dims.view, (*inputs, init), result_type, restriction.maps))
     for follower in swap.followers:
@@ -195,89 +180,13 @@ def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
     last = swap.last
     if restriction.scatters_result:
         builder = TensorBuilder(rewriter, InsertPoint.before(last), last)
-        holes = _holes(swap, builder)
-        holes.name_hint = holes.name_hint or "holes"
+        holes = holes_of(builder, dims.out.value, swap.fill, swap.followers, swap.result)
         value = builder.scatter(value, holes, swap.result)
     value = builder.cast(value, last.results[0].type)
     value.name_hint = last.results[0].name_hint
     rewriter.replace_all_uses_with(last.results[0], value)
     replaced = [op, *(follower.view.op for follower in swap.followers)]
-    _erase_unused(rewriter, [*reversed(replaced), *reversed(restriction.scatter.path)])
-
-
-def _small_init(swap: Swap, builder: TensorBuilder) -> SSAValue:
-    """The init of the elements that are still computed."""
-    init = swap.restriction.dims.out.value
-    if not swap.restriction.scatters_result:
-        return init
-    if swap.fill is None:
-        return builder.gather(init, swap.restriction.result)
-    sizes = element_counts(swap.restriction.result)
-    if isinstance(init.owner, arith.ConstantOp):
-        return builder.filled(swap.fill, sizes)
-    return builder.fill(swap.fill, sizes)
-
-
-def _holes(swap: Swap, builder: TensorBuilder) -> SSAValue:
-    """The tensor that the result is scattered into, with one dimension per placement."""
-    placed = flattened(swap.result)
-    sizes = [placement.extent for placement in placed]
-    if swap.followers:
-        return builder.constant(swap.followers[-1].hole, sizes)
-    if swap.fill is not None:
-        return builder.filled(swap.fill, sizes)
-    return builder.reshape(swap.restriction.dims.out.value, sizes)
-
-
-# Ops that only make values, removed with their last use: stock xDSL does not know it of all.
-_DISPOSABLE: Final = frozenset(
-    {
-        "arith.constant",
-        "linalg.fill",
-        "tensor.cast",
-        "tensor.collapse_shape",
-        "tensor.dim",
-        "tensor.empty",
-        "tensor.expand_shape",
-        "tensor.extract_slice",
-        "tensor.insert_slice",
-        "tensor.pad",
-        "tensor.splat",
-    }
-)
-
-
-def _erase_unused(rewriter: PatternRewriter, roots: list[Operation]) -> None:
-    """Erase the ops in `roots` that have no uses left, and what only they used."""
-    pending = list(reversed(roots))
-    erased: set[Operation] = set()
-    while pending:
-        op = pending.pop()
-        if op in erased or any(result.first_use is not None for result in op.results):
-            continue
-        if op not in roots and op.name not in _DISPOSABLE:
-            continue
-        owners = [operand.owner for operand in op.operands]
-        rewriter.erase(op)
-        erased.add(op)
-        pending.extend(owner for owner in owners if isinstance(owner, Operation))
-
-
-def _is_strided(op: Operation) -> bool:
-    view = slice_view(op)
-    return view is not None and view.strided
-
-
-def _report_unread(scatters: Sequence[Operation], decided: set[Operation]) -> None:
-    """Say of every strided scatter that no contraction reads why it was left."""
-    for op in scatters:
-        if op.parent is None or op in decided:
-            continue
-        view = slice_view(op)
-        if view is None or view.dest is None or not is_zero(view.dest):
-            remarks.refused(PASS, op, "it is not inserted into zeros")
-        else:
-            remarks.refused(PASS, op, "no contraction reads it")
+    erase_unused(rewriter, [*reversed(replaced), *reversed(restriction.scatter.path)])
 
 
 @dataclass(frozen=True)
@@ -288,11 +197,7 @@ class SwapStridedInsertSliceWithContractionPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        scatters = [
-            inner
-            for inner in op.walk()
-            if isinstance(inner, tensor.InsertSliceOp) and _is_strided(inner)
-        ]
+        scatters = strided_insertions(op)
         pattern = SwapScatterWithContraction()
         PatternRewriteWalker(pattern).rewrite_module(op)
-        _report_unread(scatters, pattern.decided)
+        report_unread(PASS, scatters, pattern.decided)

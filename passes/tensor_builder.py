@@ -16,12 +16,13 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IndexType,
     IntegerAttr,
     TensorType,
     i64,
 )
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from convir.dialects.placement import Placement, covers, product
 from convir.dialects.reshapes import reassociation
@@ -130,6 +131,21 @@ class TensorBuilder:
                 )
             )
         return value
+
+    def pad(self, value: SSAValue, low: Sequence[int], high: Sequence[int]) -> SSAValue:
+        """`value` with zeros before and after it in each dimension; itself where there are none."""
+        if not any(low) and not any(high):
+            return value
+        element_type = element_type_of(value)
+        sizes = [
+            size if before == after == 0 else _padded(size, before + after)
+            for before, size, after in zip(low, sizes_of(value), high, strict=True)
+        ]
+        zero = self.insert(arith.ConstantOp(zero_of(element_type)))
+        body = Block(arg_types=[IndexType()] * len(sizes))
+        body.add_op(tensor.YieldOp(zero))
+        result = tensor_type(element_type, sizes)
+        return self.insert(tensor.PadOp(value, [], [], Region(body), low, high, result))
 
     def extract(
         self,
@@ -333,6 +349,10 @@ def element_counts(dims: Sequence[Digits]) -> list[Size]:
 def extents(dims: Sequence[Digits]) -> list[Size]:
     """The size of each dimension, gaps included."""
     return [_known_product([placement.extent for placement in digits]) for digits in dims]
+
+
+def _padded(size: Size, margin: int) -> int:
+    return size + margin if isinstance(size, int) else DYNAMIC_INDEX
 
 
 def _known_product(sizes: Sequence[Size]) -> Size:
