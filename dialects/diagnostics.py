@@ -108,6 +108,5 @@ def verify(module: ModuleOp) -> None:
     try:
         check(module)
     except InvalidOpError as error:
-        reason = error.args[0]
-        message = one_line(reason) or "is malformed"
-        raise DiagnosticError(error_at(error.op, f"'{error.op.name}' op {message}")) from error
+        message = f"'{error.op.name}' op {error.reason}"
+        raise DiagnosticError(error_at(error.op, message)) from error

@@ -9,8 +9,9 @@ from xdsl.ir import Dialect
 
 from convir.dialects.linalg_attrs import ElementwiseKindAttr, TypeFunctionAttr
 from convir.dialects.linalg_category import ContractOp, ElementwiseOp
-from convir.dialects.linalg_dimensions import BroadcastOp, MapOp, ReduceOp, TransposeOp
+from convir.dialects.linalg_dimensions import MapOp, ReduceOp
 from convir.dialects.linalg_elementwise import NAMED_ELEMENTWISE
+from convir.dialects.linalg_moves import BroadcastOp, TransposeOp
 from convir.dialects.linalg_named import NAMED_OPS
 
 _OPS = {

@@ -1,7 +1,7 @@
-"""`map`, `reduce`, `broadcast` and `transpose`: results take the types of the inits.
+"""Ops whose results take the types of their inits: here `linalg.map` and `linalg.reduce`.
 
-xDSL lacks `map`, and has the others for one input only, without attributes, and (`reduce`,
-`broadcast`) outside its structured interface.
+xDSL lacks `map`, and has `reduce`, `broadcast` and `transpose` for one input only, without
+attributes, and the first two outside its structured interface.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from convir.dialects.compat.effects import StructuredEffects
 from convir.dialects.compat.types import element_type_of, is_tensor
 from convir.dialects.compat.verifiers.structured import check_structured
 from convir.dialects.compat.verifiers.trait import Verified
-from convir.dialects.linalg_body import copy_body
 from convir.dialects.linalg_syntax import parse_operand_group, print_operand_group
 
 if TYPE_CHECKING:
@@ -82,15 +81,18 @@ class InitTypedOp(LinalgStructuredOperation, ABC):
         return ArrayAttr((*inputs, *(AffineMapAttr(output_map),) * len(self.outputs)))
 
 
-def _parallel(count: int) -> ArrayAttr[IteratorTypeAttr]:
+def parallel(count: int) -> ArrayAttr[IteratorTypeAttr]:
+    """`count` parallel loops."""
     return ArrayAttr((IteratorTypeAttr.parallel(),) * count)
 
 
-def _projection(rank: int, dimensions: Iterable[int]) -> AffineMap:
+def projection(rank: int, dimensions: Iterable[int]) -> AffineMap:
+    """The map from `rank` loops to those listed."""
     return AffineMap(rank, 0, tuple(AffineDimExpr(dimension) for dimension in dimensions))
 
 
-def _parse_dimensions(parser: Parser, keyword: str) -> DenseArrayBase:
+def parse_dimensions(parser: Parser, keyword: str) -> DenseArrayBase:
+    """Parse `keyword = [integers]`."""
     parser.parse_keyword(keyword)
     parser.parse_punctuation("=")
     values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
@@ -160,7 +162,7 @@ class MapOp(InitTypedOp):
 
     def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
         """Parallel, one per dimension."""
-        return _parallel(len(self._shape(self.outputs)))
+        return parallel(len(self._shape(self.outputs)))
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -225,7 +227,7 @@ class ReduceOp(DimensionsOp):
         """Identities for the inputs; the outputs lack the reduced dimensions."""
         rank = len(self._shape(self.inputs))
         kept = [dimension for dimension in range(rank) if dimension not in self.listed]
-        return self._maps(AffineMap.identity(rank), _projection(rank, kept))
+        return self._maps(AffineMap.identity(rank), projection(rank, kept))
 
     def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
         """Reduction for the listed dimensions of the inputs, parallel for the others."""
@@ -240,7 +242,7 @@ class ReduceOp(DimensionsOp):
         payload = _parse_payload(parser)
         inputs = parse_operand_group(parser, "ins")
         outputs = parse_operand_group(parser, "outs")
-        properties = {cls.KEYWORD: _parse_dimensions(parser, cls.KEYWORD)}
+        properties = {cls.KEYWORD: parse_dimensions(parser, cls.KEYWORD)}
         attributes = parser.parse_optional_attr_dict()
         if payload is None:
             return cls.over(inputs, outputs, _parse_body(parser), properties, attributes)
@@ -266,87 +268,4 @@ class ReduceOp(DimensionsOp):
             if isinstance(value.type, ShapedType)
         ):
             raise VerifyException("inputs differ in shape")
-        super().verify_()
-
-
-class CopyingOp(DimensionsOp, ABC):
-    """An op that moves elements as they are."""
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """Parse the op after its name."""
-        inputs = parse_operand_group(parser, "ins")
-        outputs = parse_operand_group(parser, "outs")
-        properties = {cls.KEYWORD: _parse_dimensions(parser, cls.KEYWORD)}
-        attributes = parser.parse_optional_attr_dict()
-        arg_types = [element_type_of(value.type) for value in (*inputs, *outputs)]
-        return cls.over(inputs, outputs, copy_body(arg_types), properties, attributes)
-
-    def print(self, printer: Printer) -> None:
-        """Print the op after its name."""
-        self._print_operands(printer)
-
-    def verify_(self) -> None:
-        """Check operands and body, then the loops and shapes."""
-        if len(self.inputs) != 1:
-            raise VerifyException("expected 1 input and 1 output")
-        expected = copy_body([element_type_of(operand.type) for operand in self.operands])
-        if not self.body.is_structurally_equivalent(expected):
-            raise VerifyException("body is not the one that the op's name stands for")
-        super().verify_()
-
-
-@irdl_op_definition
-class BroadcastOp(CopyingOp):
-    """`linalg.broadcast ins(%x : …) outs(%init : …) dimensions = […]`: the dimensions are added."""
-
-    name = "linalg.broadcast"
-    KEYWORD: ClassVar[str] = "dimensions"
-
-    dimensions = prop_def(DenseArrayBase.constr(i64))
-
-    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        """The input lacks the added dimensions."""
-        rank = len(self._shape(self.outputs))
-        kept = [dimension for dimension in range(rank) if dimension not in self.listed]
-        return self._maps(_projection(rank, kept), AffineMap.identity(rank))
-
-    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
-        """Parallel, one per dimension of the output."""
-        return _parallel(len(self._shape(self.outputs)))
-
-    def verify_(self) -> None:
-        """Check the dimensions, then the rest."""
-        self._verify_listed(len(self._shape(self.outputs)))
-        super().verify_()
-
-
-@irdl_op_definition
-class TransposeOp(CopyingOp):
-    """`linalg.transpose ins(%x : …) outs(%init : …) permutation = […]`.
-
-    Dimension i of the result is dimension `permutation[i]` of the input.
-    """
-
-    name = "linalg.transpose"
-    KEYWORD: ClassVar[str] = "permutation"
-
-    permutation = prop_def(DenseArrayBase.constr(i64))
-
-    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        """The output is walked in order."""
-        listed = self.listed
-        inverse = [listed.index(dimension) for dimension in range(len(listed))]
-        return self._maps(_projection(len(listed), inverse), AffineMap.identity(len(listed)))
-
-    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
-        """Parallel, one per dimension."""
-        return _parallel(len(self.listed))
-
-    def verify_(self) -> None:
-        """Check the permutation, then the rest."""
-        rank = len(self._shape(self.outputs))
-        self._verify_listed(rank)
-        if len(self.listed) != rank:
-            raise VerifyException(f"expected a permutation of {rank} dimensions")
         super().verify_()

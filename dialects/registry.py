@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Dialect
-from xdsl.traits import Pure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,10 +41,7 @@ CONVIR_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
 
 
 def _load_affine() -> Dialect:
-    """xDSL's, whose `affine.min` declares no effects; with it comes memref, so not before need."""
-    affine = import_module("xdsl.dialects.affine")
-    affine.MinOp.traits.add_trait(Pure())
-    return affine.Affine
+    return import_module("convir.dialects.compat.affine").corrected()
 
 
 OVERLAYS: Mapping[str, Callable[[], Dialect]] = {

@@ -16,6 +16,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 
+from convir.dialects.compat.errors import reason_of
 from convir.dialects.dominance import dominator_tree
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class InvalidOpError(Exception):
         super().__init__(reason)
         self.op = op
         """The op at fault."""
+        told = reason if isinstance(reason, str) else reason_of(reason)
+        self.reason = told or "is malformed"
+        """What is wrong, in one line."""
 
 
 def check(module: Operation) -> None:
@@ -99,8 +103,8 @@ class _Walk:
             return
         types = (*op.operand_types, None, *op.result_types)
         if sight is _Sight.OWN_TYPES_AND_YIELD:
-            body = op.regions[0].blocks.first
-            if body is None or body is not op.regions[0].blocks.last or body.last_op is None:
+            body = op.regions[0].blocks.first if op.regions else None
+            if body is None or body.next_block is not None or body.last_op is None:
                 op.verify_()
                 return
             terminator = body.last_op

@@ -10,15 +10,25 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerType,
+    TensorType,
     container_of,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import SSAValue
 from xdsl.irdl import OperandDef, ResultDef
 
-from convir.dialects.compat.printing import print_func, print_select
+from convir.dialects.compat.printing import (
+    print_empty,
+    print_func,
+    print_select,
+)
+from convir.dialects.compat.types import element_type_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Operation
     from xdsl.irdl import IRDLOperation
     from xdsl.irdl.constraints import AttrConstraint
 
@@ -32,6 +42,8 @@ def install() -> None:
     DenseIntOrFPElementsAttr.is_splat = _is_splat
     func.FuncOp.print = print_func
     arith.SelectOp.print = print_select
+    tensor.EmptyOp.print = print_empty
+    tensor.ExtractSliceOp.from_static_parameters = staticmethod(_static_extract_slice)
     _retype(arith.SelectOp, (container_of(IntegerType(1)), None, None), (None,))
     for op_class in (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp):
         _retype(op_class, (_INTEGERS,), (_INTEGERS,))
@@ -58,6 +70,21 @@ def _is_splat(self: DenseIntOrFPElementsAttr) -> bool:
     data = self.data.data
     size = self.type.element_type.compile_time_size
     return len(data) >= size and data == data[:size] * (len(data) // size)
+
+
+def _static_extract_slice(
+    source: SSAValue | Operation,
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int] | None = None,
+    reduce_rank: bool = False,
+) -> tensor.ExtractSliceOp:
+    """A slice at constants; xDSL gives one of lower rank too few sizes."""
+    value = SSAValue.get(source, type=TensorType)
+    kept = [size for size in sizes if size != 1] if reduce_rank else sizes
+    result_type = TensorType(element_type_of(value.type), kept)
+    steps = [1] * len(offsets) if strides is None else strides
+    return tensor.ExtractSliceOp(value, offsets, sizes, steps, result_type)
 
 
 def _retype(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
@@ -26,6 +27,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from convir.dialects.compat.errors import reason_of
 from convir.dialects.compat.lexer import ConvirLexer
 from convir.dialects.compat.literal_parser import LiteralParser
 from convir.dialects.compat.location_parser import LocationParser
@@ -103,11 +105,9 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
         except ParseError as error:
             error.span = self._shifted(error.span)
             raise
-        except RecursionError:
-            raise ParseError(self._shifted(self._current_token.span), "nested too deeply") from None
         except Exception as error:
             span = self._shifted(self._current_token.span)
-            raise ParseError(span, _one_line(error)) from error
+            raise ParseError(span, reason_of(error) or "malformed input") from error
         return module
 
     def _parse_top_level(self, allow_implicit_module: bool) -> ModuleOp:
@@ -143,10 +143,9 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
             op = self._parse_named_operation()
         except ParseError:
             raise
-        except RecursionError:
-            raise ParseError(name.span, "operations are nested too deeply") from None
         except Exception as error:
-            raise ParseError(name.span, f"'{name.text}' op {_one_line(error)}") from error
+            reason = reason_of(error) or "is malformed"
+            raise ParseError(name.span, f"'{name.text}' op {reason}") from error
         if isinstance(op.location, UnknownLoc):
             op.location = self._location_at(name.span.start)
         self._bind_results(op, results, name.span)
@@ -174,10 +173,15 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if op_type is not None:
             return op_type
-        dialect = name.split(".", maxsplit=1)[0] if "." in name else ""
-        if dialect and self.ctx.get_optional_dialect(dialect) is None:
-            self.raise_error(f"dialect '{dialect}' of operation '{name}' is not registered", span)
-        self.raise_error(f"unknown operation '{name}'", span)
+        prefix, dot, _ = name.partition(".")
+        dialect = self.ctx.get_optional_dialect(prefix)
+        if dialect is not None:
+            hint = _hint(name, (op.name for op in dialect.operations))
+            self.raise_error(f"unknown operation '{name}'{hint}", span)
+        if not dot:
+            self.raise_error(f"unknown operation '{name}'", span)
+        hint = _hint(prefix, self.ctx.registered_dialect_names)
+        self.raise_error(f"dialect '{prefix}' of operation '{name}' is not registered{hint}", span)
 
     def _bind_results(self, op: Operation, names: list[tuple[Span, int]], at: Span) -> None:
         count = sum(size for _, size in names)
@@ -302,9 +306,9 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
         return super()._parse_optional_integer_or_float_type()
 
 
-def _one_line(error: Exception) -> str:
-    message = " ".join(str(error).split())
-    return message or "malformed operation"
+def _hint(name: str, known: Iterable[str]) -> str:
+    nearest = get_close_matches(name, list(known), n=1)
+    return f", did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def _decoded(data: bytes, name: str) -> str:

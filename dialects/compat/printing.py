@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.arith import SelectOp
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
     from xdsl.dialects.func import FuncOp
+    from xdsl.dialects.tensor import EmptyOp
     from xdsl.ir import Attribute
     from xdsl.printer import Printer
 
@@ -29,6 +30,15 @@ def print_select(self: SelectOp, printer: Printer) -> None:
         printer.print_attribute(self.cond.type)
         printer.print_string(", ")
     printer.print_attribute(self.result.type)
+
+
+def print_empty(self: EmptyOp, printer: Printer) -> None:
+    """Print a `tensor.empty` after its name; xDSL leaves out its attributes."""
+    with printer.in_parens():
+        printer.print_list(self.dynamic_sizes, printer.print_ssa_value)
+    printer.print_op_attributes(self.attributes)
+    printer.print_string(" : ")
+    printer.print_attribute(self.tensor.type)
 
 
 def print_func(self: FuncOp, printer: Printer) -> None:

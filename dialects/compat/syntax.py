@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard, cast
 
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DictionaryAttr,
+    IndexType,
     StringAttr,
     i1,
 )
@@ -241,6 +242,30 @@ def _attrs_array(attrs: Sequence[Mapping[str, Attribute]]) -> ArrayAttr[Dictiona
     return ArrayAttr(DictionaryAttr(entry) for entry in attrs) if any(attrs) else None
 
 
+def parse_empty(parser: Parser) -> Operation:
+    """`tensor.empty(…) {attributes} : type`; xDSL has no attributes there."""
+    start = parser.pos
+    sizes = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parser.parse_unresolved_operand
+    )
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    empty = tensor.EmptyOp(
+        parser.resolve_operands(sizes, (IndexType(),) * len(sizes), start), parser.parse_type()
+    )
+    empty.attributes |= attributes
+    return empty
+
+
+def parse_apply(parser: Parser) -> Operation:
+    """`affine.apply map(…)[…] {attributes}`; xDSL has no attributes there."""
+    from xdsl.dialects.affine import ApplyOp  # noqa: PLC0415  (it brings memref with it)
+
+    apply = ApplyOp.parse(parser)
+    apply.attributes |= parser.parse_optional_attr_dict()
+    return apply
+
+
 def parse_memref_copy(parser: Parser) -> Operation:
     """`memref.copy %from, %to : type to type`, for which xDSL has no syntax."""
     source = parser.parse_unresolved_operand()
@@ -265,7 +290,9 @@ CUSTOM_SYNTAX: Mapping[str, Callable[[Parser], Operation]] = {
     GenericOp.name: parse_generic,
     arith.SelectOp.name: parse_select,
     func.FuncOp.name: parse_func,
+    "affine.apply": parse_apply,
     "memref.copy": parse_memref_copy,
+    tensor.EmptyOp.name: parse_empty,
     **{
         op_class.name: _cast_parser(op_class)
         for op_class in (
