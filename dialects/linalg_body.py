@@ -30,26 +30,29 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
 
 _FLOAT: Mapping[str, Callable[..., Operation]] = {
-    "abs": math.AbsFOp,
     "add": arith.AddfOp,
-    "ceil": math.CeilOp,
-    "cos": math.CosOp,
     "div": arith.DivfOp,
-    "erf": math.ErfOp,
-    "exp": math.ExpOp,
-    "floor": math.FloorOp,
-    "log": math.LogOp,
     "max": arith.MaximumfOp,
     "min": arith.MinimumfOp,
     "mul": arith.MulfOp,
     "negf": arith.NegfOp,
-    "powf": math.PowFOp,
-    "round": math.RoundOp,
-    "rsqrt": math.RsqrtOp,
-    "sin": math.SinOp,
-    "sqrt": math.SqrtOp,
     "sub": arith.SubfOp,
-    "tanh": math.TanhOp,
+}
+# By name, since the math dialect is loaded on first use.
+_MATH = {
+    "abs": "AbsFOp",
+    "ceil": "CeilOp",
+    "cos": "CosOp",
+    "erf": "ErfOp",
+    "exp": "ExpOp",
+    "floor": "FloorOp",
+    "log": "LogOp",
+    "powf": "PowFOp",
+    "round": "RoundOp",
+    "rsqrt": "RsqrtOp",
+    "sin": "SinOp",
+    "sqrt": "SqrtOp",
+    "tanh": "TanhOp",
 }
 _INTEGER: Mapping[str, Callable[..., Operation]] = {
     "add": arith.AddiOp,
@@ -129,18 +132,20 @@ class BodyBuilder:
         if function == "reciprocal" and isinstance(kind, AnyFloat):
             one = self.emit(arith.ConstantOp(FloatAttr(1.0, kind)))
             return self.apply("div", one, values[0])
-        table = _table_of(kind)
-        if table is None or function not in table:
+        op_class = _class_of(function, kind)
+        if op_class is None:
             raise VerifyException(f"no scalar operation '{function}' on elements of type {kind}")
-        return self.emit(table[function](*values))
+        return self.emit(op_class(*values))
 
 
-def _table_of(kind: Attribute) -> Mapping[str, Callable[..., Operation]] | None:
+def _class_of(function: str, kind: Attribute) -> Callable[..., Operation] | None:
     if isinstance(kind, AnyFloat):
-        return _FLOAT
+        if function in _MATH:
+            return getattr(math, _MATH[function])
+        return _FLOAT.get(function)
     if (width := integer_width(kind)) is not None:
-        return _BOOLEAN if width == 1 else _INTEGER
-    return _INTEGER if isinstance(kind, IndexType) else None
+        return (_BOOLEAN if width == 1 else _INTEGER).get(function)
+    return _INTEGER.get(function) if isinstance(kind, IndexType) else None
 
 
 def named_body(combine: str, arg_types: Sequence[Attribute], *, unsigned: bool = False) -> Region:

@@ -78,7 +78,7 @@ class _Walk:
             raise InvalidOpError(op, "has successors but is not the last op of its block")
         for index, operand in enumerate(op.operands):
             if operand not in visible:
-                raise InvalidOpError(op, f"operand #{index} does not dominate this use")
+                raise InvalidOpError(op, f"operand #{index} {_why_invisible(op, operand)}")
         # Such an op would itself report what an op inside captures, so those go first.
         isolated = bool(op.regions) and op.has_trait(IsolatedFromAbove, value_if_unregistered=False)
         if isolated:
@@ -174,6 +174,15 @@ class _Walk:
         unreached = [block for block in region.blocks if block not in tree]
         if unreached:
             self._visit_unordered(unreached, seen=region.blocks)
+
+
+def _why_invisible(op: Operation, operand: SSAValue) -> str:
+    around = op.parent_op()
+    while around is not None and not around.is_ancestor(operand.owner):
+        if around.has_trait(IsolatedFromAbove, value_if_unregistered=False):
+            return f"is defined outside of the isolated '{around.name}' around this use"
+        around = around.parent_op()
+    return "does not dominate this use"
 
 
 def _check_terminators(op: Operation, region: Region) -> None:

@@ -14,4 +14,6 @@ def reason_of(error: Exception) -> str:
         return "nested too deeply"
     if isinstance(error, _INTERNAL):
         return ""
-    return " ".join(str(error).split())
+    reason = " ".join(str(error).split())
+    # Python bounds the digits that it converts; its advice is for programmers.
+    return "integer literal is too long" if "integer string conversion" in reason else reason

@@ -48,6 +48,12 @@ _TOKEN = re.compile(
 _KINDS: tuple[MLIRTokenKind | None, ...] = (None, *(kind for _, kind in _TOKEN_GROUPS))
 
 
+_BARE_IDENTIFIER = 1
+
+MAX_IDENTIFIER = 2**14
+"""The longest identifier, in characters: a parser that takes one apart reads its rest each time."""
+
+
 class LexedToken(Token[MLIRTokenKind, str]):
     """A token that keeps its text, and makes its span only when asked for it."""
 
@@ -87,6 +93,10 @@ class ConvirLexer(MLIRLexer):
             self._raise_no_token(match.end())
         self.pos = match.end()
         text = match[group]
+        if len(text) > MAX_IDENTIFIER and group == _BARE_IDENTIFIER:
+            start = match.start(group)
+            span = Span(start, start + 1, self.input)
+            raise ParseError(span, f"identifier is longer than {MAX_IDENTIFIER} characters")
         kind = _KINDS[group] or KIND_BY_PUNCTUATION_SPELLING[text]
         if kind is MLIRTokenKind.STRING_LIT and "\\" in text:
             kind = _kind_of_escaped(StringLiteral(match.start(group), self.pos, self.input))

@@ -20,7 +20,14 @@ from bisect import bisect_right
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError
@@ -49,6 +56,7 @@ MAX_INTEGER_BITS = 2**24 - 1
 _SIMPLE_SHAPED_TYPE = re.compile(
     r"(?:tensor|memref|vector)<(?:[0-9?]+x)*(?:b?f[0-9]+|i[0-9]+|index)>"
 )
+_DIMENSIONS = re.compile(r"(?:(?:[0-9]+|\?)x)++")
 _SIMPLE_AFFINE_MAP = re.compile(r"affine_map<\([\w, ]*\) -> \([^<>\n]*\)>")
 
 _AttributeT = TypeVar("_AttributeT", bound="Attribute")
@@ -284,6 +292,23 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
     @property
     def _content(self) -> str:
         return self.lexer.input.content
+
+    def parse_ranked_shape(self) -> tuple[list[int], Attribute]:
+        """The dimensions of a shape, DYNAMIC_INDEX where unknown, and its element type.
+
+        xDSL takes the time of the rest of the shape for each dimension, since `x4x4xf32` is a
+        token.
+        """
+        token = self._current_token
+        match = _DIMENSIONS.match(self._content, token.span.start)
+        if match is None:
+            return super().parse_ranked_shape()
+        sizes = match[0].split("x")[:-1]
+        dims = [DYNAMIC_INDEX if size == "?" else int(size) for size in sizes]
+        if any(size > MAX_DIMENSION for size in dims):
+            self.raise_error("dimension does not fit in 64 bits", token.span)
+        self._resume_from(match.end())
+        return dims, self.expect(self.parse_optional_type, "expected an element type")
 
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
         """One dimension of a shape: a decimal, or `?` for DYNAMIC_INDEX.

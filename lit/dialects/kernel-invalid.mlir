@@ -124,8 +124,8 @@ func.func @results_differ(%x: tensor<4xf32>) -> tensor<5xf32> {
 
 // A kernel is isolated: it captures nothing.
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{using value defined out of its IsolatedFromAbove parent}}
   kernel.func @k() -> tensor<4xf32> {
+    // expected-error@+1 {{operand #0 is defined outside of the isolated 'kernel.func' around this use}}
     kernel.return %x : tensor<4xf32>
   }
   return
