@@ -8,7 +8,7 @@ result into LLVM IR.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.dialects import llvm, scf
 from xdsl.dialects.builtin import (
@@ -31,11 +31,17 @@ if TYPE_CHECKING:
 _NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
 
 
-def convert_loops(loops: func.FuncOp, *, noalias: bool, f16_in_hardware: bool) -> llvm.FuncOp:
+Library: TypeAlias = dict[str, llvm.LLVMFunctionType]
+
+
+def convert_loops(
+    loops: func.FuncOp, library: Library, *, noalias: bool, f16_in_hardware: bool
+) -> llvm.FuncOp:
     """The LLVM function of a loop function.
 
     Args:
         loops: a function of scf, memref, arith and math ops that returns nothing.
+        library: takes the functions of the C library that it calls, with their types.
         noalias: whether no two memref arguments overlap; without it nothing vectorizes.
         f16_in_hardware: whether the target converts between f16 and f32 itself.
 
@@ -44,7 +50,7 @@ def convert_loops(loops: func.FuncOp, *, noalias: bool, f16_in_hardware: bool) -
     """
     argument_types = [_argument_type(t) for t in loops.function_type.inputs]
     region = Region(Block(arg_types=argument_types))
-    converter = _Converter(region, f16_in_hardware)
+    converter = _Converter(region, library, f16_in_hardware)
     for old, new in zip(loops.body.block.args, region.block.args, strict=True):
         converter.values[old] = new
     converter.block_of(loops.body.block)
@@ -73,6 +79,7 @@ def _argument_type(argument_type: Attribute) -> Attribute:
 @dataclass
 class _Converter:
     region: Region
+    library: Library
     f16_in_hardware: bool
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     block: Block = field(init=False)
@@ -80,7 +87,7 @@ class _Converter:
 
     def __post_init__(self) -> None:
         self.block = self.region.block
-        self.scalars = ScalarConverter(self.emit, self.f16_in_hardware)
+        self.scalars = ScalarConverter(self.emit, self.f16_in_hardware, self.library)
 
     def emit(self, op: Operation) -> SSAValue:
         self.block.add_op(op)

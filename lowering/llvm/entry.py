@@ -9,7 +9,7 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 
-from convir.lowering.llvm.convert_loops import convert_loops
+from convir.lowering.llvm.convert_loops import Library, convert_loops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +30,15 @@ def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware:
         PassFailedException: an op has no LLVM code.
     """
     functions: list[llvm.FuncOp] = []
+    library: Library = {}
     for function in loops:
-        converted = convert_loops(function, noalias=noalias, f16_in_hardware=f16_in_hardware)
+        converted = convert_loops(
+            function, library, noalias=noalias, f16_in_hardware=f16_in_hardware
+        )
         functions += [converted, _entry(converted)]
-    return ModuleOp(list(functions))
+    external = llvm.LinkageAttr("external")
+    declared = [llvm.FuncOp(name, kind, linkage=external) for name, kind in library.items()]
+    return ModuleOp([*declared, *functions])
 
 
 def llvm_ir(module: ModuleOp, triple: str) -> str:

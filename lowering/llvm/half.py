@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     f16,
     f32,
+    f64,
     i16,
     i32,
     i64,
@@ -60,6 +61,25 @@ class HalfConverter:
         if self._f16_in_hardware:
             return self._emit(llvm.BitcastOp(self._emit(llvm.FPTruncOp(value, f16)), i16))
         return self._f32_to_f16(value)
+
+    def from_f64(self, value: SSAValue, half_type: Attribute) -> SSAValue:
+        """The half-precision bit pattern nearest to an f64 value, ties to even, rounded once.
+
+        On the way through f32 what is lost makes the last bit odd, so that no tie is invented.
+        Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE TC 57 (2008).
+        """
+        nearest = self._emit(llvm.FPTruncOp(value, f32))
+        back = self._emit(llvm.FPExtOp(nearest, f64))
+        inexact = self._emit(llvm.FCmpOp(back, value, "one"))
+        magnitudes = [
+            self._emit(llvm.CallIntrinsicOp("llvm.fabs.f64", [x], [f64])) for x in (back, value)
+        ]
+        above = self._emit(
+            llvm.ZExtOp(self._emit(llvm.FCmpOp(magnitudes[0], magnitudes[1], "ogt")), i32)
+        )
+        truncated = self._emit(llvm.SubOp(self._bits(nearest), above))
+        odd = self._select(inexact, self._or(truncated, self._int(1)), self._bits(nearest))
+        return self.from_f32(self._f32(odd), half_type)
 
     def _f16_to_f32(self, bits: SSAValue) -> SSAValue:
         wide = self._emit(llvm.ZExtOp(bits, i32))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
     Float64Type,
     FloatAttr,
     IndexType,
@@ -16,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     f32,
     f64,
+    i1,
     i16,
     i32,
     i64,
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.lowering.llvm.half import HalfConverter, icmp_predicate, is_half
+from convir.lowering.llvm.odd_rounding import F64_EXACT_BITS, OddRounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,13 +84,37 @@ _INTRINSICS = {
     "math.tanh": "tanh",
     "math.trunc": "trunc",
 }
+_BIT_INTRINSICS = {
+    "math.absi": ("abs", True),
+    "math.ctlz": ("ctlz", True),
+    "math.ctpop": ("ctpop", False),
+    "math.cttz": ("cttz", True),
+}
+"""Integer intrinsics; whether they ask if zero (or the least integer) is undefined: it is not."""
+# Functions of the C library: the name for f64; that for f32 ends with an f.
+_LIBRARY = {
+    "math.acos": "acos",
+    "math.acosh": "acosh",
+    "math.asin": "asin",
+    "math.asinh": "asinh",
+    "math.atan": "atan",
+    "math.atan2": "atan2",
+    "math.atanh": "atanh",
+    "math.cbrt": "cbrt",
+    "math.cosh": "cosh",
+    "math.erf": "erf",
+    "math.expm1": "expm1",
+    "math.log1p": "log1p",
+    "math.sinh": "sinh",
+    "math.tan": "tan",
+}
 F32_EXACT_BITS = 24
 """Integers of so many bits are exact in f32."""
 # The integer comparisons and float comparisons in the order of the arith dialect's numbers.
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _CMPF = (
-    *("_false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "_true"),
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
 
 
@@ -106,9 +131,15 @@ class ScalarConverter:
 
     emit: Callable[[Operation], SSAValue]
     f16_in_hardware: bool
+    library: dict[str, llvm.LLVMFunctionType] = field(
+        default_factory=dict[str, llvm.LLVMFunctionType]
+    )
+    """The functions of the C library that are called, with their types."""
     half: HalfConverter = field(init=False)
+    odd: OddRounding = field(init=False)
 
     def __post_init__(self) -> None:
+        self.odd = OddRounding(self.emit)
         self.half = HalfConverter(self.emit, f16_in_hardware=self.f16_in_hardware)
 
     def convert(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -128,12 +159,17 @@ class ScalarConverter:
             return self.emit(llvm.SelectOp(better, operands[0], operands[1]))
         if name in ("arith.floordivsi", "arith.ceildivsi"):
             return self._rounded_division(operands, up=name == "arith.ceildivsi")
+        if name == "arith.ceildivui":
+            return self._unsigned_ceiling_division(*operands)
+        if name in _BIT_INTRINSICS:
+            return self._bit_intrinsic(name, operands[0])
         if name == "arith.cmpi":
             predicate = _CMPI[cast("arith.CmpiOp", op).predicate.value.data]
             return self.emit(llvm.ICmpOp(operands[0], operands[1], icmp_predicate(predicate)))
         if name == "arith.select":
             return self.emit(llvm.SelectOp(*operands))
-        if name in _FLOAT or name in _INTRINSICS or name == "arith.cmpf":
+        is_float = name in _FLOAT or name in _INTRINSICS or name in _LIBRARY
+        if is_float or name in ("arith.cmpf", "math.rsqrt"):
             return self._float(op, operands)
         return self._cast(op, operands[0])
 
@@ -153,21 +189,60 @@ class ScalarConverter:
 
     def _float(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         operand_type = op.operands[0].type
+        if op.name == "math.rsqrt" and operand_type != f64:
+            root = self._wide_float(op.name, [self._float_cast(operands[0], operand_type, f64)])
+            return self._float_cast(root, f64, operand_type)
+        if op.name == "math.fma" and is_half(operand_type):
+            wide = [self._float_cast(operand, operand_type, f64) for operand in operands]
+            return self.half.from_f64(self.odd.multiply_add(*wide), operand_type)
         half_type = operand_type if is_half(operand_type) else None
         if half_type is not None:
             operands = [self.half.to_f32(operand, half_type) for operand in operands]
         if op.name == "arith.cmpf":
-            predicate = _CMPF[cast("arith.CmpfOp", op).predicate.value.data]
-            return self.emit(llvm.FCmpOp(operands[0], operands[1], predicate))
+            return self._compare(cast("arith.CmpfOp", op).predicate.value.data, operands)
         result = self._wide_float(op.name, operands)
         return result if half_type is None else self.half.from_f32(result, half_type)
+
+    def _compare(self, predicate: int, operands: Sequence[SSAValue]) -> SSAValue:
+        name = _CMPF[predicate]
+        if name in ("false", "true"):
+            return self.emit(llvm.ConstantOp(IntegerAttr(int(name == "true"), i1), i1))
+        return self.emit(llvm.FCmpOp(operands[0], operands[1], name))
 
     def _wide_float(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         if name in _FLOAT:
             return self.emit(_FLOAT[name](*operands))
-        suffix = "f64" if isinstance(operands[0].type, Float64Type) else "f32"
+        float_type = operands[0].type
+        if name == "math.rsqrt":
+            one = self.emit(llvm.ConstantOp(FloatAttr(1.0, f64), f64))
+            return self.emit(llvm.FDivOp(one, self._wide_float("math.sqrt", operands)))
+        if name in _LIBRARY:
+            function = _LIBRARY[name] + ("" if float_type == f64 else "f")
+            self.library[function] = llvm.LLVMFunctionType([float_type] * len(operands), float_type)
+            return self.emit(llvm.CallOp(function, *operands, return_type=float_type))
+        suffix = "f64" if isinstance(float_type, Float64Type) else "f32"
         intrinsic = f"llvm.{_INTRINSICS[name]}.{suffix}"
-        return self.emit(llvm.CallIntrinsicOp(intrinsic, operands, [operands[0].type]))
+        return self.emit(llvm.CallIntrinsicOp(intrinsic, operands, [float_type]))
+
+    def _bit_intrinsic(self, name: str, operand: SSAValue) -> SSAValue:
+        intrinsic, asks = _BIT_INTRINSICS[name]
+        integer = cast("IntegerType", operand.type)
+        operands = [operand]
+        if asks:
+            operands.append(self.emit(llvm.ConstantOp(IntegerAttr(0, i1), i1)))
+        return self.emit(
+            llvm.CallIntrinsicOp(f"llvm.{intrinsic}.i{integer.bitwidth}", operands, [integer])
+        )
+
+    def _unsigned_ceiling_division(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        remainder = self.emit(llvm.URemOp(lhs, rhs))
+        inexact = self.emit(llvm.ICmpOp(remainder, self._integer(0, lhs), icmp_predicate("ne")))
+        step = self.emit(llvm.SelectOp(inexact, self._integer(1, lhs), self._integer(0, lhs)))
+        return self.emit(llvm.AddOp(self.emit(llvm.UDivOp(lhs, rhs)), step))
+
+    def _integer(self, value: int, like: SSAValue) -> SSAValue:
+        integer = cast("IntegerType", like.type)
+        return self.emit(llvm.ConstantOp(IntegerAttr(value, integer), integer))
 
     def _rounded_division(self, operands: Sequence[SSAValue], *, up: bool) -> SSAValue:
         lhs, rhs = operands
@@ -218,9 +293,8 @@ class ScalarConverter:
             wide = self.half.to_f32(operand, source)
             return self._float_cast(wide, f32, target)
         if is_half(target):
-            if source == f64:
-                raise PassFailedException("f64 to half precision would round twice")
-            return self.half.from_f32(operand, target)
+            narrow = self.half.from_f64 if source == f64 else self.half.from_f32
+            return narrow(operand, target)
         if source == target:
             return operand
         widening = source == f32
@@ -240,18 +314,23 @@ class ScalarConverter:
         return self.emit(op_class(operand, target))
 
     def _from_integer(self, operand: SSAValue, target: Attribute, *, signed: bool) -> SSAValue:
+        """An integer rounded once to a float type."""
         width = cast("IntegerType", operand.type).bitwidth
-        if not signed and width >= i64.bitwidth:
-            raise PassFailedException("an unsigned 64-bit integer to float has no LLVM code")
-        if not signed:
+        if is_half(target):
+            exact_type = f32 if width <= F32_EXACT_BITS - 1 else f64
+            if width > F64_EXACT_BITS:
+                operand = self.odd.in_53_bits(operand, signed=signed)
+            exact = self._from_integer(operand, exact_type, signed=signed)
+            return self._float_cast(exact, exact_type, target)
+        if signed:
+            return self.emit(llvm.SIToFPOp(operand, target))
+        if width < i64.bitwidth:
             wider = i32 if width < i32.bitwidth else i64
-            operand = self.emit(llvm.ZExtOp(operand, wider))
-        if isinstance(target, BFloat16Type) and width > F32_EXACT_BITS:
-            raise PassFailedException(f"a {width}-bit integer to bf16 would round twice")
-        # f16 overflows long before f32 has to round an integer.
-        wide_type = f32 if is_half(target) else target
-        wide = self.emit(llvm.SIToFPOp(operand, wide_type))
-        return self.half.from_f32(wide, target) if is_half(target) else wide
+            return self.emit(llvm.SIToFPOp(self.emit(llvm.ZExtOp(operand, wider)), target))
+        if target != f64:
+            odd = self.odd.in_53_bits(operand, signed=False)
+            return self._float_cast(self._from_integer(odd, f64, signed=False), f64, target)
+        return self.odd.from_unsigned(operand)
 
     def _to_integer(
         self, operand: SSAValue, source: Attribute, target: Attribute, name: str

@@ -164,7 +164,8 @@ def _sticky_f64(values: Array) -> Array:
     """Integers as f64, those past 2^53 cut to fewer bits with what was cut ORed into the last."""
     low = (1 << _STICKY_BITS) - 1
     large = (values >= _EXACT_IN_F64) | (values <= -_EXACT_IN_F64)
-    cut = (values & ~low) | (((values & low) != 0).astype(values.dtype) << _STICKY_BITS)
+    lost = ((values & low) != 0).astype(values.dtype)
+    cut = ((values >> _STICKY_BITS) | lost) << _STICKY_BITS
     return np.where(large, cut, values).astype(np.float64)
 
 

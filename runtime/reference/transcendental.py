@@ -124,8 +124,14 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     lost = (product - (total - tail)) + (addend - tail)
     if operands[0].dtype == FLOAT64:
         lost = lost + _two_product_error(lhs, rhs, product)
-    fused = np.where(np.isfinite(lost), total + lost, total)
-    return (convert(fused, operands[0].dtype),)
+    if operands[0].dtype == FLOAT64:
+        return (np.where(np.isfinite(lost), total + lost, total),)
+    # An odd last bit says that something is lost, so that rounding once more invents no tie.
+    is_even = (np.asarray(total).view(np.int64) & 1) == 0
+    odd = np.where(
+        is_even & (lost != 0) & np.isfinite(lost), np.nextafter(total, lost * np.inf), total
+    )
+    return (convert(odd, operands[0].dtype),)
 
 
 @HANDLERS.handles("math.fpowi")
