@@ -25,10 +25,10 @@ that multiplies its holes; with the option `force` always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
@@ -40,7 +40,7 @@ from convir.dialects.linear import LinearIndex
 from convir.dialects.placement import Placement
 from convir.dialects.refusal import Refusal
 from convir.dialects.scatter import LostScatter, scatter_of
-from convir.dialects.slices import size_of
+from convir.dialects.slices import size_of, slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import fill_of
 from convir.passes import remarks
@@ -60,6 +60,7 @@ from convir.passes.tensor_builder import (
     TensorBuilder,
     element_counts,
     element_type_of,
+    extents,
     sizes_of,
     tensor_type,
 )
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
-    from convir.dialects.slices import Size
+    from convir.dialects.slices import Size, SliceView
     from convir.passes.phase_costs import PhaseCosts
     from convir.passes.scattered_windows import ScatteredOperand
 
@@ -116,12 +117,20 @@ class Decomposition:
     """What is computed: the phases that have taps."""
     untouched: int
     """How many phases have none."""
+    store: SliceView | None
+    """An insertion of all phases behind them, which each phase's own insertion takes in."""
+
+    @property
+    def followers(self) -> tuple[Elementwise, ...]:
+        """The elementwise ops that run on each phase, as the first phase has them."""
+        return self.parts[0].followers if self.parts else ()
 
     @property
     def last(self) -> Operation:
         """The op whose result the insertions take over."""
-        followers = self.parts[0].followers if self.parts else ()
-        return followers[-1].view.op if followers else self.operand.dims.op
+        if self.store is not None:
+            return self.store.op
+        return self.followers[-1].view.op if self.followers else self.operand.dims.op
 
     @property
     def whole(self) -> bool:
@@ -188,7 +197,22 @@ def plan_decomposition(
             return refusal
     fill = fill_of(dims.out.value)
     parts = tuple(_part(operand, phases, fill) for phases in computed)
-    return Decomposition(operand, fill, parts, len(combinations) - len(computed))
+    plan = Decomposition(operand, fill, parts, len(combinations) - len(computed), None)
+    return replace(plan, store=_store(plan))
+
+
+def _store(plan: Decomposition) -> SliceView | None:
+    """The insertion that alone uses the result of `plan`, if phases can be inserted there."""
+    user = plan.last.results[0].get_user_of_unique_use()
+    view = slice_view(user) if user is not None and user.parent is plan.last.parent else None
+    if view is None or view.dest is None or view.source is not plan.last.results[0]:
+        return None
+    if plan.whole or view.dropped or None in (*view.offsets, *view.strides):
+        return None
+    if not plan.untouched:
+        return view
+    hole = plan.followers[-1].hole if plan.followers else plan.fill
+    return view if hole is not None and fill_of(view.dest) == hole else None
 
 
 def _part(
@@ -293,8 +317,8 @@ def rewrite(plan: Decomposition, rewriter: PatternRewriter) -> None:
     value = builder.cast(value, last.results[0].type)
     value.name_hint = last.results[0].name_hint
     rewriter.replace_all_uses_with(last.results[0], value)
-    followers = plan.parts[0].followers if plan.parts else ()
-    replaced = [op, *(follower.view.op for follower in followers)]
+    stores = [] if plan.store is None else [plan.store.op]
+    replaced = [op, *(follower.view.op for follower in plan.followers), *stores]
     erase_unused(rewriter, [*reversed(replaced), *reversed(operand.scatter.path)])
 
 
@@ -366,17 +390,40 @@ def _maps(operand: ScatteredOperand) -> tuple[AffineMap, AffineMap, AffineMap]:
 
 def _stored(plan: Decomposition, values: Sequence[SSAValue], builder: TensorBuilder) -> SSAValue:
     """The results of all phases, side by side."""
-    init = plan.operand.dims.out.value
-    followers = plan.parts[0].followers if plan.parts else ()
-    if plan.untouched or plan.fill is None:
-        result = plan.parts[0].stored if plan.parts else _whole(init)
-        value = holes_of(builder, init, plan.fill, followers, result)
-    else:
-        sizes = [placed.extent for digits in plan.parts[0].stored for placed in digits]
-        value = builder.uninitialised(element_type_of(values[0]), sizes)
+    value = _destination(plan, values, builder)
     for part, computed in zip(plan.parts, values, strict=True):
-        value = builder.scatter(computed, value, part.stored)
+        placed = part.stored if plan.store is None else _inside(part.stored, plan.store)
+        value = builder.scatter(computed, value, placed)
     return value
+
+
+def _destination(
+    plan: Decomposition, values: Sequence[SSAValue], builder: TensorBuilder
+) -> SSAValue:
+    """What the phases are inserted into."""
+    if plan.store is not None and plan.store.dest is not None:
+        return plan.store.dest
+    init = plan.operand.dims.out.value
+    result = plan.parts[0].stored if plan.parts else _whole(init)
+    if plan.untouched or plan.fill is None:
+        return holes_of(builder, init, plan.fill, plan.followers, result)
+    return builder.uninitialised(element_type_of(values[0]), extents(result))
+
+
+def _inside(part: tuple[Digits, ...], store: SliceView) -> tuple[Digits, ...]:
+    """Where a part of what `store` inserts lies in the destination."""
+    placed: list[Digits] = []
+    for dim, (inner,) in enumerate(part):
+        offset, stride = store.mixed_offsets[dim], store.mixed_strides[dim]
+        extent = size_of(store.result, dim)
+        if inner.covers:
+            placed.append((replace(inner, offset=offset, stride=stride, extent=extent),))
+            continue
+        numbers = (offset, stride, inner.offset, inner.stride)
+        start, step, first, period = (cast("int", number) for number in numbers)
+        moved = replace(inner, offset=start + step * first, stride=step * period, extent=extent)
+        placed.append((moved,))
+    return tuple(placed)
 
 
 def _whole(value: SSAValue) -> tuple[Digits, ...]:

@@ -131,3 +131,25 @@ func.func @named_and_dynamic(%x: tensor<?x3x3x4xf32>, %w: tensor<4x4x4x6xf32>) -
   %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>} ins(%p, %w : tensor<?x9x9x4xf32>, tensor<4x4x4x6xf32>) outs(%init : tensor<?x6x6x6xf32>) -> tensor<?x6x6x6xf32>
   return %r : tensor<?x6x6x6xf32>
 }
+
+// The result is scattered along rows afterwards: each phase is inserted where it ends up.
+// REMARK:      2 phases of 1 to 2 taps
+// CHECK-LABEL: func.func @scattered_again
+// CHECK:         %[[ZEROS:.+]] = arith.constant dense<0.000000e+00> : tensor<4x6x6xf32>
+// CHECK:         %[[R0:.+]] = tensor.insert_slice %{{.+}} into %[[ZEROS]][0, 0, 0] [2, 3, 6] [2, 2, 1]
+// CHECK:         %[[R1:.+]] = tensor.insert_slice %{{.+}} into %[[R0]][0, 1, 0] [2, 3, 6] [2, 2, 1]
+// CHECK:         return %[[R1]]
+func.func @scattered_again(%x: tensor<2x3x4xf32>, %w: tensor<6x3x4xf32>) -> tensor<4x6x6xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x8x4xf32>
+  %init = arith.constant dense<0.0> : tensor<2x6x6xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 1, 0] [2, 3, 4] [1, 2, 1] : tensor<2x3x4xf32> into tensor<2x8x4xf32>
+  %c = linalg.generic {indexing_maps = [#image, #weights, #result], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%s, %w : tensor<2x8x4xf32>, tensor<6x3x4xf32>) outs(%init : tensor<2x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x6x6xf32>
+  %holes = arith.constant dense<0.0> : tensor<4x6x6xf32>
+  %r = tensor.insert_slice %c into %holes[0, 0, 0] [2, 6, 6] [2, 1, 1] : tensor<2x6x6xf32> into tensor<4x6x6xf32>
+  return %r : tensor<4x6x6xf32>
+}
