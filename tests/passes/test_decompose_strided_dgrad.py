@@ -23,7 +23,6 @@ from convir.dialects.refusal import Refusal
 from convir.dialects.scatter import Scatter, scatter_of
 from convir.frontends.conv_module import function_of, module_of_line
 from convir.frontends.miopen import parse_line
-from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.passes.decompose_strided_dgrad import PASS
 from convir.runtime.check import check
@@ -324,7 +323,7 @@ def test_all_phases_are_one_contraction_kernel_of_the_host(options: str) -> None
     layouts = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
     before = module_of_line(parse_line(f"conv {options} -F 2 {layouts}"))
     tensors = run(before, "backward-data").module
-    selected = run(tensors, lowering_passes()[:2]).module
+    selected = run(tensors, "form-kernel-regions,select-kernels").module
     stores = [op for op in selected.walk() if op.name == "tensor.insert_slice"]
     (region,) = {op.parent_op() for op in stores}
     assert isinstance(region, RegionOp)
