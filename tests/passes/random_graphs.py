@@ -385,13 +385,14 @@ def hidden_reshape(graph: Graph, value: str, shape: Shape) -> str:
     groups, singles = [list(range(len(shape)))], [[dim] for dim in range(len(shape))]
     if graph.below(3) == 0:
         groups = singles
-    flat = dynamic(shape[: len(groups)])
-    kind = dynamic(shape)
-    down = graph.line(f"tensor.collapse_shape {value} {groups} : {kind} into {flat}")
-    sizes = hidden_sizes(graph, value, shape)
-    return graph.line(
-        f"tensor.expand_shape {down} {groups} output_shape [{sizes}] : {flat} into {kind}"
-    )
+    flat, kind = dynamic(shape[: len(groups)]), dynamic(shape)
+    for _ in range(1 + graph.below(2)):
+        down = graph.line(f"tensor.collapse_shape {value} {groups} : {kind} into {flat}")
+        sizes = hidden_sizes(graph, value, shape)
+        value = graph.line(
+            f"tensor.expand_shape {down} {groups} output_shape [{sizes}] : {flat} into {kind}"
+        )
+    return value
 
 
 def hidden_pad(graph: Graph, value: str, shape: Shape) -> str:
