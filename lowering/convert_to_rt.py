@@ -38,7 +38,7 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
-from convir.lowering.form_kernel_regions import ALIASES, FREE
+from convir.lowering.form_kernel_regions import ALIASES, FREE, readers_of
 from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
@@ -95,8 +95,14 @@ class _Program:
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     destinations: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Tensor values that are written straight into an output buffer of the program."""
+    converted: set[Operation] = field(default_factory=set[Operation])
 
     def convert(self, op: Operation) -> None:
+        """Emit what `op` becomes."""
+        self._convert(op)
+        self.converted.add(op)
+
+    def _convert(self, op: Operation) -> None:
         if op.name in FREE - {"arith.constant"} or _is_read(op):
             return  # Kernels repeat it; where it is returned itself, it is filled in.
         if op.name in ALIASES:
@@ -158,11 +164,11 @@ class _Program:
     def _dies_at(self, op: kernel.CallOp, value: SSAValue) -> bool:
         """Whether nothing reads the memory of `value` after `op`, which the program may reuse."""
         buffer = self.buffers[value]
-        if not isinstance(buffer.owner, memref.AllocOp):
+        if not isinstance(buffer.owner, memref.AllocOp) or len(list(value.uses)) != 1:
             return False
         sharing = [tensor for tensor, memory in self.buffers.items() if memory is buffer]
-        readers = {use.operation for tensor in sharing for use in tensor.uses}
-        return len(sharing) == 1 and readers == {op} and len(list(value.uses)) == 1
+        readers = {reader for tensor in sharing for reader in readers_of(tensor)}
+        return readers - self.converted == {op}
 
     def _gemm(self, match: GemmCall, inputs: Sequence[SSAValue], out: SSAValue) -> None:
         layout = match.layout
@@ -275,6 +281,7 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
         if i not in direct:
             body.add_op(_returned(program, value, outputs[i], returned))
     body.add_op(func.ReturnOp())
+    _erase_unread(body)
     converted = func.FuncOp(
         function.sym_name.data,
         FunctionType.from_lists([*input_types, *output_types], []),
@@ -288,6 +295,13 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     }
     converted.location = function.location
     return converted
+
+
+def _erase_unread(body: Block) -> None:
+    """Erase views and constants that no call names."""
+    for op in reversed(list(body.ops)):
+        if isinstance(op, rt.ViewOp | rt.ConstantOp) and op.results[0].first_use is None:
+            Rewriter.erase_op(op)
 
 
 def _is_read(op: Operation) -> bool:

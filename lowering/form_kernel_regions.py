@@ -174,14 +174,18 @@ def _is_addressing(op: Operation) -> bool:
     return view.kind == "extract_slice" or (view.fill is not None and is_zero(view.fill))
 
 
+def readers_of(value: SSAValue) -> Iterable[Operation]:
+    """The ops that read `value`, looking through aliases."""
+    for use in value.uses:
+        if use.operation.name in ALIASES:
+            yield from _readers(use.operation)
+        else:
+            yield use.operation
+
+
 def _readers(op: Operation) -> Iterable[Operation]:
-    """The ops that read a result of `op`, looking through aliases."""
     for result in op.results:
-        for use in result.uses:
-            if use.operation.name in ALIASES:
-                yield from _readers(use.operation)
-            else:
-                yield use.operation
+        yield from readers_of(result)
 
 
 def _only_user(value: OpResult) -> Operation | None:

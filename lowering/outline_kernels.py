@@ -166,7 +166,7 @@ def _same_kernel(a: kernel.FuncOp, b: kernel.FuncOp) -> bool:
 
 
 def _erase_dead_free_ops(function: func.FuncOp) -> None:
-    for op in reversed(list(function.body.block.ops)):
+    for op in reversed([op for block in function.body.blocks for op in block.ops]):
         is_free = op.name in FREE | ALIASES or _is_scalar(op)
         if is_free and all(result.first_use is None for result in op.results):
             Rewriter.erase_op(op)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import func, memref
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import rt
+from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.passes import remarks
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class PlanMemoryPass(ModulePass):
         """Run on every rt program.
 
         Raises:
-            PassFailedException: a plan's peak exceeds `workspace_bytes`.
+            DiagnosticError: a plan's peak exceeds `workspace_bytes`.
         """
         for program in op.ops:
             if isinstance(program, func.FuncOp) and rt.PROGRAM_ATTR in program.attributes:
@@ -143,10 +143,11 @@ class PlanMemoryPass(ModulePass):
     def _plan(self, program: func.FuncOp) -> None:
         plan = plan_memory(program)
         if self.workspace_bytes is not None and plan.peak > self.workspace_bytes:
-            raise PassFailedException(
+            message = (
                 f"@{program.sym_name.data} needs {plan.peak} bytes of workspace, "
                 f"the budget is {self.workspace_bytes}"
             )
+            raise DiagnosticError(error_at(program, message))
         remarks.fired(NAME, program, str(plan))
         if not plan.offsets:
             return

@@ -1,4 +1,4 @@
-"""Roundings to odd in f64: what is lost makes the last bit odd, so that rounding once more is right.
+"""Roundings to odd in f64: an odd last bit where anything is lost keeps the next rounding right.
 
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE TC 57 (2008).
 """

@@ -65,11 +65,12 @@ def rounded(values: Any, half: Any) -> Any:
     patterns = np.arange(0x7C00 if half == np.dtype(np.float16) else 0x7F80, dtype=np.uint16)
     grid: Any = patterns.view(half).astype(np.float64)
     grid = np.append(grid, grid[-1] + (grid[-1] - grid[-2]))  # infinity is the next step
-    magnitude = np.abs(values)
+    magnitude: Any = np.abs(values)
     position: Any = np.searchsorted(grid, magnitude, side="right") - 1
     below = np.minimum(np.maximum(position, 0), len(grid) - 2)
-    low, high = magnitude - grid[below], grid[below + 1] - magnitude
-    above: Any = (low > high) | ((low == high) & (below % 2 == 1))
+    low: Any = magnitude - grid[below]
+    high: Any = grid[below + 1] - magnitude
+    above = (low > high) | ((low == high) & (below % 2 == 1))
     result = np.where(np.isnan(values), len(grid), below + above).astype(np.uint16)
     return (result | (np.signbit(values).astype(np.uint16) << 15)).view(half)
 

@@ -1,0 +1,160 @@
+// RUN: convir-opt %s -p 'convert-to-rt{device=cuda}' --split-input-file | filecheck %s
+// Tensors become buffers, kernels become calls.
+
+#a = affine_map<(b, m, n, k) -> (b, m, k)>
+#b = affine_map<(b, m, n, k) -> (k, n)>
+#c = affine_map<(b, m, n, k) -> (b, m, n)>
+
+// One matrix for all batches: the loops over them are one longer m.
+// CHECK-LABEL: func.func @collapsed(%x: memref<3x4x8xf32>, %w: memref<8x6xf32>, %{{.*}}: memref<3x4x6xf32>) attributes {rt.program, rt.outputs = 1 : i64}
+// CHECK-NEXT:  rt.gemm {m = 12 : i64, n = 6 : i64, k = 8 : i64, batch = 1 : i64,
+// CHECK-NEXT:  func.return
+kernel.func @collapsed_0(%x: tensor<3x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<3x4x6xf32> attributes {configs = {cuda = "gemm"}} {
+  %zeros = arith.constant dense<0.0> : tensor<3x4x6xf32>
+  %0 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<3x4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<3x4x6xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %1 = arith.mulf %p, %q : f32
+    %2 = arith.addf %o, %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<3x4x6xf32>
+  kernel.return %0 : tensor<3x4x6xf32>
+}
+func.func @collapsed(%x: tensor<3x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<3x4x6xf32> {
+  %0 = kernel.call @collapsed_0(%x, %w) : (tensor<3x4x8xf32>, tensor<8x6xf32>) -> tensor<3x4x6xf32>
+  return %0 : tensor<3x4x6xf32>
+}
+
+// -----
+
+// One matrix for all batches, which cannot be joined: a stride of 0.
+// CHECK-LABEL: func.func @stride_zero
+// CHECK-NEXT:  rt.gemm {m = 6 : i64, n = 4 : i64, k = 8 : i64, batch = 3 : i64, lda = 6 : i64, ldb = 8 : i64, ldc = 4 : i64, stride_a = 0 : i64, stride_b = 32 : i64, stride_c = 24 : i64, transpose_a, transpose_b} ins(%w, %x :
+kernel.func @k(%x: tensor<3x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<3x6x4xf32> attributes {configs = {cuda = "gemm"}} {
+  %zeros = arith.constant dense<0.0> : tensor<3x6x4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (k, n)>, affine_map<(b, m, n, k) -> (b, n, m)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<3x4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<3x6x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %1 = arith.mulf %p, %q : f32
+    %2 = arith.addf %o, %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<3x6x4xf32>
+  kernel.return %0 : tensor<3x6x4xf32>
+}
+func.func @stride_zero(%x: tensor<3x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<3x6x4xf32> {
+  %0 = kernel.call @k(%x, %w) : (tensor<3x4x8xf32>, tensor<8x6xf32>) -> tensor<3x6x4xf32>
+  return %0 : tensor<3x6x4xf32>
+}
+
+// -----
+
+// An init that is not zero is copied to where the product is added to it.
+// CHECK-LABEL: func.func @init(
+// CHECK-NEXT:  rt.copy %i to %[[OUT:.*]] : memref<4x6xf32> to memref<4x6xf32>
+// CHECK-NEXT:  rt.gemm {{{.*}}, accumulate} ins(%x, %w : memref<4x8xf32>, memref<8x6xf32>) outs(%[[OUT]] : memref<4x6xf32>)
+kernel.func @k(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %i: tensor<4x6xf32>) -> tensor<4x6xf32> attributes {configs = {cuda = "gemm"}} {
+  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%i : tensor<4x6xf32>) -> tensor<4x6xf32>
+  kernel.return %0 : tensor<4x6xf32>
+}
+func.func @init(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %i: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = kernel.call @k(%x, %w, %i) : (tensor<4x8xf32>, tensor<8x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+// Reshapes are views, of a buffer or of the output that is written through one.
+// CHECK-LABEL: func.func @reshapes(
+// CHECK-NEXT:  %[[OUT:.*]] = rt.view %{{.*}}[0] : memref<2x2xf32> to memref<4xf32>
+// CHECK-NEXT:  %[[IN:.*]] = rt.view %x[0] : memref<2x2xf32> to memref<4xf32>
+// CHECK-NEXT:  rt.launch @k ins(%[[IN]] : memref<4xf32>) outs(%[[OUT]] : memref<4xf32>)
+// CHECK-NEXT:  func.return
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.negf %x : tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+func.func @reshapes(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = tensor.collapse_shape %x [[0, 1]] : tensor<2x2xf32> into tensor<4xf32>
+  %1 = kernel.call @k(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = tensor.expand_shape %1 [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}
+
+// -----
+
+// A temporary that dies is written over, where each element is read before it is written. A
+// reversal reads others: it gets memory of its own. What is the caller's is never written over.
+// CHECK-LABEL: func.func @in_place(
+// CHECK-NEXT:  %a = memref.alloc() : memref<4xf32>
+// CHECK-NEXT:  rt.launch @negate ins(%x : memref<4xf32>) outs(%a : memref<4xf32>)
+// CHECK-NEXT:  rt.launch @negate ins(%a : memref<4xf32>) outs(%a : memref<4xf32>)
+// CHECK-NEXT:  rt.launch @negate ins(%a : memref<4xf32>) outs(%a : memref<4xf32>)
+// CHECK-NEXT:  %d = memref.alloc() : memref<4xf32>
+// CHECK-NEXT:  rt.launch @reverse ins(%a : memref<4xf32>) outs(%d : memref<4xf32>)
+// CHECK-NEXT:  rt.launch @negate ins(%d : memref<4xf32>) outs(%{{.*}} : memref<4xf32>)
+kernel.func @negate(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.negf %x : tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+kernel.func @reverse(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (-i + 3)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  kernel.return %0 : tensor<4xf32>
+}
+func.func @in_place(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = kernel.call @negate(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = kernel.call @negate(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %c = kernel.call @negate(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = kernel.call @reverse(%c) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = kernel.call @negate(%d) : (tensor<4xf32>) -> tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// -----
+
+// Returned: an argument, the same value twice, a constant, and elements that differ.
+// CHECK-LABEL: func.func @returned(%x: memref<2xf32>, %0: memref<2xf32>, %1: memref<2xf32>, %2: memref<2xf32>, %3: memref<2xf32>, %4: memref<2xf32>) attributes {rt.program, rt.outputs = 5 : i64}
+// CHECK-NEXT:  %[[C:.*]] = rt.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32> : memref<2xf32>
+// CHECK-NEXT:  rt.launch @k ins(%x : memref<2xf32>) outs(%1 : memref<2xf32>)
+// CHECK-NEXT:  rt.copy %x to %0
+// CHECK-NEXT:  rt.copy %1 to %2
+// CHECK-NEXT:  rt.fill 3.000000e+00 : f32 into %3
+// CHECK-NEXT:  rt.copy %[[C]] to %4
+kernel.func @k(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = arith.negf %x : tensor<2xf32>
+  kernel.return %0 : tensor<2xf32>
+}
+func.func @returned(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %three = arith.constant 3.0 : f32
+  %f = tensor.splat %three : tensor<2xf32>
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = kernel.call @k(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %x, %0, %0, %f, %c : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+// Scalars are buffers of one element.
+// CHECK-LABEL: func.func @scalars(%s: memref<f32>, %0: memref<f32>, %1: memref<f32>)
+// CHECK-NEXT:  rt.launch @k ins(%s : memref<f32>) outs(%1 : memref<f32>)
+// CHECK-NEXT:  rt.copy %s to %0 : memref<f32> to memref<f32>
+kernel.func @k(%x: tensor<f32>) -> tensor<f32> {
+  %0 = arith.negf %x : tensor<f32>
+  kernel.return %0 : tensor<f32>
+}
+func.func @scalars(%s: f32) -> (f32, f32) {
+  %0 = tensor.from_elements %s : tensor<f32>
+  %1 = kernel.call @k(%0) : (tensor<f32>) -> tensor<f32>
+  %2 = tensor.extract %1[] : tensor<f32>
+  return %s, %2 : f32, f32
+}
+
+// -----
+
+// A function that returns nothing writes nothing.
+// CHECK-LABEL: func.func @nothing(%x: memref<4xf32>) attributes {rt.program, rt.outputs = 0 : i64}
+// CHECK-NEXT:  func.return
+func.func @nothing(%x: tensor<4xf32>) {
+  return
+}
