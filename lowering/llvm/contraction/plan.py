@@ -110,7 +110,7 @@ class _Planner:
         weights.write(self.module)
         self.workspace["parts"] = weights.workspace_bytes
         self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "parts")))
-        self.stages.append(Stage(partial_results.ENTRY, weights.add_items, ("parts", "b")))
+        self.stages.append(Stage(partial_results.ENTRY, weights.adding.items, ("parts", "b")))
         return self._plan(cuts, ())
 
     def _staged_rows(self) -> Buffer:

@@ -17,7 +17,7 @@ from convir.lowering.llvm.contraction.microkernel import (
     PanelShape,
     tile_function,
 )
-from convir.lowering.llvm.contraction.row_tables import PhaseTables, fill_tables
+from convir.lowering.llvm.contraction.row_tables import PhaseTables, TableFiller
 from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.tiles import GroupTile
 
@@ -60,7 +60,7 @@ class RowKernel:
         zero_row = module.zeros("zero_row", row_elements * lanes.bytes, _LINE_BYTES)
         spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, _LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
-        fill = module.add(fill_tables(tables, zero_row, spill_row, cuts.table_width))
+        fill = module.add(TableFiller(tables, cuts.table_width, zero_row, spill_row).function())
         finish = None
         if cuts.scratch_columns:
             line = cuts.scratch_columns * lanes.bytes
@@ -111,7 +111,7 @@ class RowKernel:
         first_column: Value | int = 0
         if finish is not None:
             c, first_column = f.element(c, first_panel, column_bytes, "c.part"), first_panel
-        f.call(fill, line, first, last, padded, f.argument("a"), c, rows, outs)
+        f.call(fill, line, f.argument("a"), c, rows, outs, first, last, padded)
         sums = outs if finish is None else f.argument("sums")
         taps = tables.field(f, line, "taps")
         panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")

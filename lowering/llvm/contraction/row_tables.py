@@ -1,19 +1,24 @@
-"""The table of row addresses that a block of output positions is computed from."""
+"""The tables of addresses that a block of output positions is computed from.
+
+`rows[tap][position]` is the address of the row of A that a tap reads, or of zeros where that lies
+outside of A; `outs[position]` is where the position's columns go. Both are filled for runs of
+neighbours along the innermost axis, several addresses at a time.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Value, integers
+from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, Value, integers
 from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES
 from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.llvm.contraction.builder import Module
+    from convir.lowering.llvm.contraction.builder import Module, Operand
     from convir.lowering.llvm.contraction.spec import HostContraction
 
 SLACK = 8
-"""Addresses are written so many at a time; each line of a table has room for the excess."""
+"""Addresses that are written at a time; each line of a table has room for the excess."""
 
 _PHASE_FIELDS = ("first_tap", "taps", "out_offset")
 _AXIS_FIELDS = ("size", "step", "extent", "row_stride", "out_stride", "taps", "first_row")
@@ -48,7 +53,7 @@ class PhaseTables:
                 ]
                 tap_rows += axis.tap_rows
         self._phases = module.table("phases", numbers)
-        self.tap_rows = module.table("tap_rows", tap_rows or [0])
+        self._tap_rows = module.table("tap_rows", tap_rows or [0])
 
     def line(self, f: Function, phase: Value) -> Value:
         """The address of the numbers of phase `phase`."""
@@ -62,129 +67,142 @@ class PhaseTables:
             place = len(_PHASE_FIELDS) + axis * len(_AXIS_FIELDS) + _AXIS_FIELDS.index(name)
         return f.load(I64, f.offset(line, place * 8), 8, name)
 
-
-def fill_tables(tables: PhaseTables, zero_row: Value, spill_row: Value, width: int) -> Function:
-    """The function that fills the tables for the positions [`begin`, `end`) of one phase.
-
-    Rows up to the next full tile, `padded`, read zeros and are stored to a row nobody reads.
-    """
-    f = Function(
-        "fill_tables",
-        (
-            (PTR, "line"),
-            (I64, "begin"),
-            (I64, "end"),
-            (I64, "padded"),
-            (PTR, "a"),
-            (PTR, "c"),
-            (PTR, "rows"),
-            (PTR, "outs"),
-        ),
-    )
-    line, begin, end = f.argument("line"), f.argument("begin"), f.argument("end")
-    inner = tables.rank - 1
-
-    def number(name: str, axis: int | None = None) -> Value:
-        return tables.field(f, line, name, axis)
-
-    out = f.offset(f.argument("c"), number("out_offset"), "c.phase")
-    size, step, stride = number("size", inner), number("step", inner), number("row_stride", inner)
-    extents = f.splat(number("extent", inner), SLACK, "extents")
-    lane = integers(range(SLACK))
-    position_lanes = f.emit(lane.type, "positions", f"mul {lane}, {f.splat(step, SLACK).text}")
-    step_bytes = f.mul(step, stride, "step.bytes")
-    row_lanes = f.emit(lane.type, "rows.lane", f"mul {lane}, {f.splat(step_bytes, SLACK).text}")
-    out_stride = number("out_stride", inner)
-    out_lanes = f.emit(lane.type, "outs.lane", f"mul {lane}, {f.splat(out_stride, SLACK).text}")
-    nowhere = f.splat(_address(f, zero_row), SLACK, "nowhere")
-    bases = _address(f, f.argument("a"))
-    outs_base = _address(f, out)
-
-    # Runs of neighbours along the innermost axis, SLACK of them at a time.
-    start = f.div(begin, size, "outer.first")
-    stop = f.add(f.div(f.sub(end, 1), size), 1, "outer.last")
-    with f.loop("outer", start, stop, runs=True) as outer:
-        at = f.mul(outer.index, size, "run.start")
-        low = f.select(f.compare("sgt", begin, at), f.sub(begin, at), 0, "low")
-        high = f.minimum(f.sub(end, at), size, "high")
-        position, outside = outer.index, outs_base
-        positions: list[Value] = []
-        for axis in reversed(range(inner)):
-            axis_size = number("size", axis)
-            place = f.rem(position, axis_size, "place") if axis else position
-            position = f.div(position, axis_size, "left") if axis else position
-            positions.insert(0, place)
-            outside = f.add(outside, f.mul(place, number("out_stride", axis)), "out.outer")
-        with f.loop("run", low, high, SLACK, runs=True) as run:
-            table_row = f.sub(f.add(at, run.index), begin, "table.row")
-            first_out = f.add(outside, f.mul(run.index, out_stride), "out.first")
-            _store_lanes(f, f.argument("outs"), table_row, first_out, out_lanes)
-            place = f.mul(run.index, step, "place.inner")
-            _fill_taps(
-                f, tables, line, positions, place, bases, table_row, width,
-                (position_lanes, row_lanes, extents, nowhere), stride,
-            )  # fmt: skip
-    with f.loop("pad", f.sub(end, begin), f.argument("padded")) as pad:
-        f.store(_address(f, spill_row), f.element(f.argument("outs"), pad.index, 8), 8)
-        with f.loop("pad.tap", 0, number("taps")) as tap:
-            cell = f.add(f.mul(tap.index, width), pad.index, "cell")
-            f.store(_address(f, zero_row), f.element(f.argument("rows"), cell, 8), 8)
-    return f
+    def tap_row(self, f: Function, line: Value, axis: int, tap: Value) -> Value:
+        """The position of A that tap number `tap` along `axis` reads at output position 0."""
+        place = f.add(self.field(f, line, "first_row", axis), tap)
+        return f.load(I64, f.element(self._tap_rows, place, 8), 8, "tap.row")
 
 
-def _fill_taps(
-    f: Function,
-    tables: PhaseTables,
-    line: Value,
-    positions: list[Value],
-    inner_position: Value,
-    base: Value,
-    table_row: Value,
-    width: int,
-    lanes: tuple[Value, Value, Value, Value],
-    inner_stride: Value,
-) -> None:
-    position_lanes, row_lanes, extents, nowhere = lanes
-    inner = tables.rank - 1
+class TableFiller:
+    """Writes the function that fills the tables for some positions of one phase."""
 
-    def tap_row(axis: int, tap: Value) -> Value:
-        first = tables.field(f, line, "first_row", axis)
-        return f.load(I64, f.element(tables.tap_rows, f.add(first, tap), 8), 8, "tap.row")
+    def __init__(self, tables: PhaseTables, width: int, zero_row: Value, spill_row: Value) -> None:
+        """Begin the function.
 
-    def nest(axis: int, address: Value, inside: Value, tap: Value) -> None:
-        count = tables.field(f, line, "taps", axis)
-        with f.loop(f"tap{axis}.", 0, count) as loop:
-            number = f.add(f.mul(tap, count), loop.index, "tap.number")
-            shift = tap_row(axis, loop.index)
-            if axis < inner:
-                step = tables.field(f, line, "step", axis)
-                position = f.add(f.mul(positions[axis], step), shift, "position")
-                extent = tables.field(f, line, "extent", axis)
-                here = f.compare("ult", position, extent)
-                both = f.emit("i1", "inside", f"and {inside}, {here.text}")
-                stride = tables.field(f, line, "row_stride", axis)
-                nest(axis + 1, f.add(address, f.mul(position, stride)), both, number)
-                return
-            first = f.add(inner_position, shift, "first")
-            position = f.emit(
-                position_lanes.type,
-                "position",
-                f"add {position_lanes}, {f.splat(first, SLACK).text}",
-            )
-            here = f.compare("ult", position, extents)
-            both = f.emit(here.type, "inside", f"and {here}, {f.splat(inside, SLACK).text}")
-            start = f.add(address, f.mul(first, inner_stride), "row.first")
-            rows = f.emit(row_lanes.type, "row", f"add {row_lanes}, {f.splat(start, SLACK).text}")
-            cell = f.add(f.mul(number, width), table_row, "cell")
-            place = f.element(f.argument("rows"), cell, POINTER_BYTES)
-            f.store(f.select(both, rows, nowhere, "row"), place, POINTER_BYTES)
+        Args:
+            tables: the numbers of all phases.
+            width: positions in a line of the row table, slack included.
+            zero_row: the address of zeros.
+            spill_row: the address of a row that nobody reads.
+        """
+        self._tables = tables
+        self._width = width
+        self._inner = tables.rank - 1
+        pointers = ("line", "a", "c", "rows", "outs")
+        numbers = ("begin", "end", "padded")
+        parameters = (*((PTR, name) for name in pointers), *((I64, name) for name in numbers))
+        self._f = f = Function("fill_tables", parameters)
+        self._spilled, self._nothing = _address(f, spill_row), _address(f, zero_row)
+        # What every run needs, in all lanes.
+        self._nowhere = f.splat(self._nothing, SLACK, "nowhere")
+        self._extents = f.splat(self._axis("extent"), SLACK, "extents")
+        self._read_lanes = self._lanes(self._axis("step"))
+        self._row_lanes = self._lanes(f.mul(self._axis("step"), self._axis("row_stride")))
 
-    nest(0, base, Value("i1", "true"), Value(I64, "0"))
+    def function(self) -> Function:
+        """Fill the tables for the positions [`begin`, `end`).
 
+        Positions from there up to `padded`, a whole number of tiles, read zeros and are stored
+        to the spill row.
+        """
+        f = self._f
+        begin, end, size = f.argument("begin"), f.argument("end"), self._axis("size")
+        out_lanes = self._lanes(self._axis("out_stride"))
+        out_base = f.add(_address(f, f.argument("c")), self._number("out_offset"), "out.base")
+        first = f.div(begin, size, "outer.first")
+        last = f.add(f.div(f.sub(end, 1), size), 1, "outer.last")
+        with f.loop("outer", first, last, runs=True) as outer:
+            start = f.mul(outer.index, size, "start")
+            low = f.maximum(f.sub(begin, start), 0, "low")
+            high = f.minimum(f.sub(end, start), size, "high")
+            places = self._outer_places(outer.index)
+            out = out_base
+            for axis, place in enumerate(places):
+                out = f.add(out, f.mul(place, self._axis("out_stride", axis)), "out.outer")
+            with f.loop("run", low, high, SLACK, runs=True) as run:
+                cell = f.sub(f.add(start, run.index), begin, "cell")
+                here = f.add(out, f.mul(run.index, self._axis("out_stride")), "out.run")
+                self._store(self._along(here, out_lanes), "outs", cell)
+                self._fill_taps(places, run.index, cell)
+        self._fill_padding()
+        return f
 
-def _store_lanes(f: Function, table: Value, row: Value, first: Value, lanes: Value) -> None:
-    addresses = f.emit(lanes.type, "outs", f"add {lanes}, {f.splat(first, SLACK).text}")
-    f.store(addresses, f.element(table, row, POINTER_BYTES), POINTER_BYTES)
+    def _outer_places(self, number: Value) -> list[Value]:
+        """The position along each axis but the innermost."""
+        f = self._f
+        places: list[Value] = []
+        for axis in reversed(range(1, self._inner)):
+            size = self._axis("size", axis)
+            places.insert(0, f.rem(number, size, "place"))
+            number = f.div(number, size, "left")
+        return [number, *places] if self._inner else []
+
+    def _fill_taps(self, places: list[Value], position: Value, cell: Value) -> None:
+        """The rows of all taps for the run of positions that begins at `position`."""
+        f = self._f
+        first_read = f.mul(position, self._axis("step"), "first.read")
+        base = _address(f, f.argument("a"))
+
+        def nest(axis: int, row: Value, inside: Value, number: Operand) -> None:
+            count = self._axis("taps", axis)
+            with f.loop(f"tap{axis}.", 0, count) as tap:
+                shift = self._tables.tap_row(f, f.argument("line"), axis, tap.index)
+                number = f.add(f.mul(number, count), tap.index, "tap.number")
+                if axis == self._inner:
+                    self._fill_tap(f.add(first_read, shift), row, inside, (number, cell))
+                    return
+                step, extent = self._axis("step", axis), self._axis("extent", axis)
+                read = f.add(f.mul(places[axis], step), shift, "read")
+                here = f.compare("ult", read, extent)
+                inside = f.emit(I1, "inside", f"and {inside}, {here.text}")
+                row = f.add(row, f.mul(read, self._axis("row_stride", axis)), "row.outer")
+                nest(axis + 1, row, inside, number)
+
+        nest(0, base, Value(I1, "true"), 0)
+
+    def _fill_tap(
+        self, read: Value, base: Value, inside: Value, place: tuple[Value, Value]
+    ) -> None:
+        """One tap: its rows from position `read` of A on, or zeros."""
+        f = self._f
+        reads = self._along(read, self._read_lanes)
+        here = f.compare("ult", reads, self._extents)
+        valid = f.emit(here.type, "valid", f"and {here}, {f.splat(inside, SLACK).text}")
+        start = f.add(base, f.mul(read, self._axis("row_stride")), "row.first")
+        rows = f.select(valid, self._along(start, self._row_lanes), self._nowhere, "rows")
+        tap, cell = place
+        self._store(rows, "rows", f.add(f.mul(tap, self._width), cell, "row.cell"))
+
+    def _fill_padding(self) -> None:
+        f = self._f
+        count = f.sub(f.argument("end"), f.argument("begin"), "count")
+        with f.loop("pad", count, f.argument("padded")) as pad:
+            self._store(self._spilled, "outs", pad.index)
+            with f.loop("pad.tap", 0, self._number("taps")) as tap:
+                cell = f.add(f.mul(tap.index, self._width), pad.index, "pad.cell")
+                self._store(self._nothing, "rows", cell)
+
+    def _lanes(self, stride: Value) -> Value:
+        """0, stride, 2 · stride, …"""
+        f, numbers = self._f, integers(range(SLACK))
+        return f.emit(numbers.type, "lanes", f"mul {numbers}, {f.splat(stride, SLACK).text}")
+
+    def _along(self, first: Value, lanes: Value) -> Value:
+        """`first` plus each of `lanes`."""
+        f = self._f
+        return f.emit(lanes.type, "along", f"add {lanes}, {f.splat(first, SLACK).text}")
+
+    def _store(self, addresses: Value, table: str, cell: Value) -> None:
+        f = self._f
+        f.store(addresses, f.element(f.argument(table), cell, POINTER_BYTES), POINTER_BYTES)
+
+    def _number(self, name: str) -> Value:
+        return self._tables.field(self._f, self._f.argument("line"), name)
+
+    def _axis(self, name: str, axis: int | None = None) -> Value:
+        """A number of `axis`, the innermost if None."""
+        number = self._inner if axis is None else axis
+        return self._tables.field(self._f, self._f.argument("line"), name, number)
 
 
 def _address(f: Function, pointer: Value) -> Value:

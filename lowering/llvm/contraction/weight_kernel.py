@@ -47,14 +47,15 @@ class WeightKernel:
         return cuts.splits * cuts.groups * cuts.tap_parts * cuts.panels
 
     @property
-    def add_items(self) -> int:
-        """How many items of work `add_parts` has: one per group, tap and row."""
-        return self.cuts.groups * self.spec.taps * self.cuts.rows
-
-    @property
     def part_bytes(self) -> int:
         """Size of one partial result, `[group][tap][row][column]`."""
-        return self.add_items * self.cuts.padded_columns * self.lanes.bytes
+        matrices = self.cuts.groups * self.spec.taps
+        return matrices * self.cuts.rows * self.cuts.padded_columns * self.lanes.bytes
+
+    @property
+    def adding(self) -> PartialResults:
+        """The kernel that adds up the partial results."""
+        return PartialResults(self.spec, self.lanes, self.cuts, self.part_bytes)
 
     @property
     def workspace_bytes(self) -> int:
@@ -65,7 +66,7 @@ class WeightKernel:
         """Add both kernels to `module`."""
         gather = module.add(gather_positions(module, self.spec.phases[0], self.lanes.bytes))
         module.add(self._entry(module, gather))
-        PartialResults(self.spec, self.lanes, self.cuts, self.part_bytes).write(module)
+        self.adding.write(module)
 
     def _entry(self, module: Module, gather: Function) -> Function:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
