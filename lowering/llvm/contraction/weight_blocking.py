@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_OUTER_ROWS = 14
 """Rows of a tile whose elements are neighbours, so that they share one address."""
 
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 192 * 1024
 """What the positions of a block read from A and C, which then stay in the second-level cache."""
 
 PANEL_BYTES = 24 * 1024
@@ -33,8 +33,8 @@ MIN_ITEMS = 16
 MIN_SPLIT_POSITIONS = 256
 """Fewer positions than this in a split do not pay for adding up the partial results."""
 
-RESULT_BYTES = 256 * 1024
-"""An item whose results are smaller than this does all taps of a block of positions."""
+RESULT_BYTES = 384 * 1024
+"""Results of an item, which stay in the second-level cache from block to block."""
 
 PACK_CYCLES = 1.0
 """Cycles to copy one vector into a panel."""
@@ -71,6 +71,8 @@ class WeightBlocking:
     """Parts of the taps, each an item."""
     panels: int
     """Panels of columns, the last one maybe narrower."""
+    panel_parts: int
+    """Parts of the panels, each an item."""
     padded_columns: int
     """Columns of a line of a partial result: whole vectors."""
     packs: bool
@@ -106,9 +108,8 @@ def block_weights(spec: HostContraction, lanes: Lanes) -> WeightBlocking:
     by_cache = BLOCK_BYTES // ((spec.depth + spec.columns) * together * lanes.bytes)
     by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
     block = max(32, min(by_cache, by_panel, phase.positions))
-    result_bytes = phase.taps * rows * panel_lanes * lanes.bytes
-    tap_parts = 1 if result_bytes <= RESULT_BYTES else phase.taps
-    items = panels * tap_parts * groups
+    tap_parts, panel_parts = _parts(phase.taps, panels, rows, panel_lanes, lanes.bytes)
+    items = panel_parts * tap_parts * groups
     most_splits = max(1, phase.positions // max(MIN_SPLIT_POSITIONS, block))
     last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
     return WeightBlocking(
@@ -121,9 +122,26 @@ def block_weights(spec: HostContraction, lanes: Lanes) -> WeightBlocking:
         splits=min(most_splits, -(-MIN_ITEMS // items)),
         tap_parts=tap_parts,
         panels=panels,
+        panel_parts=panel_parts,
         padded_columns=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
         packs=isinstance(tile, BroadcastTile) and rows >= PACKED_TILES * tile.rows,
     )
+
+
+def _parts(taps: int, panels: int, rows: int, columns: int, size: int) -> tuple[int, int]:
+    """Parts of the taps and of the panels, so that operands are read as seldom as possible while
+    an item's results stay in the cache."""
+
+    def reads(parts: tuple[int, int]) -> int:
+        return parts[0] * parts[1] * (rows + -(-panels // parts[1]) * columns)
+
+    choices = [
+        (tap_parts, panel_parts)
+        for tap_parts in range(1, taps + 1)
+        for panel_parts in range(1, panels + 1)
+        if -(-taps // tap_parts) * -(-panels // panel_parts) * rows * columns * size <= RESULT_BYTES
+    ]
+    return min(choices, key=reads, default=(taps, panels))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class WeightKernel:
     def items(self) -> int:
         """How many items of work `contract_weights` has."""
         cuts = self.cuts
-        return cuts.splits * cuts.groups * cuts.tap_parts * cuts.panels
+        return cuts.splits * cuts.groups * cuts.tap_parts * cuts.panel_parts
 
     @property
     def part_bytes(self) -> int:
@@ -71,6 +71,7 @@ class WeightKernel:
     def _entry(self, module: Module, gather: Function) -> Function:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         (phase,) = spec.phases
+        panel_functions = self._panel_functions(module)
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         table_bytes = (cuts.block + SLACK) * _POINTER_BYTES
         tables = tuple(f.stack(table_bytes, _LINE_BYTES, name) for name in ("a.rows", "c.rows"))
@@ -82,24 +83,22 @@ class WeightKernel:
             for i, name in enumerate(("a", "c", "parts"))
         )
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
-            number = f.rem(item.index, cuts.panels, "panel.number")
-            rest = f.div(item.index, cuts.panels, "rest")
+            panel_part = f.rem(item.index, cuts.panel_parts, "panel.part")
+            rest = f.div(item.index, cuts.panel_parts, "rest")
             tap_part = f.rem(rest, cuts.tap_parts, "tap.part")
             rest = f.div(rest, cuts.tap_parts, "rest")
             group = f.rem(rest, cuts.groups, "group")
             split = f.div(rest, cuts.groups, "split")
-            first_tap = f.div(f.mul(tap_part, phase.taps), cuts.tap_parts, "first.tap")
-            next_part = f.mul(f.add(tap_part, 1), phase.taps)
-            last_tap = f.div(next_part, cuts.tap_parts, "last.tap")
-            begin = f.div(f.mul(split, phase.positions), cuts.splits, "begin")
-            end = f.div(f.mul(f.add(split, 1), phase.positions), cuts.splits, "end")
+            taps = _part(f, tap_part, phase.taps, cuts.tap_parts)
+            panels = _part(f, panel_part, cuts.panels, cuts.panel_parts)
+            begin, end = _part(f, split, phase.positions, cuts.splits)
             a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
             c_group = f.offset(c, f.mul(group, spec.c.group_stride * size), "c.group")
             part = f.offset(parts, f.mul(split, self.part_bytes), "part")
             with f.loop("block", begin, end, cuts.block, runs=True) as block:
                 block_end = f.minimum(f.add(block.index, cuts.block), end, "block.end")
                 again = f.select(f.compare("sgt", block.index, begin), 1, 0, "again")
-                with f.loop("tap", first_tap, last_tap, runs=True) as tap:
+                with f.loop("tap", *taps, runs=True) as tap:
                     f.call(
                         gather, tap.index, block.index, block_end, a_group, c_group, *tables,
                         count_slot,
@@ -108,34 +107,43 @@ class WeightKernel:
                     taps_before = f.add(f.mul(group, phase.taps), tap.index)
                     matrix = cuts.rows * cuts.padded_columns * size
                     result = f.offset(part, f.mul(taps_before, matrix), "result")
-                    self._panels(module, f, tables, panel, number, count, result, again)
+                    with f.loop("panel", *panels, runs=True) as number:
+                        arguments = (*tables, panel, number.index, count, result, again)
+                        self._panel(f, panel_functions, number.index, arguments)
         return f
 
-    def _panels(
-        self,
-        module: Module,
-        f: Function,
-        tables: tuple[Value, ...],
-        panel: Value,
-        number: Value,
-        count: Value,
-        result: Value,
-        again: Value,
-    ) -> None:
-        """Do the panel `number`: with the code of full panels, or of the last one."""
+    def _panel_functions(self, module: Module) -> list[tuple[Function, str]]:
+        """The code of the last panel and that of the others, and how their numbers compare to
+        the last one's."""
         cuts, lanes = self.cuts, self.lanes
         full = cuts.tile.columns(lanes.count)
         last_columns = cuts.columns - (cuts.panels - 1) * full
         last = cuts.tile.narrowed(last_columns, lanes.count)
-        shapes = [(last, last_columns, "eq")]
+        shapes = [(last, last_columns, "last", "eq")]
         if cuts.panels > 1:
-            shapes.append((cuts.tile, full, "ne"))
-        for tile, columns, test in shapes:
-            label = "last" if test == "eq" else "full"
+            shapes.append((cuts.tile, full, "full", "ne"))
+        functions: list[tuple[Function, str]] = []
+        for tile, columns, label, test in shapes:
             if isinstance(tile, GroupTile):
-                writer = GroupPanel(self.lanes, cuts, tile, columns)
+                writer = GroupPanel(lanes, cuts, tile, columns)
             else:
-                writer = OuterPanel(self.lanes, cuts, tile, columns)
-            do = writer.write(module, label)
-            with f.when(f.compare(test, number, cuts.panels - 1), label):
-                f.call(do, *tables, panel, number, count, result, again)
+                writer = OuterPanel(lanes, cuts, tile, columns)
+            functions.append((writer.write(module, label), test))
+        return functions
+
+    def _panel(
+        self,
+        f: Function,
+        functions: list[tuple[Function, str]],
+        number: Value,
+        arguments: tuple[Value, ...],
+    ) -> None:
+        for function, test in functions:
+            with f.when(f.compare(test, number, self.cuts.panels - 1), "panel.kind"):
+                f.call(function, *arguments)
+
+
+def _part(f: Function, number: Value, count: int, parts: int) -> tuple[Value, Value]:
+    """Where part `number` of `count` things begins and ends."""
+    begin = f.div(f.mul(number, count), parts, "part.begin")
+    return begin, f.div(f.mul(f.add(number, 1), count), parts, "part.end")
