@@ -1,8 +1,8 @@
-"""What a strided backward data convolution costs as phases, and over the scattered source.
+"""What a strided backward data convolution costs: as phases, shuffled, and over the scatter.
 
-Both are one launch of the contraction. The scatter is a pass of its own, whose result is as large
-as the phases' result is, and its contraction multiplies the holes; each phase costs the tables and
-the partly filled tiles of one more small matrix product.
+All are one launch of a contraction. Each phase costs the tables and the partly filled tiles of one
+more small matrix product. A pixel shuffle is one product, and a pass over its result. The scatter
+is a pass as well, and its contraction multiplies the holes.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class PhaseCosts:
         flops = sum(self._tiled_flops(product) for product in products)
         return self.launch_us + (len(products) - 1) * self.phase_us + flops / rate
 
-    def scatter_us(self, moved_bytes: int) -> float:
-        """A kernel that writes the scattered source, which the contraction then reads."""
+    def pass_us(self, moved_bytes: int) -> float:
+        """A kernel that only moves elements: a scatter, or a shuffle."""
         return self.launch_us + moved_bytes / self.bytes_per_us
 
     def _tiled_flops(self, product: Product) -> int:

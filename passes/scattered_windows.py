@@ -7,17 +7,23 @@ indexes it and nothing else. A dimension that has only margins is padded; any ot
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.phases import ScatteredWindow
-from convir.dialects.placement import covers
+from convir.dialects.placement import Placement, covers
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.dialects.contraction import ContractionDims, Operand
-    from convir.dialects.placement import Digits, Placement
+    from convir.dialects.phases import Phase
+    from convir.dialects.placement import Digits
     from convir.dialects.scatter import Scatter
+    from convir.dialects.slices import Size
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class ScatteredOperand:
     padded: dict[int, tuple[int, int]]
     """The zeros before and after each dimension without a stride."""
     kept: dict[int, str]
-    """The dimensions that stay scattered, and why."""
+    """The strided dimensions that stay scattered, and why."""
 
     @property
     def operand(self) -> Operand:
@@ -67,6 +73,45 @@ class ScatteredOperand:
     def other(self) -> Operand:
         """The other input: the filter."""
         return self.dims.inputs[1 - self.position]
+
+    @property
+    def combinations(self) -> tuple[tuple[Phase, ...], ...]:
+        """One phase of each split dimension, in all combinations, those without taps too."""
+        return tuple(product(*(split.window.phases for split in self.split)))
+
+    @property
+    def margins(self) -> tuple[list[int], list[int]]:
+        """The zeros before and after each dimension of the source that some phase reads."""
+        margins = [(0, 0)] * len(self.operand.index)
+        for dim, margin in self.padded.items():
+            margins[dim] = margin
+        for split in self.split:
+            margins[split.dim] = split.window.margins
+        return [before for before, _ in margins], [after for _, after in margins]
+
+    def reads(self, phases: Sequence[Phase], sizes: Sequence[Size]) -> tuple[Digits, ...]:
+        """What one combination reads of each dimension of the padded source, of `sizes`."""
+        read: list[Digits] = [(Placement.whole(size),) for size in sizes]
+        for split, phase in zip(self.split, phases, strict=True):
+            span, before = split.window.span(phase), split.window.margins[0]
+            extent, count = sizes[split.dim], len(span)
+            read[split.dim] = (Placement(span.start + before, 1, count, extent, count),)
+        return tuple(read)
+
+    @property
+    def counter(self) -> str:
+        """The multiplications and additions before and after, and what is left of them in vain."""
+        windows = [split.window for split in self.split]
+        pairs = prod(window.outputs * window.taps for window in windows)
+        left = prod(window.products for window in windows)
+        outside = left - prod(window.products_on_elements for window in windows)
+        gain = f"{pairs / left:.4g}x fewer" if left else "none left"
+        counted, padding = f"{gain} FLOPs", f"{outside / max(1, left):.0%} on padding"
+        if (flops := self.dims.flops) is not None:
+            counted = f"{flops} -> {flops * left // pairs} FLOPs ({gain})"
+            padding = f"{flops * outside // pairs} on padding"
+        kept = (f"but dimension {dim} keeps its holes: {self.kept[dim]}" for dim in self.kept)
+        return f"{counted}, {'; '.join(kept) or 'none on a hole'}, {padding}"
 
 
 def read_scattered(

@@ -24,29 +24,28 @@ def rebuilt(
     operands: Sequence[SSAValue],
     result_type: Attribute,
     maps: Sequence[AffineMap] | None = None,
+    iterators: Sequence[str] | None = None,
 ) -> Operation:
     """A copy of the op on other operands, of the same kind where its kind allows.
 
     Attributes, properties, body, location and name hint are kept. A named op whose indexing maps
-    change becomes a `linalg.generic` with the same body.
+    change becomes a `linalg.generic` with the same body. Loops may change their kind with the maps.
     """
     op = view.op
     new_maps = view.maps if maps is None else tuple(maps)
     properties = dict(op.properties)
     kind = type(op)
     if new_maps != view.maps:
-        maps_attr = ArrayAttr([AffineMapAttr(new_map) for new_map in new_maps])
-        if isinstance(op, GenericOp):
-            properties["indexing_maps"] = maps_attr
-        else:
+        if not isinstance(op, GenericOp):
             kind = GenericOp
-            properties = {
-                _SEGMENTS: op.properties[_SEGMENTS],
-                "indexing_maps": maps_attr,
-                "iterator_types": ArrayAttr(
-                    [IteratorTypeAttr(IteratorType(it)) for it in view.iterators]
-                ),
-            }
+            properties = {_SEGMENTS: op.properties[_SEGMENTS]}
+        properties["indexing_maps"] = ArrayAttr([AffineMapAttr(new_map) for new_map in new_maps])
+        properties["iterator_types"] = ArrayAttr(
+            [
+                IteratorTypeAttr(IteratorType(iterator))
+                for iterator in (view.iterators if iterators is None else iterators)
+            ]
+        )
     new = kind.create(
         operands=operands,
         result_types=[result_type],

@@ -153,3 +153,25 @@ func.func @scattered_again(%x: tensor<2x3x4xf32>, %w: tensor<6x3x4xf32>) -> tens
   %r = tensor.insert_slice %c into %holes[0, 0, 0] [2, 6, 6] [2, 1, 1] : tensor<2x6x6xf32> into tensor<4x6x6xf32>
   return %r : tensor<4x6x6xf32>
 }
+
+// 14 x 14 taps at stride 14, unpadded, and three columns: 588 columns of one product instead of 196
+// phases, then a shuffle. Outputs meet the taps in the reverse order.
+// REMARK:      (196x fewer), none on a hole, 0 on padding; one contraction with 196 taps as columns, then a shuffle
+// CHECK-LABEL: func.func @pixel_shuffle
+// CHECK:         %[[T:.+]] = linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]{{.*}} ins(%x, %w : {{.*}}) outs(%{{.+}} : tensor<2x4x4x3x14x14xf32>)
+// CHECK:         %[[S:.+]] = linalg.generic {{.*}} -> (d0, d1, d3, d5, ((d2 * -1) + 13), ((d4 * -1) + 13))>{{.*}} ins(%[[T]] : {{.*}}) outs(%{{.+}} : tensor<2x4x14x4x14x3xf32>)
+// CHECK:         tensor.collapse_shape %[[S]] {{.*}} into tensor<2x56x56x3xf32>
+// CHECK-NOT:     tensor.insert_slice
+// CHECK:         return
+func.func @pixel_shuffle(%x: tensor<2x4x4x8xf32>, %w: tensor<3x14x14x8xf32>) -> tensor<2x56x56x3xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x69x69x8xf32>
+  %init = arith.constant dense<0.0> : tensor<2x56x56x3xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 13, 13, 0] [2, 4, 4, 8] [1, 14, 14, 1] : tensor<2x4x4x8xf32> into tensor<2x69x69x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, h, w, f, r, s, c) -> (n, h + r, w + s, c)>, affine_map<(n, h, w, f, r, s, c) -> (f, r, s, c)>, affine_map<(n, h, w, f, r, s, c) -> (n, h, w, f)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%s, %w : tensor<2x69x69x8xf32>, tensor<3x14x14x8xf32>) outs(%init : tensor<2x56x56x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x56x56x3xf32>
+  return %r : tensor<2x56x56x3xf32>
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.pattern_rewriter import PatternRewriteWalker
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
@@ -24,7 +25,8 @@ from convir.dialects.scatter import Scatter, scatter_of
 from convir.frontends.conv_module import function_of, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.passes import run
-from convir.passes.decompose_strided_dgrad import PASS
+from convir.passes.decompose_strided_dgrad import PASS, DecomposeContraction
+from convir.passes.phase_costs import PhaseCosts
 from convir.runtime.check import check
 from convir.runtime.reference import evaluate
 
@@ -281,6 +283,35 @@ def test_windows_of_any_stride_are_exact(case: Case) -> None:
     assert any(remark.fired for remark in result.remarks) == fires, text
     if fires:
         assert not still_scattered(result.module), f"{text}\n{result.module}"
+
+
+@st.composite
+def upsamplings(draw: st.DrawFn) -> ConvProblem:
+    """Gradients with as many taps as the stride in one to three dimensions, unpadded."""
+    problem = draw(problems(directions=[Direction.DGRAD]))
+    geometry, rank = problem.geometry, len(problem.taps)
+    outputs = [draw(st.integers(1, 3)) for _ in range(rank)]
+    taps = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    nothing, ones = (0,) * rank, (1,) * rank
+    return replace(
+        problem,
+        spatial=tuple(tap * output for tap, output in zip(taps, outputs, strict=True)),
+        taps=taps,
+        geometry=replace(geometry, strides=taps, pad_low=nothing, pad_high=nothing, dilations=ones),
+    )
+
+
+@settings(deadline=None)
+@given(upsamplings())
+def test_pixel_shuffles_are_exact(problem: ConvProblem) -> None:
+    before = run(ModuleOp([function_of("main", problem)]), "convert-conv-to-linalg").module
+    after = before.clone()
+    dear_phases = DecomposeContraction(PhaseCosts(phase_us=1e9), force=True)
+    PatternRewriteWalker(dear_phases).rewrite_module(after)
+    report = check(before, read_module(str(after)), "main")
+    assert (report.passed, report.exact) == (True, True), f"{report}\n{before}\n{after}"
+    if splits(problem):
+        assert all(op.name != "tensor.insert_slice" for op in after.walk()), f"{before}\n{after}"
 
 
 LIT = Path(__file__).parents[2] / "lit" / "passes"
