@@ -14,6 +14,7 @@ from convir.cli.expectations import compare, expectations
 from convir.cli.instruments import PrintIR, PrintRemarks, module_text
 from convir.cli.plan import Plan, StageDumper, make_folder, make_plan, stem_of
 from convir.cli.reporter import Reporter
+from convir.cli.stages import MLIR
 from convir.cli.streams import (
     STDIN,
     STDIN_NAME,
@@ -136,7 +137,7 @@ class _Job:
         if self.plan.passes:
             self._apply_passes(module, dumper)
         with self.timing.phase("print"):
-            return self._text(module)
+            return self._text(module) if self.options.target == MLIR else self._code(module)
 
     def _parse(self, chunk: Chunk) -> ModuleOp:
         try:
@@ -198,6 +199,14 @@ class _Job:
             return None
         stem = stem_of(self.options.file, number if self.options.split_input_file else None)
         return StageDumper(self.dump_folder, stem, self.plan, self._text)
+
+    def _code(self, module: ModuleOp) -> str:
+        """The code of all kernels."""
+        # A run that stays in MLIR imports no code generator.
+        from convir.lowering.kernel_code import cuda_code, llvm_code  # noqa: PLC0415
+        from convir.lowering.llvm.target import target  # noqa: PLC0415
+
+        return cuda_code(module) if self.options.target == "cuda" else llvm_code(module, target())
 
     def _text(self, module: ModuleOp) -> str:
         return module_text(module, self.ctx, generic=self.options.print_op_generic)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convir.cli.arguments import UsageError
-from convir.cli.stages import DEFAULT_PIPELINE, INPUT, STAGES, TENSOR
+from convir.cli.stages import CODE_DEVICES, DEFAULT_PIPELINE, INPUT, MLIR, STAGES, TENSOR
 from convir.cli.streams import STDIN, write_output
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 
@@ -34,8 +34,8 @@ def make_plan(options: Namespace) -> Plan:
     Raises:
         UsageError: they name a pass, an option or a pipeline that does not exist.
     """
-    last = options.compile_to or TENSOR
-    passes = _tensor_passes(options)
+    last = _last_stage(options)
+    passes = _tensor_passes(options, last)
     if last == INPUT:
         return Plan((), ((INPUT, 0),))
     stages = [(INPUT, 0), (TENSOR, len(passes))]
@@ -45,10 +45,20 @@ def make_plan(options: Namespace) -> Plan:
     return Plan(passes, tuple(stages))
 
 
-def _tensor_passes(options: Namespace) -> tuple[ModulePass, ...]:
+def _last_stage(options: Namespace) -> str:
+    """The stage that is asked for; the code of kernels is that of the last one."""
+    if options.target == MLIR:
+        compile_to: str | None = options.compile_to
+        return compile_to or TENSOR
+    if options.compile_to is not None:
+        raise UsageError(f"-t {options.target} prints the code of kernels, not a stage")
+    return STAGES[-1]
+
+
+def _tensor_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
     pipeline: str | None = options.pipeline
     passes: str | None = options.passes
-    if options.compile_to is not None and pipeline is None and passes is None:
+    if (options.compile_to is not None or last != TENSOR) and pipeline is None and passes is None:
         pipeline = DEFAULT_PIPELINE
     try:
         return parse_pipeline(passes or "") if pipeline is None else named_pipeline(pipeline)
@@ -64,7 +74,8 @@ def _lowering_passes(options: Namespace, last: str) -> tuple[ModulePass, ...]:
     from convir.lowering.pipeline import lowering_passes  # noqa: PLC0415
 
     count = STAGES.index(last) - STAGES.index(TENSOR)
-    return lowering_passes(options.device, options.workspace_bytes)[:count]
+    device: str = CODE_DEVICES.get(options.target, "") or options.device
+    return lowering_passes(device, options.workspace_bytes)[:count]
 
 
 @dataclass

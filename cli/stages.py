@@ -15,7 +15,12 @@ STAGES = (INPUT, TENSOR, *LOWERING_STAGES)
 DEFAULT_PIPELINE = "backward-data"
 """What leads to a stage beyond `input` where the command line names no passes."""
 
-TARGETS = ("mlir",)
+MLIR = "mlir"
+
+CODE_DEVICES = {"llvm": "host", "cuda": "cuda"}
+"""What can be printed of kernels, and the device that they are selected for."""
+
+TARGETS = (MLIR, *CODE_DEVICES)
 """What can be printed."""
 
 DEVICES = ("host", "cuda")

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import SymbolTable
+from xdsl.traits import IsTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
@@ -128,7 +128,7 @@ class _Program:
 
     def _constant(self, op: arith.ConstantOp) -> None:
         constant_type = op.results[0].type
-        if not isinstance(constant_type, TensorType):
+        if not isinstance(constant_type, TensorType) or _is_filled_in(op):
             return
         value = cast("DenseIntOrFPElementsAttr", op.value)
         target = buffer_type(cast("Attribute", constant_type), op)
@@ -295,6 +295,14 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     }
     converted.location = function.location
     return converted
+
+
+def _is_filled_in(op: arith.ConstantOp) -> bool:
+    """Whether a constant is one value, and only returned: its buffer is filled."""
+    readers = list(readers_of(op.result))
+    return constant_fill_of(op.result) is not None and all(
+        reader.has_trait(IsTerminator) for reader in readers
+    )
 
 
 def _erase_unread(body: Block) -> None:

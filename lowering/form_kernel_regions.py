@@ -109,6 +109,8 @@ class _Groups:
 def _is_compute(op: Operation) -> bool:
     if op.name in ALIASES or op.has_trait(IsTerminator):
         return False
+    if isinstance(op, kernel.RegionOp | kernel.CallOp):
+        return False  # Formed already, by hand.
     if op.name in FREE and not _is_result(op):
         return False
     return bool(op.results) and all(isinstance(r.type, TensorType) for r in op.results)

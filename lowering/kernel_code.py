@@ -1,0 +1,90 @@
+"""The code of every kernel of a module, as text to read: LLVM IR or CUDA C++."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.dialects import kernel, rt
+from convir.dialects.diagnostics import DiagnosticError, error_at
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.print_loops import print_kernel
+from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, config_of
+from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.read_kernel import read_contraction
+from convir.lowering.llvm.entry import llvm_ir, llvm_module
+from convir.lowering.loops.nests import lower_kernel
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from convir.lowering.llvm.target import Target
+
+
+def llvm_code(module: ModuleOp, cpu: Target) -> str:
+    """The LLVM IR of every kernel that is no library call, before LLVM optimizes it.
+
+    Raises:
+        DiagnosticError: a kernel has no code for a CPU; located at the kernel.
+    """
+    return "\n".join(
+        f"; @{function.sym_name.data} for {cpu.name}: {_config(function)}\n"
+        f"{_llvm_kernel(function, cpu, noalias=not _reuses_inputs(module, function))}"
+        for function in _kernels(module, HOST)
+    )
+
+
+def cuda_code(module: ModuleOp) -> str:
+    """The CUDA C++ of every kernel that is no library call: one `__global__` function a loop nest.
+
+    Raises:
+        DiagnosticError: a kernel has no code for a GPU; located at the kernel.
+    """
+    return "\n".join(
+        f"// @{function.sym_name.data}\n"
+        f"{_cuda_kernel(function, restrict=not _reuses_inputs(module, function))}"
+        for function in _kernels(module, CUDA)
+    )
+
+
+def _kernels(module: ModuleOp, device: str) -> list[kernel.FuncOp]:
+    """The kernels that are generated for a device; a GEMM is a library's."""
+    kernels = [op for op in module.ops if isinstance(op, kernel.FuncOp)]
+    return [function for function in kernels if config_of(function, device) != GEMM]
+
+
+def _config(function: kernel.FuncOp) -> str:
+    return config_of(function, HOST) or "loops"
+
+
+def _reuses_inputs(module: ModuleOp, function: kernel.FuncOp) -> bool:
+    """Whether some launch of the kernel writes a result over one of its inputs."""
+    return any(
+        op.callee.root_reference == function.sym_name
+        and any(out in tuple(op.inputs) for out in op.outputs)
+        for op in module.walk()
+        if isinstance(op, rt.LaunchOp)
+    )
+
+
+def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
+    if config_of(function, HOST) == CONTRACTION:
+        call = read_contraction(function)
+        if isinstance(call, Refusal):
+            raise DiagnosticError(error_at(function, call.reason))
+        return plan_contraction(call.spec, cpu).ir
+    try:
+        loops = lower_kernel(function)
+        lowered = llvm_module(loops, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware)
+    except PassFailedException as error:
+        raise DiagnosticError(error_at(function, error)) from error
+    return llvm_ir(lowered, cpu.triple)
+
+
+def _cuda_kernel(function: kernel.FuncOp, *, restrict: bool) -> str:
+    try:
+        nests = lower_kernel(function, inner_elements=1)
+        return "\n".join(print_kernel(nest, restrict=restrict) for nest in nests)
+    except PassFailedException as error:
+        raise DiagnosticError(error_at(function, error)) from error
