@@ -132,12 +132,16 @@ class RegionOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         configs = _parse_configs(parser)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
-        types = _parse_optional_results(parser)
-        return cls(body, types, configs)
+        region = cls(body, _parse_optional_results(parser), configs)
+        if attributes is not None:
+            region.attributes |= attributes.data
+        return region
 
     def print(self, printer: Printer) -> None:
         _print_configs(printer, self.configs)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
         _print_results(printer, self.res.types)
