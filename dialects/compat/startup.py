@@ -5,20 +5,22 @@ Nothing here changes what xDSL does; a library that never calls `install` only l
 - The assembly format of every op class of a dialect is parsed when the class is made, most of
   them for ops that the input does not hold: here, when the first such op is read or printed.
 - linalg imports the whole math dialect for three ops: here, when one of them is built.
-- Of the six functions that `dataclasses` writes as text for each of 300 classes, every third was
-  written before for another class: here, each text is compiled once.
+- `dataclasses` writes six methods as text for each of 300 classes and compiles them: here, texts
+  that occurred before are not compiled again, and `__repr__` and what keeps a frozen instance
+  frozen are compiled when they are called, which is next to never.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from types import CodeType
 
     from xdsl.irdl import IRDLOperation, OpDef
@@ -60,11 +62,9 @@ class DeferredFormat:
 @cache
 def install() -> None:
     """Take effect for every module imported from now on; calling it again does nothing."""
-    # A name of a module hides the builtin of that name.
-    dataclasses.exec = _compile_once_and_execute  # pyright: ignore[reportAttributeAccessIssue]
-    from xdsl.irdl.declarative_assembly_format import FormatProgram  # noqa: PLC0415
-
-    FormatProgram.from_str = DeferredFormat  # pyright: ignore[reportAttributeAccessIssue]
+    if sys.version_info < (3, 13):  # since then, one text for all methods of a class
+        # A name of a module hides the builtin of that name.
+        dataclasses.exec = _execute  # pyright: ignore[reportAttributeAccessIssue]
     for name in LAZY_MODULES:
         _load_on_first_use(name)
 
@@ -83,12 +83,34 @@ def _load_on_first_use(name: str) -> None:
 
 
 _COMPILED: dict[str, CodeType] = {}
+_RARELY_CALLED = frozenset(("__repr__", "__setattr__", "__delattr__"))
+_MAKER = "__create_fn__"
+_METHOD = re.compile(r"\n def (\w+)\(")
 
 
-def _compile_once_and_execute(
-    text: str, module: dict[str, object], names: Mapping[str, object]
-) -> None:
+def _execute(text: str, module: dict[str, object], names: dict[str, object]) -> None:
+    """Stands for `exec` in `dataclasses`, whose texts define a function that makes a method."""
+    method = _METHOD.search(text)
+    if method is not None and method[1] in _RARELY_CALLED:
+        names[_MAKER] = partial(_method_made_when_called, method[1], text, module)
+        return
     code = _COMPILED.get(text)
     if code is None:
         code = _COMPILED[text] = compile(text, "<dataclass>", "exec")
     exec(code, module, names)
+
+
+def _method_made_when_called(
+    name: str, text: str, module: dict[str, object], **given: object
+) -> Callable[..., object]:
+    made: list[Callable[..., object]] = []
+
+    def method(self: object, *arguments: object) -> object:
+        if not made:
+            names: dict[str, Callable[..., Callable[..., object]]] = {}
+            exec(text, module, names)
+            made.append(names[_MAKER](**given))
+        return made[0](self, *arguments)
+
+    method.__name__ = name
+    return method
