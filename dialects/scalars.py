@@ -162,6 +162,12 @@ def fold(op: Operation) -> Constant | None:
     return None if number is None else constant_of(number, op.results[0].type)
 
 
+def combine(name: str, a: FloatAttr, b: FloatAttr) -> Constant | None:
+    """The result of the float operation `name` on two constants of one type; None if it is NaN."""
+    number = _rounded(_FLOAT_BINARY[name](a.value.data, b.value.data), a.type)
+    return None if number is None else constant_of(number, a.type)
+
+
 def number_of(constant: Constant) -> Number:
     """The Python number in `constant`: signed, but 0 or 1 for an `i1`."""
     number = constant.value.data

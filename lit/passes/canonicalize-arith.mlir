@@ -101,6 +101,18 @@ func.func @float_identities(%x: f32) -> (f32, f32, f32, f32, f32) {
   return %0, %1, %2, %3, %5 : f32, f32, f32, f32, f32
 }
 
+// CHECK-LABEL: func.func @reassociated
+// CHECK: [[C6:%.+]] = arith.constant 6.000000e+00 : f32
+// CHECK: [[PRODUCT:%.+]] = arith.mulf %x, [[C6]] fastmath<reassoc> : f32
+// CHECK: func.return [[PRODUCT]]
+func.func @reassociated(%x: f32) -> f32 {
+  %c2 = arith.constant 2.0 : f32
+  %c3 = arith.constant 3.0 : f32
+  %0 = arith.mulf %c2, %x fastmath<reassoc> : f32
+  %1 = arith.mulf %0, %c3 fastmath<nnan,reassoc> : f32
+  return %1 : f32
+}
+
 // CHECK-LABEL: func.func @casts
 // CHECK-DAG: [[WIDE:%.+]] = arith.extf %x : f16 to f64
 // CHECK-DAG: [[SIGNED:%.+]] = arith.extsi %i : i8 to i32
@@ -126,6 +138,20 @@ func.func @casts(%x: f16, %i: i8) -> (f16, f64, i32, i8) {
 func.func @rounds(%x: f32) -> f32 {
   %0 = arith.truncf %x : f32 to f16
   %1 = arith.extf %0 : f16 to f32
+  return %1 : f32
+}
+
+// -----
+
+// Not rewritten because one of the two is not to be reassociated.
+
+// CHECK-LABEL: func.func @associated
+// CHECK-COUNT-2: arith.mulf
+func.func @associated(%x: f32) -> f32 {
+  %c2 = arith.constant 2.0 : f32
+  %c3 = arith.constant 3.0 : f32
+  %0 = arith.mulf %x, %c2 : f32
+  %1 = arith.mulf %0, %c3 fastmath<reassoc> : f32
   return %1 : f32
 }
 

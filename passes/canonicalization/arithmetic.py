@@ -7,6 +7,7 @@
       x * 0, x & 0, x | -1, x % 1, x - x, x ^ x          -->  constant
       (x + 1) - 3, (x * 2) * 3                           -->  x + -2, x * 6
       x + -0.0, x - 0.0, x * 1.0, x / 1.0, -(-x)         -->  x
+      (x * 2.0) * 3.0, both fastmath<reassoc>            -->  x * 6.0
       extsi (extsi x), trunci (trunci x), extf (extf x)  -->  one cast of x
       trunci (extsi x), truncf (extf x), back to its type  -->  x
 
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import OpResult
 from xdsl.pattern_rewriter import RewritePattern
 
@@ -27,6 +29,7 @@ from convir.dialects import integers
 from convir.dialects.scalars import (
     EVALUATED,
     bit_width,
+    combine,
     constant_of,
     fold,
     scalar_constant,
@@ -173,6 +176,26 @@ class FoldFloats(RewritePattern):
             rewriter.replace(op, (), (rhs,))
 
 
+class Reassociate(RewritePattern):
+    """Constants added to, or multiplied with, one float are combined where both flags allow it."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match `arith.addf` and `arith.mulf`."""
+        if not isinstance(op, arith.AddfOp | arith.MulfOp) or not _may_reassociate(op):
+            return
+        value, constant = _with_constant(op)
+        inner = value.op if constant is not None and isinstance(value, OpResult) else None
+        if not isinstance(inner, type(op)) or not _may_reassociate(inner):
+            return
+        value, first = _with_constant(inner)
+        combined = None if constant is None or first is None else combine(op.name, first, constant)
+        if combined is None:
+            return
+        flags = arith.FastMathFlagsAttr(set(op.fastmath.data) & set(inner.fastmath.data))
+        factor = arith.ConstantOp(combined)
+        rewriter.replace(op, (factor, type(op)(value, factor, flags)))
+
+
 class FoldCastOfCast(RewritePattern):
     """Two casts are one, or none."""
 
@@ -219,6 +242,19 @@ def _addend(op: Operation) -> int | None:
     return -number if number is not None and op.name == "arith.subi" else number
 
 
+def _may_reassociate(op: arith.AddfOp | arith.MulfOp) -> bool:
+    return FastMathFlag.REASSOC in op.fastmath.data
+
+
+def _with_constant(op: arith.AddfOp | arith.MulfOp) -> tuple[SSAValue, FloatAttr | None]:
+    """One operand, and the other if that is a constant."""
+    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        constant = scalar_constant(other)
+        if isinstance(constant, FloatAttr):
+            return value, constant
+    return op.lhs, None
+
+
 def _is_float(value: SSAValue, number: float) -> bool:
     """True if `value` is the constant `number`, of the same sign."""
     constant = scalar_constant(value)
@@ -244,6 +280,7 @@ PATTERNS: Mapping[str, tuple[RewritePattern, ...]] = {
     ),
     **dict.fromkeys(("arith.addi", "arith.subi", "arith.muli"), (*_INTEGERS, CombineConstants())),
     **dict.fromkeys((*_FLOAT_UNITS, "arith.maximumf", "arith.minimumf"), _FLOATS),
+    **dict.fromkeys(("arith.addf", "arith.mulf"), (*_FLOATS, Reassociate())),
     **dict.fromkeys({second for _, second in (*_ONE_CAST, *_ROUND_TRIPS)}, _CASTS),
 }
 """Operation name to the patterns that rewrite it."""
