@@ -16,7 +16,7 @@ import argparse
 import time
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -35,16 +35,20 @@ from convir.runtime.host.fma_peak import fma_gflops
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from convir.dialects.conv_geometry import Role
     from convir.dialects.problem import ConvProblem
+    from convir.lowering.llvm.contraction.plan import Buffer
+    from convir.lowering.llvm.contraction.spec import StorageType
+    from convir.runtime.program import Array
 
-OPERANDS = {"a": "input", "b": "filter", "c": "output"}
+OPERANDS: dict[Buffer, Role] = {"a": "input", "b": "filter", "c": "output"}
 """The operands of a contraction, by what they are in forward and backward weight; backward data
 trades A for C."""
 
 
 def main() -> None:
     """Measure every problem of the suites."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Time the contraction kernels of the CPU.")
     parser.add_argument("suites", nargs="+", type=Path, help="files of MIOpenDriver lines")
     parser.add_argument("--against", default="torch,onnxruntime", help="peers, or nothing")
     parser.add_argument("--threads", type=int, default=1)
@@ -95,6 +99,7 @@ def problems(suites: list[Path], only: str) -> Iterator[ConvProblem]:
 def our_calls(problem: ConvProblem, cpu: str, threads: int) -> dict[str, Callable[[], object]]:
     """Our kernel on weights that are packed already, and packing them each time."""
     x, w, y = (str(layout) for layout in problem.geometry.layouts)
+    dtype = cast("StorageType", problem.dtype)
     convolution = Convolution(
         n=problem.n,
         c=problem.c,
@@ -104,22 +109,22 @@ def our_calls(problem: ConvProblem, cpu: str, threads: int) -> dict[str, Callabl
         windows=problem.windows,
         layouts=Layouts(x, w, y),
         groups=problem.geometry.groups,
-        types=(problem.dtype, problem.dtype, problem.dtype),
-        element="f64" if problem.dtype == "f64" else "f32",
+        types=(dtype, dtype, dtype),
+        element="f64" if dtype == "f64" else "f32",
     )
     direction = problem.direction
     spec = getattr(convolution, direction.value)()
     kernel = compile_contraction(spec, target(cpu))
     shapes = dict(zip(direction.roles, problem.shapes, strict=True))
-    operands = OPERANDS
+    operands = dict(OPERANDS)
     if direction is Direction.DGRAD:
-        operands = {"a": "output", "b": "filter", "c": "input"}
-    memory = {
+        operands["a"], operands["c"] = operands["c"], operands["a"]
+    memory: dict[Buffer, Array] = {
         name: aligned_bytes(prod(shapes[role]) * ELEMENT_BYTES[problem.dtype], zeroed=True)
         for name, role in operands.items()
     }
     memory |= {name: aligned_bytes(size) for name, size in kernel.workspace.items()}
-    addresses = {name: array.ctypes.data for name, array in memory.items()}
+    addresses: dict[Buffer, int] = {name: array.ctypes.data for name, array in memory.items()}
     kernel.pack(addresses, threads)
 
     def packing() -> None:

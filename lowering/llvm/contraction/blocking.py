@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.row_tables import SLACK
+from convir.lowering.llvm.contraction.microkernel import SLACK
 from convir.lowering.llvm.contraction.tiles import DotTile, GroupTile, Shape, Tile, choose
 
 if TYPE_CHECKING:

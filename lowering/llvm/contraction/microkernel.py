@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, vector, zero
+from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, vector, zero
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.tiles import Tile
 
 POINTER_BYTES = 8
+
+SLACK = 8
+"""Addresses that are read or written at a time, at least as many as a tile has rows; each line of
+a table has room for the excess."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class PanelShape:
     """Elements of a row."""
     table_width: int
     """Rows in a line of the row table."""
+    zero_row: Value
+    """The address of the zeros that rows outside of A point at."""
 
 
 def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
@@ -68,9 +74,11 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
         ]
         panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
         if isinstance(tile, BroadcastTile):
-            tap.carry(*_broadcast_steps(f, tile, lanes, rows, panel, tap.carried))
+            last = _last_depth(f, shape, line)
+            tap.carry(*_broadcast_steps(f, tile, lanes, rows, panel, last, tap.carried))
         elif isinstance(tile, DotTile):
-            tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, tap.carried))
+            last = _last_depth(f, shape, line)
+            tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, last, tap.carried))
         else:
             tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
     if isinstance(tile, DotTile):
@@ -80,18 +88,29 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
     return f
 
 
+def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
+    """Where the depths of a tap end: at their beginning if all of the tile's rows are padding."""
+    addresses = f.load(vector(I64, SLACK), line, POINTER_BYTES, "addresses")
+    zeros = f.splat(f.emit(I64, "zeros", f"ptrtoint {shape.zero_row} to i64"), SLACK)
+    inside = f.compare("ne", addresses, zeros)
+    bits = f.emit(f"i{SLACK}", "bits", f"bitcast {inside} to i{SLACK}")
+    mine = f.emit(bits.type, "mine", f"and {bits}, {(1 << shape.tile.rows) - 1}")
+    some = f.emit(I1, "some", f"icmp ne {mine}, 0")
+    return f.select(some, f.argument("last"), f.argument("first"), "last.inside")
+
+
 def _broadcast_steps(
     f: Function,
     tile: BroadcastTile,
     lanes: Lanes,
     rows: Sequence[Value],
     panel: Value,
+    last: Value,
     totals: Sequence[Value],
 ) -> tuple[Value, ...]:
     """One tap: each step multiplies a line of the panel with one broadcast element a row."""
     vector_bytes = lanes.count * lanes.bytes
-    first, last = f.argument("first"), f.argument("last")
-    with f.loop("depth", first, last, carried=totals, runs=True) as depth:
+    with f.loop("depth", f.argument("first"), last, carried=totals) as depth:
         weights = f.element(panel, depth.index, tile.vectors * vector_bytes, "weights")
         loaded = [
             f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
@@ -115,6 +134,7 @@ def _dot_steps(
     lanes: Lanes,
     rows: Sequence[Value],
     panel: Value,
+    last: Value,
     totals: Sequence[Value],
 ) -> tuple[Value, ...]:
     """One tap: each step multiplies a vector of depths of every column with one of every row."""
@@ -136,7 +156,6 @@ def _dot_steps(
         return sums
 
     whole = row_depth // lanes.count * lanes.count
-    last = f.argument("last")
     full_end = last if whole == row_depth else f.minimum(last, whole, "full.end")
     with f.loop("depth", f.argument("first"), full_end, lanes.count, carried=totals) as depth:
         depth.carry(*step(depth.index, lanes.count, depth.carried))

@@ -65,14 +65,14 @@ class RowKernel:
         if cuts.scratch_columns:
             line = cuts.scratch_columns * lanes.bytes
             finish = Epilogue(lanes, self.spec.c, line, self.spec.accumulate).function(module)
-        piece = module.add(self._piece(tables, fill, self._tiles(module), finish))
+        piece = module.add(self._piece(tables, fill, self._tiles(module, zero_row), finish))
         module.add(self._entry(tables, bounds, piece))
 
-    def _tiles(self, module: Module) -> tuple[Function, Function]:
+    def _tiles(self, module: Module, zero_row: Value) -> tuple[Function, Function]:
         """The functions of a full panel and of the last one, which may be the same."""
         cuts, depth = self.cuts, self.spec.depth
-        full = PanelShape(cuts.tile, cuts.panel_columns, depth, cuts.table_width)
-        last = PanelShape(cuts.last_tile, cuts.last_columns, depth, cuts.table_width)
+        full = PanelShape(cuts.tile, cuts.panel_columns, depth, cuts.table_width, zero_row)
+        last = PanelShape(cuts.last_tile, cuts.last_columns, depth, cuts.table_width, zero_row)
         last_tile = module.add(tile_function("tile_last", last, self.lanes))
         if cuts.panels == 1 or last == full:
             return last_tile, last_tile

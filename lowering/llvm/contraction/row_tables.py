@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, Value, integers
-from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES
+from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
 from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.builder import Module, Operand
     from convir.lowering.llvm.contraction.spec import HostContraction
-
-SLACK = 8
-"""Addresses that are written at a time; each line of a table has room for the excess."""
 
 _PHASE_FIELDS = ("first_tap", "taps", "out_offset")
 _AXIS_FIELDS = ("size", "step", "extent", "row_stride", "out_stride", "taps", "first_row")
