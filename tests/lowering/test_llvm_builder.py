@@ -1,0 +1,129 @@
+"""The builder of LLVM assembly: what it emits compiles and runs."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, integers, value
+from convir.lowering.llvm.contraction.scalars import Lanes
+from convir.lowering.llvm.contraction.tiles import Shape, choose
+from convir.lowering.llvm.contraction.transpose import pieces, transpose
+from convir.lowering.llvm.target import target
+from convir.runtime.host.jit import compile_ir
+
+TARGETS = ("x86-64", "x86-64-v3", "host")
+
+
+def run(function: Function, *arguments: int, cpu: str = "host", module: Module | None = None):
+    module = Module() if module is None else module
+    module.add(function)
+    library = compile_ir(module.text(), exports=(function.name,), cpu=target(cpu))
+    kinds = (ctypes.c_int64,) * len(arguments)
+    ctypes.CFUNCTYPE(None, *kinds)(library.address(function.name))(*arguments)
+
+
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("stop", [0, 1, 10])
+def test_loops_carry_values(start: int, stop: int):
+    f = Function("f", ((PTR, "out"), (I64, "start"), (I64, "stop")), external=True)
+    with f.loop("i", f.argument("start"), f.argument("stop"), 2, carried=[value(100)]) as loop:
+        loop.carry(f.add(loop.carried[0], loop.index))
+    f.store(loop.results[0], f.argument("out"), 8)
+    out = np.zeros(1, np.int64)
+    run(f, out.ctypes.data, start, stop)
+    assert out[0] == 100 + sum(range(start, stop, 2))
+
+
+def test_nested_loops_and_conditions():
+    f = Function("f", ((PTR, "out"),), external=True)
+    with (
+        f.loop("i", 0, 4, runs=True) as i,
+        f.loop("j", 0, i.index) as j,
+        f.when(f.compare("eq", f.rem(j.index, 2), 1)),
+    ):
+        place = f.add(f.mul(i.index, 4), j.index)
+        f.store(i.index, f.element(f.argument("out"), place, 8), 8)
+    out = np.full((4, 4), -1, np.int64)
+    run(f, out.ctypes.data)
+    expected = [[i if j < i and j % 2 else -1 for j in range(4)] for i in range(4)]
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_constants_are_folded():
+    f = Function("f", ((PTR, "p"), (I64, "n")))
+    p, n = f.argument("p"), f.argument("n")
+    assert f.add(2, 3) == value(5)
+    assert f.add(n, 0) == n
+    assert f.mul(n, 1) == n
+    assert f.mul(n, 0) == value(0)
+    assert f.div(n, 1) == n
+    assert f.rem(n, 1) == value(0)
+    assert f.offset(p, 0) == p
+    assert f.text().count("=") == 0
+
+
+def test_names_do_not_collide():
+    f = Function("f", ((I64, "sum"),))
+    names = {f.add(f.argument("sum"), 1).text for _ in range(3)}
+    assert len(names | {"%sum"}) == 4
+
+
+def test_tables_hold_integers():
+    module = Module()
+    table = module.table("numbers", [5, -7])
+    f = Function("f", ((PTR, "out"),), external=True)
+    f.store(f.load(I64, f.offset(table, 8), 8), f.argument("out"), 8)
+    out = np.zeros(1, np.int64)
+    run(f, out.ctypes.data, module=module)
+    assert out[0] == -7
+    assert integers([1, 2]).type == "<2 x i64>"
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_squares_are_transposed(cpu: str, dtype: type[np.floating]):
+    lanes = Lanes("f32" if dtype is np.float32 else "f64", target(cpu))
+    f = Function("f", ((PTR, "x"), (PTR, "y")), external=True)
+    line = lanes.count * lanes.bytes
+    loaded = [
+        lanes.load(f, f.offset(f.argument("x"), row * line), lanes.count)
+        for row in range(lanes.count)
+    ]
+    for row, stored in enumerate(transpose(f, loaded)):
+        lanes.store(f, stored, f.offset(f.argument("y"), row * line), lanes.count)
+    x = np.arange(lanes.count**2, dtype=dtype).reshape(lanes.count, lanes.count)
+    y = np.zeros_like(x)
+    run(f, x.ctypes.data, y.ctypes.data, cpu=cpu)
+    np.testing.assert_array_equal(y, x.T)
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("active", [1, 2, 3])
+def test_partial_vectors_touch_nothing_else(cpu: str, active: int):
+    lanes = Lanes("f32", target(cpu))
+    f = Function("f", ((PTR, "x"), (PTR, "y")), external=True)
+    lanes.store(f, lanes.load(f, f.argument("x"), active), f.argument("y"), active)
+    x = np.arange(1, 20, dtype=np.float32)
+    y = np.full(20, -1, np.float32)
+    run(f, x.ctypes.data, y.ctypes.data, cpu=cpu)
+    assert list(y[:active]) == list(x[:active])
+    assert (y[active:] == -1).all()
+
+
+def test_pieces_cover_a_dimension():
+    assert [(p.first, p.end, p.active) for p in pieces(35, 16)] == [(0, 2, 16), (2, 3, 3)]
+    assert [(p.first, p.end, p.active) for p in pieces(32, 16)] == [(0, 2, 16)]
+    assert [(p.first, p.end, p.active) for p in pieces(3, 16)] == [(0, 1, 3)]
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("columns", [1, 3, 16, 40, 64, 512])
+@pytest.mark.parametrize("groups", [1, 32])
+def test_tiles_fit_the_registers(columns: int, groups: int, cpu: str):
+    machine = target(cpu)
+    shape = Shape(((3136, 9),), 64, columns, groups, fuses=True)
+    tile = choose(shape, machine.lanes(32), machine)
+    assert tile.registers(machine) <= machine.vector_registers
