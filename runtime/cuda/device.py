@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from convir.lowering.cuda.print_loops import print_kernel
+from convir.lowering.cuda.print_loops import print_kernel, symbol_of
 from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
@@ -98,7 +98,7 @@ class CudaProgram:
         restrict = not launch_overlaps(call)
         kernels = [
             (
-                load_kernel(print_kernel(loops, restrict=restrict), loops.sym_name.data),
+                load_kernel(print_kernel(loops, restrict=restrict), symbol_of(loops)),
                 min(-(-range_size(loops) // THREADS), MAX_BLOCKS),
             )
             for loops in lower_kernel(call.kernel, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -66,8 +66,8 @@ def rounded(values: Any, half: Any) -> Any:
     grid: Any = patterns.view(half).astype(np.float64)
     grid = np.append(grid, grid[-1] + (grid[-1] - grid[-2]))  # infinity is the next step
     magnitude: Any = np.abs(values)
-    position: Any = np.searchsorted(grid, magnitude, side="right") - 1
-    below = np.minimum(np.maximum(position, 0), len(grid) - 2)
+    position = cast("Any", np.searchsorted(grid, magnitude, side="right"))
+    below = position.clip(1, len(grid) - 1) - 1
     low: Any = magnitude - grid[below]
     high: Any = grid[below + 1] - magnitude
     above = (low > high) | ((low == high) & (below % 2 == 1))

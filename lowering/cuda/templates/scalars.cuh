@@ -70,6 +70,82 @@ __device__ inline T minimum(T a, T b) {
   return a < b ? a : (b < a ? b : (signbit(a) ? a : b));
 }
 
+// Integers wrap. C++ leaves that open for signed ones, and widens small ones to int: all is done in
+// an unsigned type that is at least as wide.
+template <int kBytes>
+struct Wrapping {
+  using Type = unsigned;
+};
+template <>
+struct Wrapping<8> {
+  using Type = unsigned long long;
+};
+template <typename Int>
+using Wraps = typename Wrapping<sizeof(Int)>::Type;
+
+template <typename Int>
+__device__ inline Int add(Int a, Int b) {
+  return static_cast<Int>(static_cast<Wraps<Int>>(a) + static_cast<Wraps<Int>>(b));
+}
+template <typename Int>
+__device__ inline Int sub(Int a, Int b) {
+  return static_cast<Int>(static_cast<Wraps<Int>>(a) - static_cast<Wraps<Int>>(b));
+}
+template <typename Int>
+__device__ inline Int mul(Int a, Int b) {
+  return static_cast<Int>(static_cast<Wraps<Int>>(a) * static_cast<Wraps<Int>>(b));
+}
+template <typename Int>
+__device__ inline Int shl(Int a, Int b) {
+  return static_cast<Int>(static_cast<Wraps<Int>>(a) << b);
+}
+template <typename Int>
+__device__ inline Int absolute(Int a) {
+  return a < 0 ? sub<Int>(0, a) : a;
+}
+
+// Counts of bits; `bits` holds those of an integer, and no others.
+__device__ inline int count_ones(unsigned long long bits) { return __popcll(bits); }
+template <int kWidth>
+__device__ inline int leading_zeros(unsigned long long bits) {
+  return __clzll(bits) - (64 - kWidth);
+}
+template <int kWidth>
+__device__ inline int trailing_zeros(unsigned long long bits) {
+  return bits == 0 ? kWidth : __ffsll(bits) - 1;
+}
+
+// The bits of a value as another type of the same size.
+template <typename To, typename From>
+__device__ inline To bit_cast(From x) {
+  static_assert(sizeof(To) == sizeof(From), "a bitcast keeps the size");
+  To y;
+  memcpy(&y, &x, sizeof(To));
+  return y;
+}
+
+// An integer that f64 cannot hold keeps an odd last bit instead of what is lost, so that rounding
+// to a narrower type afterwards is right.
+__device__ inline double odd_double(long long x) {
+  const bool fits = x >= -(1ll << 53) && x <= (1ll << 53);
+  return static_cast<double>(fits ? x : ((x & ~0x7ffll) | ((x & 0x7ff) != 0 ? 0x800 : 0)));
+}
+__device__ inline double odd_double(unsigned long long x) {
+  const bool fits = x <= (1ull << 53);
+  return static_cast<double>(fits ? x : ((x & ~0x7ffull) | ((x & 0x7ff) != 0 ? 0x800 : 0)));
+}
+
+// a * b + c in f64, where a * b is exact, with an odd last bit if the sum is not (Knuth's TwoSum).
+__device__ inline double odd_multiply_add(double a, double b, double c) {
+  const double product = a * b;
+  const double total = __dadd_rn(product, c);
+  const double tail = __dsub_rn(total, product);
+  const double lost = __dadd_rn(__dsub_rn(product, __dsub_rn(total, tail)), __dsub_rn(c, tail));
+  const long long bits = __double_as_longlong(total);
+  if (!(lost < 0 || lost > 0) || (bits & 1) != 0) return total;
+  return __longlong_as_double((lost < 0) == (total < 0) ? bits + 1 : bits - 1);
+}
+
 template <typename Int>
 __device__ inline Int floor_div(Int a, Int b) {
   const Int q = a / b;

@@ -1,0 +1,297 @@
+"""Scalar arith and math ops as C++ expressions over `templates/scalars.cuh`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    i1,
+)
+from xdsl.utils.exceptions import PassFailedException
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+_FLOATS: dict[type, str] = {
+    Float16Type: "__half",
+    BFloat16Type: "__nv_bfloat16",
+    Float32Type: "float",
+    Float64Type: "double",
+}
+_INTEGERS = {1: "bool", 8: "signed char", 16: "short", 32: "int", 64: "long long"}
+# Index arithmetic stays within its type; integers wrap.
+_INDEX_INFIX = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<"}
+_WRAPPING = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.shli": "shl"}
+_INFIX = {
+    "arith.divsi": "/",
+    "arith.remsi": "%",
+    "arith.andi": "&",
+    "arith.ori": "|",
+    "arith.xori": "^",
+    "arith.shrsi": ">>",
+}
+_UNSIGNED_INFIX = {"arith.divui": "/", "arith.remui": "%", "arith.shrui": ">>"}
+_ROUNDED_DIVISIONS = {"arith.floordivsi": "floor_div", "arith.ceildivsi": "ceil_div"}
+# A signed i1 is 0 or -1, so that the larger of two is the one that is false.
+_BOOLEAN = {
+    "arith.addi": "{a} != {b}",
+    "arith.subi": "{a} != {b}",
+    "arith.muli": "{a} && {b}",
+    "arith.andi": "{a} && {b}",
+    "arith.ori": "{a} || {b}",
+    "arith.xori": "{a} != {b}",
+    "arith.maxsi": "{a} && {b}",
+    "arith.minsi": "{a} || {b}",
+    "arith.maxui": "{a} || {b}",
+    "arith.minui": "{a} && {b}",
+}
+_CHOICES = {
+    "arith.maxsi": (">", False),
+    "arith.minsi": ("<", False),
+    "arith.maxui": (">", True),
+    "arith.minui": ("<", True),
+}
+_FLOAT_INFIX = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/"}
+_CALLS = {
+    "arith.maximumf": "convir::maximum",
+    "arith.minimumf": "convir::minimum",
+    "arith.maxnumf": "fmax",
+    "arith.minnumf": "fmin",
+    "math.absf": "fabs",
+    "math.fma": "fma",
+    "math.powf": "pow",
+    "math.roundeven": "rint",
+    **{
+        f"math.{name}": name
+        for name in (
+            *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil"),
+            *("copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "log", "log10"),
+            *("log1p", "log2", "round", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
+        )
+    },
+}
+_BIT_COUNTS = {
+    "math.ctlz": "convir::leading_zeros<{width}>",
+    "math.ctpop": "convir::count_ones",
+    "math.cttz": "convir::trailing_zeros<{width}>",
+}
+_COMPARE_INTEGERS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+_FIRST_ORDER, _FIRST_UNSIGNED = 2, 6
+# Ordered comparisons are C's own; an unordered one is the negation of its ordered opposite.
+_COMPARE_FLOATS = {
+    1: "{a} == {b}",
+    2: "{a} > {b}",
+    3: "{a} >= {b}",
+    4: "{a} < {b}",
+    5: "{a} <= {b}",
+    6: "({a} < {b} || {a} > {b})",
+    7: "({a} == {a} && {b} == {b})",
+    8: "!({a} < {b} || {a} > {b})",
+    9: "!({a} <= {b})",
+    10: "!({a} < {b})",
+    11: "!({a} >= {b})",
+    12: "!({a} > {b})",
+    13: "{a} != {b}",
+    14: "!({a} == {a} && {b} == {b})",
+}
+_LEAST_I64 = -(1 << 63)
+_F32_EXACT_BITS, _F64_EXACT_BITS = 24, 53
+
+
+@dataclass
+class ScalarPrinter:
+    """Writes the expression of a scalar op, given the names of its operands."""
+
+    index: str
+    """The C++ type of an index."""
+    names: Mapping[SSAValue, str]
+
+    def type_name(self, scalar_type: Attribute) -> str:
+        """The C++ type of a scalar.
+
+        Raises:
+            PassFailedException: there is none.
+        """
+        if isinstance(scalar_type, IndexType):
+            return self.index
+        if isinstance(scalar_type, IntegerType):
+            name = _INTEGERS.get(scalar_type.bitwidth)
+        else:
+            name = _FLOATS.get(type(scalar_type))
+        if name is None:
+            raise PassFailedException(f"scalars of type {scalar_type} have no CUDA code")
+        return name
+
+    def expression(self, op: Operation) -> str:
+        """The value of the only result of `op`.
+
+        Raises:
+            PassFailedException: the op has no CUDA code.
+        """
+        if isinstance(op, arith.ConstantOp):
+            return self.constant(op.value)
+        operands = [self.names[operand] for operand in op.operands]
+        if op.name == "arith.select":
+            return f"{operands[0]} ? {operands[1]} : {operands[2]}"
+        if isinstance(op, arith.CmpiOp):
+            return self._compare_integers(op)
+        if isinstance(op, arith.CmpfOp):
+            return self._compare_floats(op)
+        found = self._integer(op, operands) or self._cast(op, operands[0])
+        return found or self._float(op, operands)
+
+    def constant(self, value: Attribute) -> str:
+        """A literal.
+
+        Raises:
+            PassFailedException: the constant is no scalar.
+        """
+        if isinstance(value, IntegerAttr):
+            literal = value.value.data
+            if cast("IntegerAttr[IntegerType]", value).type == i1:
+                return "true" if literal else "false"
+            if literal == _LEAST_I64:
+                return f"({literal + 1}ll - 1)"
+            text = str(literal) if -(1 << 31) < literal < 1 << 31 else f"{literal}ll"
+            return text if literal >= 0 else f"({text})"
+        if not isinstance(value, FloatAttr):
+            raise PassFailedException(f"a scalar constant {value} has no CUDA code")
+        attr = cast("FloatAttr[AnyFloat]", value)
+        bits = int.from_bytes(attr.type.pack([attr.value.data]), "little")
+        return f"convir::from_bits<{self.type_name(attr.type)}>({bits:#x}ull)"
+
+    def _integer(self, op: Operation, operands: list[str]) -> str | None:
+        """An op on integers; None if `op` is none."""
+        name, result_type = op.name, op.results[0].type
+        if result_type == i1 and name in _BOOLEAN:
+            return _BOOLEAN[name].format(a=operands[0], b=operands[1])
+        if name in _WRAPPING:
+            if isinstance(result_type, IndexType):
+                return f"{operands[0]} {_INDEX_INFIX[name]} {operands[1]}"
+            return f"convir::{_WRAPPING[name]}({', '.join(operands)})"
+        if name in _INFIX:
+            return self._converted(result_type, f"{operands[0]} {_INFIX[name]} {operands[1]}")
+        if name in _UNSIGNED_INFIX:
+            a, b = map(self._unsigned, op.operands)
+            return self._converted(result_type, f"{a} {_UNSIGNED_INFIX[name]} {b}")
+        if name in _ROUNDED_DIVISIONS:
+            return f"convir::{_ROUNDED_DIVISIONS[name]}({', '.join(operands)})"
+        if name == "arith.ceildivui":
+            a, b = map(self._unsigned, op.operands)
+            return self._converted(result_type, f"{a} / {b} + ({a} % {b} != 0)")
+        if name in _CHOICES:
+            sign, is_unsigned = _CHOICES[name]
+            a, b = map(self._unsigned, op.operands) if is_unsigned else operands
+            return f"{a} {sign} {b} ? {operands[0]} : {operands[1]}"
+        if name == "math.absi":
+            return f"convir::absolute({operands[0]})"
+        if name in _BIT_COUNTS:
+            width = _width(result_type)
+            function = _BIT_COUNTS[name].format(width=width)
+            return self._converted(result_type, f"{function}({self._unsigned(op.operands[0])})")
+        return None
+
+    def _cast(self, op: Operation, operand: str) -> str | None:
+        """A conversion; None if `op` is none."""
+        result_type, source = op.results[0].type, op.operands[0]
+        match op.name:
+            case "arith.extsi" | "arith.trunci" | "arith.index_cast":
+                return self._converted(result_type, self._signed(source))
+            case "arith.extui":
+                return self._converted(result_type, self._unsigned(source))
+            case "arith.bitcast":
+                return f"convir::bit_cast<{self.type_name(result_type)}>({operand})"
+            case "arith.sitofp":
+                return self._from_integer(source, result_type, self._signed(source), "long long")
+            case "arith.uitofp":
+                text = self._unsigned(source)
+                return self._from_integer(source, result_type, text, "unsigned long long")
+            case "arith.fptosi":
+                return self._converted(result_type, f"(long long)convir::widen({operand})")
+            case "arith.fptoui":
+                wide = f"(unsigned long long)convir::widen({operand})"
+                return self._converted(result_type, wide)
+            case "arith.extf" | "arith.truncf":
+                return self._narrow(result_type, f"convir::widen({operand})")
+            case _:
+                return None
+
+    def _from_integer(self, source: SSAValue, target: Attribute, text: str, widest: str) -> str:
+        """An integer rounded once."""
+        width = _width(source.type)
+        is_half = isinstance(target, Float16Type | BFloat16Type)
+        if is_half and width > _F64_EXACT_BITS:
+            return self._narrow(target, f"convir::odd_double(({widest}){text})")
+        computed = self.type_name(target)
+        if is_half:
+            computed = "float" if width < _F32_EXACT_BITS else "double"
+        return self._narrow(target, f"({computed}){text}")
+
+    def _float(self, op: Operation, operands: list[str]) -> str:
+        name, result_type = op.name, op.results[0].type
+        wide = [f"convir::widen({operand})" for operand in operands]
+        if name == "math.fma" and isinstance(result_type, Float16Type | BFloat16Type):
+            doubles = ", ".join(f"(double){operand}" for operand in wide)
+            return self._narrow(result_type, f"convir::odd_multiply_add({doubles})")
+        if name == "math.rsqrt":
+            return self._narrow(result_type, f"1.0 / sqrt((double){wide[0]})")
+        if name in _FLOAT_INFIX:
+            return self._narrow(result_type, f"{wide[0]} {_FLOAT_INFIX[name]} {wide[1]}")
+        if name == "arith.negf":
+            return self._narrow(result_type, f"-{wide[0]}")
+        if name in _CALLS:
+            return self._narrow(result_type, f"{_CALLS[name]}({', '.join(wide)})")
+        raise PassFailedException(f"{name} has no CUDA code")
+
+    def _compare_integers(self, op: arith.CmpiOp) -> str:
+        predicate = op.predicate.value.data
+        a, b = (self.names[operand] for operand in op.operands)
+        if predicate >= _FIRST_UNSIGNED:
+            a, b = map(self._unsigned, op.operands)
+        elif predicate >= _FIRST_ORDER and op.lhs.type == i1:
+            a, b = b, a  # true is -1, the smaller one
+        return f"{a} {_COMPARE_INTEGERS[predicate]} {b}"
+
+    def _compare_floats(self, op: arith.CmpfOp) -> str:
+        predicate = op.predicate.value.data
+        template = _COMPARE_FLOATS.get(predicate)
+        if template is None:
+            return "true" if predicate else "false"
+        a, b = (f"convir::widen({self.names[operand]})" for operand in op.operands)
+        return template.format(a=a, b=b)
+
+    def _converted(self, scalar_type: Attribute, expression: str) -> str:
+        """An integer cut to a type; an i1 is its lowest bit."""
+        if scalar_type == i1:
+            return f"(({expression}) & 1) != 0"
+        return f"({self.type_name(scalar_type)})({expression})"
+
+    def _narrow(self, scalar_type: Attribute, expression: str) -> str:
+        return f"convir::narrow<{self.type_name(scalar_type)}>({expression})"
+
+    def _signed(self, value: SSAValue) -> str:
+        name = self.names[value]
+        return f"-(int){name}" if value.type == i1 else name
+
+    def _unsigned(self, value: SSAValue) -> str:
+        name = self.type_name(value.type)
+        if name == "bool":
+            return f"(unsigned){self.names[value]}"
+        return f"(unsigned {name.removeprefix('signed ')}){self.names[value]}"
+
+
+def _width(scalar_type: Attribute) -> int:
+    return scalar_type.bitwidth if isinstance(scalar_type, IntegerType) else 64

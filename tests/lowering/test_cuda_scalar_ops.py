@@ -1,0 +1,82 @@
+"""Every scalar op as CUDA C++: compiled for both generations without a GPU, run where one is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from host_kernels import assert_same, poisoned, program_text
+from scalar_cases import (
+    ARITHMETIC,
+    CASTS,
+    DIVISIONS,
+    EXACT_MATH,
+    INEXACT_MATH,
+    SHIFTS,
+    TO_INTEGERS,
+    Case,
+    arguments_of,
+)
+
+from convir.dialects import kernel
+from convir.dialects.context import read_module
+from convir.lowering.cuda.print_loops import print_kernel
+from convir.lowering.loops.nests import lower_kernel
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.executable import Executable
+from convir.runtime.program import read_program
+from convir.runtime.reference import evaluate
+
+EXACT = [*ARITHMETIC, *DIVISIONS, *SHIFTS, *CASTS, *TO_INTEGERS, *EXACT_MATH]
+ARCHITECTURES = ("sm_80", "sm_90a")
+SIZE = 5
+
+
+def source_of(case: Case, number: int) -> str:
+    module = read_module(case.kernel.replace("?", str(SIZE)).replace("@k(", f"@k{number}("))
+    function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
+    return "\n".join(print_kernel(nest, restrict=True) for nest in lower_kernel(function, 1))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_op_compiles(arch: str) -> None:
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    source = "\n".join(source_of(case, i) for i, case in enumerate([*EXACT, *INEXACT_MATH]))
+    cubin = compile_cubin(source, arch)
+    assert len(re.findall(rb"\.text\.k\d+\x00", cubin)) >= len(EXACT)
+
+
+@pytest.fixture
+def cupy() -> Any:
+    try:
+        toolkit.require_gpu(0)
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    return toolkit.cupy()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", EXACT, ids=lambda case: case.id)
+def test_every_op_on_a_gpu(case: Case, cupy: Any) -> None:
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (needs a GPU)
+
+    arguments = arguments_of(case)
+    size = len(arguments[0])
+    text = program_text(
+        case.kernel.replace("?", str(size)),
+        [f"{size}x{t}" for t in case.operands],
+        [f"{size}x{case.result}"],
+    )
+    module = read_module(text)
+    (expected,) = evaluate(module, "main", arguments)
+    executable = Executable(CudaProgram(read_program(module)))
+    out = cupy.asarray(poisoned(expected.shape, expected.dtype))
+    executable(*map(cupy.asarray, arguments), out=out)
+    assert_same(np.asarray(cupy.asnumpy(out)), expected, case.id)
