@@ -15,7 +15,7 @@ from xdsl.ir.affine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,25 @@ class LinearIndex:
         old = coefficients.get(loop, 0)
         coefficients[loop] = old * step
         return LinearIndex.of(coefficients, self.constant + old * start)
+
+    def plus(self, other: LinearIndex) -> LinearIndex:
+        """The sum of two forms."""
+        coefficients = dict(self.terms)
+        for loop, coefficient in other.terms:
+            coefficients[loop] = coefficients.get(loop, 0) + coefficient
+        return LinearIndex.of(coefficients, self.constant + other.constant)
+
+    def affine(self, factor: int, offset: int) -> LinearIndex:
+        """`factor · self + offset`."""
+        scaled = {loop: coefficient * factor for loop, coefficient in self.terms}
+        return LinearIndex.of(scaled, self.constant * factor + offset)
+
+    def composed(self, forms: Sequence[LinearIndex]) -> LinearIndex:
+        """The form where loop i is the form `forms[i]` over other loops."""
+        result = LinearIndex((), self.constant)
+        for loop, coefficient in self.terms:
+            result = result.plus(forms[loop].affine(coefficient, 0))
+        return result
 
     def maximum(self, bounds: tuple[int | None, ...]) -> int | None:
         """The largest value over loops running in [0, bound); None if a bound is dynamic."""
@@ -102,14 +121,10 @@ def _linear_binary(
     if lhs is None or rhs is None:
         return None
     if kind == AffineBinaryOpKind.Add:
-        coefficients = dict(lhs.terms)
-        for loop, coefficient in rhs.terms:
-            coefficients[loop] = coefficients.get(loop, 0) + coefficient
-        return LinearIndex.of(coefficients, lhs.constant + rhs.constant)
+        return lhs.plus(rhs)
     if kind != AffineBinaryOpKind.Mul:
         return None
     form, factor = (lhs, rhs) if not rhs.terms else (rhs, lhs)
     if factor.terms:
         return None
-    scaled = {loop: coefficient * factor.constant for loop, coefficient in form.terms}
-    return LinearIndex.of(scaled, form.constant * factor.constant)
+    return form.affine(factor.constant, 0)

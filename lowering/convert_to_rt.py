@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, SymbolTable
@@ -42,6 +42,7 @@ from convir.lowering.form_kernel_regions import ALIASES, FREE, readers_of
 from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.operand_access import access_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,19 +215,18 @@ def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
     dims = contraction_dims(returned.operands[0].owner)
     if isinstance(dims, Refusal):
         return dims
-    layout = gemm_layout(dims)
+    lhs, rhs = (access_of(operand.value, operand.index) for operand in dims.inputs)
+    if isinstance(lhs, Refusal) or isinstance(rhs, Refusal):
+        return lhs if isinstance(lhs, Refusal) else cast("Refusal", rhs)
+    layout = gemm_layout(dims, (lhs, rhs))
     if isinstance(layout, Refusal):
         return layout
-    arguments = {argument: argument.index for argument in callee.body.block.args}
-    lhs, rhs = (arguments.get(operand.value) for operand in dims.inputs)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    if lhs is None or rhs is None:
-        return Refusal("an input is computed in the kernel")
     if is_zero(dims.out.value):
-        return GemmCall(layout, lhs, rhs, None)
-    init = arguments.get(dims.out.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    if init is None:
+        return GemmCall(layout, lhs.root.index, rhs.root.index, None)
+    init = dims.out.value
+    if not isinstance(init, BlockArgument):
         return Refusal("its init is neither zero nor an argument")
-    return GemmCall(layout, lhs, rhs, init)
+    return GemmCall(layout, lhs.root.index, rhs.root.index, init.index)
 
 
 def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:

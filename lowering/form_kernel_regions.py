@@ -5,9 +5,9 @@
 
 A contraction takes the single-use chain behind it: elementwise generics that read each element
 once, and the insertions that store it, so that all phases of one backward data convolution meet
-in one region; slices and zero padding in front of it are part of its addressing. Everything else
-takes the cheap producers that only it reads. Reshapes at a border stay outside: on dense buffers
-they are another name of the same memory.
+in one region; slices, zero padding and rearrangements in front of it are part of its addressing.
+Everything else takes the cheap producers that only it reads. Reshapes at a border stay outside:
+on dense buffers they are another name of the same memory.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.operand_access import rearrangement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,10 +167,12 @@ def _join_reader(op: Operation, groups: _Groups) -> None:
 
 
 def _is_addressing(op: Operation) -> bool:
-    """Whether `op` only says where a reader finds its elements: a slice, or padding with zeros.
+    """Whether `op` only says where a reader finds its elements: a slice, zeros around, a flip.
 
     A reduction reads an element many times; these cost it an offset and a bound, not a copy.
     """
+    if rearrangement(op) is not None:
+        return True
     view = slice_view(op)
     if view is None or view.kind == "insert_slice":
         return False

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, f32
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.operand_access import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.dialects.contraction import ContractionDims, Operand
+    from convir.lowering.operand_access import Access
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,24 @@ class GemmLayout:
         return {name: getattr(self, name) for name in names}
 
 
-def gemm_layout(dims: ContractionDims) -> GemmLayout | Refusal:
+def gemm_layout(dims: ContractionDims, inputs: Sequence[Access]) -> GemmLayout | Refusal:
     """`dims` as one GEMM, or why it is none.
 
-    Inputs of one type, both f64 or both widened to f32 by extension alone; every index a loop or
-    a constant 0.
+    Inputs of one type, both f64 or both widened to f32 by extension alone; every index one loop,
+    from 0 on.
+
+    Args:
+        dims: the contraction.
+        inputs: where the elements of its lhs and its rhs lie.
     """
-    for operand in (*dims.inputs, dims.out):
-        if DYNAMIC_INDEX in operand.shape:
-            return Refusal("a size is dynamic")
+    if DYNAMIC_INDEX in dims.out.shape:
+        return Refusal("a size is dynamic")
+    if any(access.padded for access in inputs):
+        return Refusal("an input is padded")
     types = _check_types(dims)
     if types is not None:
         return types
-    axes = _axes(dims)
+    axes = _axes(dims, inputs)
     if isinstance(axes, Refusal):
         return axes
     batch, m, n, k = (_collapse([axes[loop] for loop in loops]) for loops in _roles(dims))
@@ -106,20 +113,21 @@ def _roles(dims: ContractionDims) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(loop for loop in role if not dims.is_unit(loop)) for role in loops)
 
 
-def _axes(dims: ContractionDims) -> dict[int, Axis] | Refusal:
+def _axes(dims: ContractionDims, inputs: Sequence[Access]) -> dict[int, Axis] | Refusal:
     """Per loop that runs more than once: its length, and its steps through the operands."""
     steps: dict[int, list[int]] = {
         loop: [0, 0, 0] for loop in range(len(dims.bounds)) if not dims.is_unit(loop)
     }
-    for position, operand in enumerate((*dims.inputs, dims.out)):
-        for dim, index in enumerate(operand.index):
-            moving = index.restricted(lambda loop: not dims.is_unit(loop))
-            if not moving.terms and moving.constant == 0:
-                continue
-            loop = moving.bare
-            if loop is None or dims.bounds[loop] != operand.shape[dim]:
-                return Refusal("an operand is indexed by more than bare loops over its whole size")
-            steps[loop][position] += prod(operand.shape[dim + 1 :])
+    buffers = [(access.index, shape_of(access.root)) for access in inputs]
+    for position, (index, shape) in enumerate([*buffers, (dims.out.index, dims.out.shape)]):
+        for dim, form in enumerate(index):
+            moving = form.restricted(lambda loop: not dims.is_unit(loop))
+            if moving.constant != 0 or len(moving.terms) > 1:
+                return Refusal("an operand is indexed by more than one loop from 0 on")
+            for loop, coefficient in moving.terms:
+                steps[loop][position] += coefficient * prod(shape[dim + 1 :])
+    if any(step < 0 for operands in steps.values() for step in operands):
+        return Refusal("an operand is read backwards")
     axes: dict[int, Axis] = {}
     for loop, (lhs, rhs, out) in steps.items():
         size = dims.bounds[loop]

@@ -1,8 +1,9 @@
 """A kernel's tensor body, read as one `HostContraction` on its arguments.
 
 The body is one contraction, or several whose results are inserted side by side into zeros: the
-phases of a strided backward data convolution. Zero padding of the rows and slices of either
-operand are part of the kernel: they are offsets, and bounds of the row tables.
+phases of a strided backward data convolution. Zero padding of the rows, and slices and
+rearrangements of either operand, are part of the kernel: offsets, strides, and bounds of the row
+tables.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
-    TensorType,
 )
 from xdsl.ir import BlockArgument, Operation
 
@@ -34,6 +33,7 @@ from convir.lowering.llvm.contraction.spec import (
     Phase,
     Weights,
 )
+from convir.lowering.operand_access import access_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from convir.dialects.linear import LinearIndex
     from convir.dialects.slices import SliceView
     from convir.lowering.llvm.contraction.spec import FloatType, Result, StorageType
+    from convir.lowering.operand_access import Access
 
 
 @dataclass(frozen=True)
@@ -56,25 +57,6 @@ class HostCall:
     """The argument that is B where C is computed, and C where B is."""
     init: int | None
     """The argument that the products are added to; None if they are added to zero."""
-
-
-@dataclass(frozen=True)
-class _Access:
-    """A tensor as part of an argument: element i of a dimension is element offset + stride·i."""
-
-    root: BlockArgument
-    offsets: tuple[int, ...]
-    strides: tuple[int, ...]
-    padded: bool
-    """Whether elements outside of the argument are read, as zeros."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return _shape(self.root)
-
-    def tensor(self, index: tuple[LinearIndex, ...]) -> _Tensor:
-        """The operand that reads this part of the argument."""
-        return _Tensor(index, self.shape, self.offsets, self.strides, self.padded)
 
 
 @dataclass(frozen=True)
@@ -96,7 +78,7 @@ def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
     pieces = _pieces(result)
     if isinstance(pieces, Refusal):
         return pieces
-    readings = [_read_piece(piece, _shape(result)) for piece in pieces]
+    readings = [_read_piece(piece, shape_of(result)) for piece in pieces]
     for reading in readings:
         if isinstance(reading, Refusal):
             return reading
@@ -115,12 +97,6 @@ def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
     return replace(first, spec=replace(first.spec, phases=tuple(ordered)))
 
 
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    value_type = value.type
-    assert isinstance(value_type, TensorType)
-    return value_type.get_shape()
-
-
 def _except_phases(call: HostCall) -> HostCall:
     return replace(call, spec=replace(call.spec, phases=(Phase((Axis.batch(1, 0, 0),)),)))
 
@@ -133,7 +109,7 @@ def _pieces(result: SSAValue) -> list[_Piece] | Refusal:
     view = slice_view(owner)
     if view is None:
         dims = contraction_dims(owner)
-        rank = len(_shape(result))
+        rank = len(shape_of(result))
         return dims if isinstance(dims, Refusal) else [_Piece(dims, (0,) * rank, (1,) * rank)]
     if view.kind != "insert_slice" or view.dest is None or view.dropped:
         return Refusal(f"it stores through {owner.name}")
@@ -155,7 +131,7 @@ def _static_slice(view: SliceView) -> tuple[tuple[int, ...], tuple[int, ...]] | 
 
 
 def _fills(piece: _Piece, result: SSAValue) -> bool:
-    return not any(piece.offsets) and piece.dims.out.shape == _shape(result)
+    return not any(piece.offsets) and piece.dims.out.shape == shape_of(result)
 
 
 def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal:
@@ -213,10 +189,9 @@ class _Tensor:
     """One operand of the contraction: its index, and where it lies in a dense buffer."""
 
     index: tuple[LinearIndex, ...]
+    """Per dimension of the buffer, over the loops of the contraction."""
     shape: tuple[int, ...]
     """Of the buffer."""
-    offsets: tuple[int, ...]
-    strides: tuple[int, ...]
     padded: bool = False
 
     @property
@@ -232,16 +207,17 @@ class _Tensor:
     def steps(self) -> dict[int, int]:
         """Elements of the buffer between two iterations of each loop."""
         steps: dict[int, int] = {}
-        for linear, stride, step in zip(self.index, self.strides, self.dense, strict=True):
+        for linear, step in zip(self.index, self.dense, strict=True):
             for loop, coefficient in linear.terms:
-                steps[loop] = steps.get(loop, 0) + coefficient * stride * step
+                steps[loop] = steps.get(loop, 0) + coefficient * step
         return steps
 
     @property
     def base(self) -> int:
         """Elements of the buffer before the first one that is touched."""
-        parts = zip(self.index, self.offsets, self.strides, self.dense, strict=True)
-        return sum((o + s * linear.constant) * step for linear, o, s, step in parts)
+        return sum(
+            linear.constant * step for linear, step in zip(self.index, self.dense, strict=True)
+        )
 
 
 def _read(
@@ -249,19 +225,19 @@ def _read(
 ) -> HostCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
-    access = [_access(operand.value) for operand in dims.inputs]
+    access = [access_of(operand.value, operand.index) for operand in dims.inputs]
     for found in access:
         if isinstance(found, Refusal):
             return found
-    a_access, other_access = (cast("_Access", access[i]) for i in (rows, 1 - rows))
+    a_access, other_access = (cast("Access", access[i]) for i in (rows, 1 - rows))
     init = _init(dims)
     if isinstance(init, Refusal):
         return init
     if other_access.padded:
         return Refusal("both of its inputs are padded")
-    a = a_access.tensor(dims.inputs[rows].index)
-    other = other_access.tensor(dims.inputs[1 - rows].index)
-    out = _Tensor(dims.out.index, out_shape, piece.offsets, piece.strides)
+    a, other = (_Tensor(x.index, shape_of(x.root), x.padded) for x in (a_access, other_access))
+    placed = zip(dims.out.index, piece.strides, piece.offsets, strict=True)
+    out = _Tensor(tuple(form.affine(s, o) for form, s, o in placed), out_shape)
     b, c = (other, out) if result == "C" else (out, other)
     reader = _Reader(dims, a, b, c)
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1} or other.base):
@@ -354,7 +330,7 @@ class _Reader:
         for dim, linear in enumerate(a.index):
             positions = [loop for loop in linear.loops if loop in rows]
             taps = [loop for loop in linear.loops if loop not in rows]
-            first = a.offsets[dim] + a.strides[dim] * linear.constant
+            first = linear.constant
             if not positions:
                 if first or (a.padded and self._leaves(dim)):
                     return Refusal("its rows begin inside of a dimension without an output loop")
@@ -362,13 +338,13 @@ class _Reader:
             if len(positions) > 1 or len(taps) > 1:
                 return Refusal("a dimension of its rows is indexed by more than output and filter")
             tap = taps[0] if taps else None
-            step = 0 if tap is None else linear.coefficient(tap) * a.strides[dim]
+            step = 0 if tap is None else linear.coefficient(tap)
             numbers = range(1 if tap is None else self._bound(tap))
             axes.append(
                 Axis(
                     size=self._bound(positions[0]),
                     extent=a.shape[dim],
-                    step=linear.coefficient(positions[0]) * a.strides[dim],
+                    step=linear.coefficient(positions[0]),
                     tap_rows=tuple(first + step * number for number in numbers),
                     tap_weights=tuple(
                         0 if tap is None else number * b_steps.get(tap, 0) for number in numbers
@@ -385,9 +361,8 @@ class _Reader:
 
     def _leaves(self, dim: int) -> bool:
         """Whether the loops reach past the end of dimension `dim` of A."""
-        terms = self.a.index[dim].terms
-        last = sum(coefficient * (self._bound(loop) - 1) for loop, coefficient in terms)
-        return last * self.a.strides[dim] >= self.a.shape[dim]
+        last = self.a.index[dim].maximum(self.dims.bounds)
+        return last is None or last >= self.a.shape[dim]
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -403,41 +378,9 @@ def _init(dims: ContractionDims) -> int | Refusal | None:
     return Refusal("its init is neither zero nor an argument")
 
 
-def _access(value: SSAValue) -> _Access | Refusal:
-    """Follow `value` through slices and zero padding to an argument."""
-    if isinstance(value, BlockArgument):
-        shape = _shape(value)
-        if DYNAMIC_INDEX in shape:
-            return Refusal("a size is dynamic")
-        return _Access(value, (0,) * len(shape), (1,) * len(shape), padded=False)
-    view = slice_view(value.owner) if isinstance(value.owner, Operation) else None
-    if view is None or view.dropped or view.kind == "insert_slice":
-        return Refusal("an input is computed in the kernel")
-    placement = _static_slice(view)
-    below = _access(view.source)
-    if placement is None or isinstance(below, Refusal):
-        return below if isinstance(below, Refusal) else Refusal("a slice is dynamic")
-    offsets, strides = placement
-    if view.kind == "extract_slice":
-        return replace(
-            below,
-            offsets=tuple(
-                o + s * more
-                for o, s, more in zip(below.offsets, below.strides, offsets, strict=True)
-            ),
-            strides=tuple(s * more for s, more in zip(below.strides, strides, strict=True)),
-        )
-    whole = not any(below.offsets) and set(below.strides) == {1}
-    if not whole or _shape(view.source) != below.shape or view.fill is None:
-        return Refusal("it pads a part of an argument")
-    if not is_zero(view.fill):
-        return Refusal("it pads with another value than zero")
-    return replace(below, offsets=tuple(-low for low in offsets), padded=True)
-
-
 def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] | Refusal:
     """The parts of the result that no piece writes, as phases without taps."""
-    shape, strides = _shape(result), pieces[0].strides
+    shape, strides = shape_of(result), pieces[0].strides
     if any(piece.strides != strides for piece in pieces):
         return Refusal("its phases have different strides")
     written = {piece.offsets: piece.dims.out.shape for piece in pieces}
