@@ -71,9 +71,10 @@ class _Ranges:
         known = self.known.get(value)
         if known is not None:
             return known
-        if not isinstance(value.type, IntegerType) or value.type.bitwidth == 64:
+        value_type = value.type
+        if not isinstance(value_type, IntegerType) or value_type.bitwidth == 64:
             return _ANY
-        half = 1 << (value.type.bitwidth - 1)
+        half = 1 << (value_type.bitwidth - 1)
         return (-half, half - 1)
 
     def _result(self, op: Operation) -> Interval:
