@@ -12,6 +12,7 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
+    IndexType,
     IntegerType,
     TensorType,
 )
@@ -64,13 +65,13 @@ def fill_of(value: SSAValue) -> SSAValue | Constant | None:
 
 
 def splat_of(dense: DenseIntOrFPElementsAttr) -> Constant | None:
-    """The one value of a dense attribute of floats or integers, None if it holds several.
+    """The one value of a dense attribute of floats, integers or indices, None if it holds several.
 
     Never unpacks the elements, so that a splat stored in full costs one pass over its bytes.
     """
     element_type = dense.get_element_type()
     data = dense.data.data
-    if isinstance(element_type, IntegerType | AnyFloat):
+    if isinstance(element_type, IntegerType | IndexType | AnyFloat):
         width = element_type.compile_time_size
     else:
         return None

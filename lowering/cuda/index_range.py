@@ -71,8 +71,8 @@ class _Ranges:
         known = self.known.get(value)
         if known is not None:
             return known
-        value_type = value.type
-        if not isinstance(value_type, IntegerType) or value_type.bitwidth == 64:
+        value_type: Attribute = value.type
+        if not isinstance(value_type, IntegerType):
             return _ANY
         half = 1 << (value_type.bitwidth - 1)
         return (-half, half - 1)

@@ -75,7 +75,9 @@ class _Printer:
         argument_type = argument.type
         if not isinstance(argument_type, MemRefType):
             return f"const {self.scalars.type_name(argument_type)} {name}"
-        element = self.scalars.type_name(cast("MemRefType[Attribute]", argument_type).element_type)
+        element = self.scalars.stored_type(
+            cast("MemRefType[Attribute]", argument_type).element_type
+        )
         is_written = any(
             isinstance(use.operation, memref.StoreOp) and use.operation.memref is argument
             for use in argument.uses

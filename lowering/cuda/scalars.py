@@ -78,7 +78,7 @@ _CALLS = {
         f"math.{name}": name
         for name in (
             *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil"),
-            *("copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "log", "log10"),
+            *("cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "log", "log10"),
             *("log1p", "log2", "round", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
         )
     },
@@ -134,6 +134,14 @@ class ScalarPrinter:
         if name is None:
             raise PassFailedException(f"scalars of type {scalar_type} have no CUDA code")
         return name
+
+    def stored_type(self, scalar_type: Attribute) -> str:
+        """The C++ type of an element of a buffer; an index takes 64 bits there.
+
+        Raises:
+            PassFailedException: there is none.
+        """
+        return "long long" if isinstance(scalar_type, IndexType) else self.type_name(scalar_type)
 
     def expression(self, op: Operation) -> str:
         """The value of the only result of `op`.
@@ -246,6 +254,8 @@ class ScalarPrinter:
         if name == "math.fma" and isinstance(result_type, Float16Type | BFloat16Type):
             doubles = ", ".join(f"(double){operand}" for operand in wide)
             return self._narrow(result_type, f"convir::odd_multiply_add({doubles})")
+        if name == "math.copysign":
+            return f"convir::copy_sign({', '.join(operands)})"
         if name == "math.rsqrt":
             return self._narrow(result_type, f"1.0 / sqrt((double){wide[0]})")
         if name in _FLOAT_INFIX:

@@ -92,7 +92,9 @@ def evaluate(
             results = interpreter.call(func, func.body, arrays)
         else:
             results = tuple(map(_output, result_types))
-            interpreter.call(func, func.body, [*map(np.ascontiguousarray, arrays), *results])
+            interpreter.call(
+                func, func.body, [*(np.asarray(array, order="C") for array in arrays), *results]
+            )
     return tuple(_owned(result, arrays) for result in results)
 
 

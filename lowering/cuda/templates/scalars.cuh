@@ -70,6 +70,18 @@ __device__ inline T minimum(T a, T b) {
   return a < b ? a : (b < a ? b : (signbit(a) ? a : b));
 }
 
+// On bits, as widening a NaN drops its sign.
+__device__ inline float copy_sign(float a, float b) { return copysignf(a, b); }
+__device__ inline double copy_sign(double a, double b) { return copysign(a, b); }
+__device__ inline __half copy_sign(__half a, __half b) {
+  const int bits = (__half_as_ushort(a) & 0x7fff) | (__half_as_ushort(b) & 0x8000);
+  return __ushort_as_half(static_cast<unsigned short>(bits));
+}
+__device__ inline __nv_bfloat16 copy_sign(__nv_bfloat16 a, __nv_bfloat16 b) {
+  const int bits = (__bfloat16_as_ushort(a) & 0x7fff) | (__bfloat16_as_ushort(b) & 0x8000);
+  return __ushort_as_bfloat16(static_cast<unsigned short>(bits));
+}
+
 // Integers wrap. C++ leaves that open for signed ones, and widens small ones to int: all is done in
 // an unsigned type that is at least as wide.
 template <int kBytes>

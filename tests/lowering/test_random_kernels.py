@@ -1,0 +1,86 @@
+"""Loops of random kernels against the reference: compiled for three CPUs, and through NVRTC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from host_kernels import TARGETS, assert_same, poisoned, program_text, run_program, runnable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_kernels import RandomKernel, random_kernels
+
+from convir.dialects import kernel
+from convir.dialects.context import read_module
+from convir.lowering.cuda.print_loops import print_kernel
+from convir.lowering.loops.nests import lower_kernel
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.executable import Executable
+from convir.runtime.program import read_program
+from convir.runtime.reference import evaluate
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def text_of(drawn: RandomKernel) -> str:
+    return program_text(
+        drawn.text, [v.buffer for v in drawn.inputs], [v.buffer for v in drawn.results]
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@given(random_kernels(), st.integers(0, 1 << 16))
+@settings(max_examples=40, deadline=None)
+def test_kernels_are_their_bodies(target: str, drawn: RandomKernel, seed: int) -> None:
+    cpu = runnable(target)
+    if cpu is None:
+        pytest.skip(f"this machine does not run {target} code")
+    text = text_of(drawn)
+    arguments = drawn.arguments(seed)
+    with np.errstate(all="ignore"):
+        expected = evaluate(read_module(text), "main", arguments)
+        found = run_program(text, arguments, cpu)
+    for i, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+        assert_same(got, wanted, f"result {i} of\n{drawn.text}")
+
+
+def sources(module: ModuleOp) -> str:
+    function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
+    return "\n".join(print_kernel(nest, restrict=True) for nest in lower_kernel(function, 1))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@given(random_kernels())
+@settings(max_examples=5, deadline=None)
+def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    assert compile_cubin(sources(read_module(text_of(drawn))), arch)
+
+
+@pytest.mark.gpu
+@given(random_kernels(), st.integers(0, 1 << 16))
+@settings(max_examples=60, deadline=None)
+def test_kernels_on_a_gpu(drawn: RandomKernel, seed: int) -> None:
+    try:
+        toolkit.require_gpu(0)
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (needs a GPU)
+
+    cupy = toolkit.cupy()
+    module = read_module(text_of(drawn))
+    arguments = drawn.arguments(seed)
+    with np.errstate(all="ignore"):
+        expected = evaluate(module, "main", arguments)
+    executable = Executable(CudaProgram(read_program(module)))
+    outputs = [cupy.asarray(poisoned(spec.shape, spec.dtype)) for spec in executable.outputs]
+    executable(*map(cupy.asarray, arguments), out=outputs)
+    for i, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text}")
