@@ -241,6 +241,14 @@ def test_sixteen_bits(stored_type: StorageType, order: int, kind: str, cpu: str)
     run(replace(case, accumulate=True, groups=5), kind, cpu)
 
 
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_few_taps_of_a_half_filter(cpu: str):
+    # LLVM merges shuffles of converted halves; only some of these taps are used.
+    windows = (window(2), window(4, 3, 1, high=2))
+    types: Types = ("f16", "f16", "f16")
+    run(Case(1, 2, 1, (2, 1), windows, orders=(0, 1, 0), types=types), "dgrad", cpu)
+
+
 def test_mixed_types():
     windows = (window(3, 1, 1), window(1, 1))
     case = Case(1, 20, 35, (5, 34), windows, types=("f16", "bf16", "f32"))

@@ -92,19 +92,20 @@ class TapPacking:
                     for start in range(0, reach, lanes):
                         active = min(lanes, reach - start)
                         loaded = [
-                            storage.load(
+                            storage.load_raw(
                                 f,
                                 f.offset(column, (start + c * b.column_stride) * storage.bytes),
                                 active,
                             )
                             if c < piece.active
-                            else zero(self.lanes.type)
+                            else zero(storage.raw_type)
                             for c in range(lanes)
                         ]
                         for element, columns_of_tap in enumerate(transpose(f, loaded)[:active]):
                             target = targets.get(first_tap + start + element)
                             if target is not None:
-                                own.store(f, columns_of_tap, f.offset(target, place), lanes)
+                                wide = storage.widen(f, columns_of_tap)
+                                own.store(f, wide, f.offset(target, place), lanes)
         return f
 
     def _targets(self, f: Function, tile: BroadcastTile) -> dict[int, Value]:

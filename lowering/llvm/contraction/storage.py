@@ -38,10 +38,26 @@ class Storage:
 
     def load(self, f: Function, address: Value, active: int) -> Value:
         """The first `active` elements as a vector, zeros in the other lanes."""
+        return self.widen(f, self.load_raw(f, address, active))
+
+    @property
+    def raw_type(self) -> str:
+        """The LLVM type of a vector as it lies in memory."""
+        return self.lanes.type if self.is_direct else vector("i16", self.lanes.count)
+
+    def load_raw(self, f: Function, address: Value, active: int) -> Value:
+        """The first `active` elements as they lie in memory, zeros in the other lanes.
+
+        Vectors are shuffled before they are widened, never after: LLVM 22 moves shuffles of two
+        widened halves in front of the conversion, and loses half of the elements.
+        """
         if self.is_direct:
             return self.lanes.load(f, address, active)
-        bits = self.lanes.load_words(f, address, active)
-        return self._widen(f, bits)
+        return self.lanes.load_words(f, address, active)
+
+    def widen(self, f: Function, raw: Value) -> Value:
+        """A raw vector in the type of the arithmetic."""
+        return raw if self.is_direct else self._widen(f, raw)
 
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes to memory."""

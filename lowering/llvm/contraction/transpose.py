@@ -74,13 +74,13 @@ class Square:
         f = Function(name, ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
         source, target = f.argument("source"), f.argument("target")
         loaded = [
-            self.source.load(f, f.offset(source, line * self.source_stride), self.elements)
+            self.source.load_raw(f, f.offset(source, line * self.source_stride), self.elements)
             if line < self.lines
-            else zero(lanes.type)
+            else zero(self.source.raw_type)
             for line in range(lanes.count)
         ]
         active = lanes.count if self.fills else self.lines
         for element, line in enumerate(transpose(f, loaded)[: self.elements]):
             place = f.offset(target, element * self.target_stride)
-            self.target.store(f, line, place, active)
+            self.target.store(f, self.source.widen(f, line), place, active)
         return f
