@@ -249,6 +249,14 @@ def test_few_taps_of_a_half_filter(cpu: str):
     run(Case(1, 2, 1, (2, 1), windows, orders=(0, 1, 0), types=types), "dgrad", cpu)
 
 
+@pytest.mark.parametrize("n", [2, 3, 8, 16])
+@pytest.mark.parametrize("types", [DOUBLE, ("f32", "f32", "f32")])
+def test_neighbours_out_of_order(n: int, types: Types):
+    # Positions end where a run of neighbours would, but take another way.
+    case = Case(n, 1, 1, (16 // n, 1), (window(1), window(1)), orders=(0, 0, 2), types=types)
+    run(case, "fprop", "host")
+
+
 def test_mixed_types():
     windows = (window(3, 1, 1), window(1, 1))
     case = Case(1, 20, 35, (5, 34), windows, types=("f16", "bf16", "f32"))

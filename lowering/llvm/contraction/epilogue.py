@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
+from convir.lowering.llvm.contraction.builder import (
+    I1,
+    I64,
+    PTR,
+    Function,
+    Module,
+    Value,
+    integers,
+    zero,
+)
 from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.transpose import transpose
 
@@ -73,18 +82,25 @@ class Epilogue:
         lanes, columns, count = self.lanes.count, f.argument("columns"), f.argument("count")
         whole = f.mul(f.div(count, lanes), lanes, "whole")
         with f.loop("rows", 0, whole, lanes) as rows:
-            first, last = (
-                f.emit(I64, "address", f"ptrtoint {self._out(f, at)} to i64")
-                for at in (rows.index, f.add(rows.index, lanes - 1))
-            )
-            reach = f.sub(last, first, "reach")
-            run = (lanes - 1) * self.storage.bytes
-            with f.when(f.compare("eq", reach, run), "run"):
+            together = self._are_neighbours(f, rows.index)
+            with f.when(together, "run"):
                 self._squares(f, rows.index)
-            with f.when(f.compare("ne", reach, run), "apart"):
+            with f.when(f.emit(I1, "apart", f"xor {together}, true"), "apart"):
                 end = f.add(rows.index, lanes)
                 self._scatter(f, rows.index, end, columns)
         self._scatter(f, whole, count, columns)
+
+    def _are_neighbours(self, f: Function, row: Value) -> Value:
+        """Whether the addresses of as many rows as lanes, `row` the first, follow each other."""
+        lanes = self.lanes.count
+        steps = integers([lane * self.storage.bytes for lane in range(lanes)])
+        place = f.element(f.argument("outs"), row, POINTER_BYTES)
+        outs = f.load(steps.type, place, POINTER_BYTES, "outs")
+        first = f.splat(f.load(I64, place, POINTER_BYTES, "first"), lanes)
+        expected = f.emit(steps.type, "expected", f"add {steps}, {first.text}")
+        same = f.compare("eq", outs, expected)
+        bits = f.emit(f"i{lanes}", "bits", f"bitcast {same} to i{lanes}")
+        return f.emit(I1, "together", f"icmp eq {bits}, -1")
 
     def _squares(self, f: Function, row: Value) -> None:
         lanes, size, columns = self.lanes, self.lanes.bytes, f.argument("columns")
