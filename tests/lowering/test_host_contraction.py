@@ -28,7 +28,6 @@ from convir.runtime.host.contraction import compile_contraction
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.llvm.contraction.plan import Buffer
 
 DIRECTIONS = ("fprop", "dgrad", "wgrad")
 TARGETS = ("x86-64", "x86-64-v3", "host")
@@ -45,6 +44,7 @@ DTYPES: dict[StorageType, Any] = {
     "f64": np.float64,
 }
 Types: TypeAlias = tuple[StorageType, StorageType, StorageType]
+GUARD = 256
 DOUBLE: Types = ("f64", "f64", "f64")
 
 
@@ -154,6 +154,31 @@ def stored(array: np.ndarray, letters: str, layout: str, dtype: StorageType) -> 
     return np.ascontiguousarray(moved.astype(DTYPES[dtype]))
 
 
+@dataclass(frozen=True)
+class Guarded:
+    """A copy of an array between bytes that nobody may write."""
+
+    memory: np.ndarray
+
+    @staticmethod
+    def of(array: np.ndarray) -> Guarded:
+        memory = np.full(array.nbytes + 2 * GUARD, 0xA5, np.uint8)
+        memory[GUARD : GUARD + array.nbytes] = array.reshape(-1).view(np.uint8)
+        return Guarded(memory)
+
+    @property
+    def inside(self) -> np.ndarray:
+        return self.memory[GUARD:-GUARD]
+
+    @property
+    def address(self) -> int:
+        return self.inside.ctypes.data
+
+    def check(self, name: str) -> None:
+        outside = np.concatenate([self.memory[:GUARD], self.memory[-GUARD:]])
+        assert (outside == 0xA5).all(), f"{name} was written past its end"
+
+
 def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
     """Run the kernel of `case` and compare."""
     x, w, y = operands(case)
@@ -174,12 +199,16 @@ def run(case: Case, kind: str, cpu: str, threads: int = 1) -> None:
         operand[result][...] = np.nan
     kernel = compile_contraction(case.spec(kind), target(cpu))
     a, b, c = (operand[i] for i in ((2, 1, 0) if kind == "dgrad" else (0, 1, 2)))
-    buffers: dict[Buffer, np.ndarray] = {"a": a, "b": b, "c": c}
+    guarded = {"a": Guarded.of(a), "b": Guarded.of(b), "c": Guarded.of(c)}
     for name, size in kernel.workspace.items():
-        buffers[name] = np.full(size, 0xFF, np.uint8)
-    addresses: dict[Buffer, int] = {name: array.ctypes.data for name, array in buffers.items()}
+        guarded[name] = Guarded.of(np.full(size, 0xFF, np.uint8))
+    addresses: Any = {name: memory.address for name, memory in guarded.items()}
     kernel.pack(addresses, threads)
     kernel.run(addresses, threads)
+    for name, memory in guarded.items():
+        memory.check(name)
+    computed = guarded["abc"[(2, 1, 0).index(result) if kind == "dgrad" else result]]
+    operand[result][...] = computed.inside.view(operand[result].dtype).reshape(expected.shape)
     np.testing.assert_array_equal(
         operand[result].astype(np.float64), expected.astype(np.float64), strict=True
     )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, integers, value
 from convir.lowering.llvm.contraction.scalars import Lanes
+from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.tiles import Shape, choose
 from convir.lowering.llvm.contraction.transpose import pieces, transpose
 from convir.lowering.llvm.target import target
 from convir.runtime.host.jit import compile_ir
+
+if TYPE_CHECKING:
+    from convir.lowering.llvm.contraction.spec import StorageType
 
 TARGETS = ("x86-64", "x86-64-v3", "host")
 
@@ -101,16 +107,48 @@ def test_squares_are_transposed(cpu: str, dtype: type[np.floating]):
 
 
 @pytest.mark.parametrize("cpu", TARGETS)
-@pytest.mark.parametrize("active", [1, 2, 3])
-def test_partial_vectors_touch_nothing_else(cpu: str, active: int):
+@pytest.mark.parametrize("stored", ["f16", "bf16", "f32"])
+def test_partial_vectors_touch_nothing_else(stored: StorageType, cpu: str):
+    dtype: Any = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}[stored]
     lanes = Lanes("f32", target(cpu))
-    f = Function("f", ((PTR, "x"), (PTR, "y")), external=True)
-    lanes.store(f, lanes.load(f, f.argument("x"), active), f.argument("y"), active)
-    x = np.arange(1, 20, dtype=np.float32)
-    y = np.full(20, -1, np.float32)
-    run(f, x.ctypes.data, y.ctypes.data, cpu=cpu)
-    assert list(y[:active]) == list(x[:active])
-    assert (y[active:] == -1).all()
+    storage = Storage(lanes, stored)
+    for active in range(1, lanes.count + 1):
+        f = Function("f", ((PTR, "x"), (PTR, "y"), (PTR, "z")), external=True)
+        loaded = storage.load(f, f.argument("x"), active)
+        lanes.store(f, loaded, f.argument("y"), lanes.count)
+        storage.store(f, lanes.load(f, f.argument("y"), 99), f.argument("z"), active)
+        # Nothing to read past the last element: it is the last of its page, or near.
+        x = np.arange(1, active + 1).astype(dtype)
+        y, z = np.full(lanes.count, -1, np.float32), np.full(20, -1, dtype)
+        run(f, x.ctypes.data, y.ctypes.data, z.ctypes.data, cpu=cpu)
+        np.testing.assert_array_equal(y[:active], x.astype(np.float32))
+        assert (y[active:] == 0).all()
+        np.testing.assert_array_equal(z[:active].astype(np.float32), x.astype(np.float32))
+        assert (z[active:].astype(np.float32) == -1).all()
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("stored", ["f16", "bf16"])
+def test_sixteen_bits_round_to_nearest_even(stored: StorageType, cpu: str):
+    dtype: Any = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[stored]
+    lanes = Lanes("f32", target(cpu))
+    storage = Storage(lanes, stored)
+    f = Function("f", ((PTR, "x"), (PTR, "y"), (PTR, "z"), (I64, "count")), external=True)
+    with f.loop("i", 0, f.argument("count"), lanes.count, runs=True) as i:
+        x = f.element(f.argument("x"), i.index, 4)
+        y = f.element(f.argument("y"), i.index, 2)
+        storage.store(f, lanes.load(f, x, lanes.count), y, lanes.count)
+        z = f.element(f.argument("z"), i.index, 4)
+        lanes.store(f, storage.load(f, y, lanes.count), z, lanes.count)
+    with np.errstate(all="ignore"):
+        every = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+        bits = np.random.default_rng(3).integers(0, 1 << 32, 1 << 16, dtype=np.uint32)
+        values = np.concatenate([every, np.nextafter(every, np.float32(0)), bits.view(np.float32)])
+        expected = values.astype(dtype)
+    narrow, wide = np.empty(values.shape, dtype), np.empty_like(values)
+    run(f, values.ctypes.data, narrow.ctypes.data, wide.ctypes.data, values.size, cpu=cpu)
+    np.testing.assert_array_equal(narrow.astype(np.float32), expected.astype(np.float32))
+    np.testing.assert_array_equal(wide, expected.astype(np.float32))
 
 
 def test_pieces_cover_a_dimension():
