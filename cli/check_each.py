@@ -7,9 +7,9 @@ later pass makes of it is executed on the same inputs and compared with that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Operation
+    from xdsl.ir import Attribute, Operation
     from xdsl.passes import ModulePass
 
 
@@ -80,13 +80,24 @@ class CheckEach:
 
 
 def _function_types(module: ModuleOp) -> dict[str, FunctionType]:
-    """What each function with a body takes and gives, the buffers of a program as tensors."""
+    """What each function with a body takes and gives, the buffers of a program as tensors.
+
+    A tensor of one element and rank 0 is a scalar, as both are one buffer of a program.
+    """
     functions = (op for op in module.walk() if isinstance(op, FuncOp))
     return {
-        op.sym_name.data: FunctionType.from_lists(*tensor_types(op))
+        op.sym_name.data: FunctionType.from_lists(
+            *([_as_scalar(t) for t in types] for types in tensor_types(op))
+        )
         for op in functions
         if op.body.blocks
     }
+
+
+def _as_scalar(value_type: Attribute) -> Attribute:
+    if not isinstance(value_type, TensorType) or value_type.get_shape():
+        return value_type
+    return cast("TensorType[Attribute]", value_type).element_type
 
 
 def _function_of(module: ModuleOp, report: Report) -> Operation:

@@ -133,6 +133,7 @@ def _return_tensors(block: Block) -> None:
             continue
         computed = tensor.FromElementsOp(value, result_type=TensorType(value.type, []))
         read = tensor.ExtractOp(computed.result, [], value.type)
+        computed.location = read.location = value.owner.location
         block.insert_ops_before([computed, read], returned)
         returned.operands[i] = read.result
 

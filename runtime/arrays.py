@@ -35,25 +35,27 @@ class ArrayBorder:
             ValueError: it has another shape.
         """
         what = f"argument {position}"
-        array = typed(self._adopt(value, what), spec, what)
-        if array.flags.c_contiguous:
+        array = typed(self._adopt(value, spec, what), spec, what)
+        if array.flags.c_contiguous and getattr(array.flags, "aligned", True):
             return array
         _log.debug("%s is not dense and is copied", what)
-        return self.arrays.ascontiguousarray(array)
+        return array.copy()
 
     def destination(self, value: Any, spec: TensorSpec, position: int) -> Array:
         """The array `value` to write a result into.
 
         Raises:
             TypeError: `value` is no array, or has another dtype than `spec`.
-            ValueError: it has another shape, or is not dense and writable.
+            ValueError: it has another shape, or is not dense, aligned and writable.
         """
         what = f"out {position}"
         if isinstance(value, np.ndarray) and self.arrays is not np:
             raise TypeError(f"{what} lies on the host, the program on a GPU")
-        array = typed(self._adopt(value, what), spec, what)
-        if not array.flags.c_contiguous or not getattr(array.flags, "writeable", True):
-            raise ValueError(f"{what} must be dense and writable")
+        array = typed(self._adopt(value, spec, what), spec, what)
+        flags = array.flags
+        usable = getattr(flags, "writeable", True) and getattr(flags, "aligned", True)
+        if not flags.c_contiguous or not usable:
+            raise ValueError(f"{what} must be dense, aligned and writable")
         return array
 
     def empty(self, spec: TensorSpec) -> Array:
@@ -64,12 +66,14 @@ class ArrayBorder:
         """Whether `array` may share memory with one of `others`."""
         return any(self.arrays.may_share_memory(array, other) for other in others)
 
-    def _adopt(self, value: Any, what: str) -> Array:
+    def _adopt(self, value: Any, spec: TensorSpec, what: str) -> Array:
         if isinstance(value, self.arrays.ndarray):
             return cast("Array", value)
         if isinstance(value, np.ndarray):
             _log.debug("%s lies on the host and is copied to the GPU", what)
             return self.arrays.asarray(value)
+        if isinstance(value, int | float | np.generic):
+            return self.arrays.asarray(_scalar(cast("Any", value), spec))
         if not hasattr(value, "__dlpack__"):
             raise TypeError(f"{what} is a {type(value).__name__}, not an array that speaks DLPack")
         try:
@@ -77,6 +81,20 @@ class ArrayBorder:
         except (BufferError, RuntimeError) as error:
             name = self.arrays.__name__
             raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
+
+
+def _scalar(value: Any, spec: TensorSpec) -> Array:
+    """A number as an array: Python's take the dtype of `spec` if it holds them, NumPy's have one.
+
+    Raises:
+        TypeError: a fraction for an integer.
+        OverflowError: an integer that `spec` does not hold.
+    """
+    if hasattr(value, "dtype"):
+        return np.asarray(value)
+    if isinstance(value, float) and spec.dtype.kind in "biu":
+        raise TypeError(f"{value} is no {spec.dtype.name}")
+    return np.array(value, spec.dtype)
 
 
 def typed(array: Array, spec: TensorSpec, what: str) -> Array:
@@ -92,4 +110,5 @@ def typed(array: Array, spec: TensorSpec, what: str) -> Array:
         return array
     if spec.dtype == BFLOAT16 and array.dtype in _BFLOAT16_BITS:
         return array.view(BFLOAT16)
-    raise TypeError(f"{what} holds {array.dtype.name}, the program's is {spec.dtype.name}")
+    swapped = "" if array.dtype.isnative else " of the other byte order"
+    raise TypeError(f"{what} holds {array.dtype.name}{swapped}, the program's is {spec.dtype.name}")

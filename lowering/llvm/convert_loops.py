@@ -57,7 +57,7 @@ def convert_loops(
     converter.emit_op(llvm.ReturnOp())
     flags = {"llvm.noalias": UnitAttr()} if noalias else {}
     return llvm.FuncOp(
-        loops.sym_name.data,
+        f"{loops.sym_name.data}.loops",  # a dot keeps it apart from the C library's names
         llvm.LLVMFunctionType(argument_types, llvm.LLVMVoidType()),
         linkage=llvm.LinkageAttr("external"),
         body=region,

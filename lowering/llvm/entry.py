@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from xdsl.dialects import func
 
-ENTRY_SUFFIX = "__entry"
-"""What is appended to the name of a loop function to name its entry."""
+
+def entry_of(loops: func.FuncOp) -> str:
+    """The name of the entry of a loop function."""
+    return f"{loops.sym_name.data}.entry"
 
 
 def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware: bool) -> ModuleOp:
@@ -35,7 +37,7 @@ def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware:
         converted = convert_loops(
             function, library, noalias=noalias, f16_in_hardware=f16_in_hardware
         )
-        functions += [converted, _entry(converted)]
+        functions += [converted, _entry(converted, entry_of(function))]
     external = llvm.LinkageAttr("external")
     declared = [llvm.FuncOp(name, kind, linkage=external) for name, kind in library.items()]
     return ModuleOp([*declared, *functions])
@@ -46,7 +48,7 @@ def llvm_ir(module: ModuleOp, triple: str) -> str:
     return str(convert_module(module, fallback_target_triple=triple))
 
 
-def _entry(function: llvm.FuncOp) -> llvm.FuncOp:
+def _entry(function: llvm.FuncOp, name: str) -> llvm.FuncOp:
     pointer = llvm.LLVMPointerType()
     block = Block(arg_types=[pointer, i64, i64, i64])
     args, begin, end, _worker = block.args
@@ -60,7 +62,7 @@ def _entry(function: llvm.FuncOp) -> llvm.FuncOp:
     block.add_op(llvm.CallOp(function.sym_name.data, *operands, begin, end))
     block.add_op(llvm.ReturnOp())
     return llvm.FuncOp(
-        function.sym_name.data + ENTRY_SUFFIX,
+        name,
         llvm.LLVMFunctionType(list(block.arg_types), llvm.LLVMVoidType()),
         linkage=llvm.LinkageAttr("external"),
         body=Region(block),

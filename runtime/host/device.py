@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import CONTRACTION, HOST, config_of
 from convir.lowering.llvm.contraction.read_kernel import read_contraction
-from convir.lowering.llvm.entry import ENTRY_SUFFIX, llvm_ir, llvm_module
+from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module
 from convir.lowering.llvm.target import Target, target
 from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.host.contraction import compile_contraction
@@ -227,7 +227,7 @@ def compile_kernel(body: kernel.FuncOp, cpu: Target, *, noalias: bool) -> list[_
     """
     loops = lower_kernel(body)
     module = llvm_module(loops, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware)
-    names = [function.sym_name.data + ENTRY_SUFFIX for function in loops]
+    names = [entry_of(function) for function in loops]
     library = compile_ir(llvm_ir(module, cpu.triple), exports=names, cpu=cpu)
     return [
         _Compiled(library, library.address(name), range_size(function))

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    TensorType,
 )
 from xdsl.ir import BlockArgument, Operation
 
@@ -68,12 +69,20 @@ class _Piece:
     strides: tuple[int, ...]
 
 
+def _has_no_elements(callee: kernel.FuncOp) -> bool:
+    """Whether a tensor of the kernel is empty."""
+    values = [*callee.body.block.args, *(r for op in callee.body.block.ops for r in op.results)]
+    return any(isinstance(value.type, TensorType) and 0 in shape_of(value) for value in values)
+
+
 def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
     """Read the body of `callee`, or say why it is no host contraction."""
     returned = callee.body.block.last_op
     assert returned is not None
     if len(returned.operands) != 1:
         return Refusal("it has several results")
+    if _has_no_elements(callee):
+        return Refusal("a tensor has no elements")
     result = returned.operands[0]
     pieces = _pieces(result)
     if isinstance(pieces, Refusal):
