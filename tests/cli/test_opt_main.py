@@ -159,7 +159,7 @@ def test_a_wrong_input_is_one_located_line(
         ["--pass-pipeline", "func.func(dce))"],
         ["--pipeline", "forward-dada"],
         ["--pipelin", "x"],
-        ["-t", "cuda"],
+        ["-t", "ptx"],
         ["--compile-to", "moon"],
         ["-o"],
         ["-o", "/nonexistent/folder/file"],
