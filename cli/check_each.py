@@ -95,9 +95,10 @@ def _function_types(module: ModuleOp) -> dict[str, FunctionType]:
 
 
 def _as_scalar(value_type: Attribute) -> Attribute:
-    if not isinstance(value_type, TensorType) or value_type.get_shape():
+    if not isinstance(value_type, TensorType):
         return value_type
-    return cast("TensorType[Attribute]", value_type).element_type
+    tensor_type = cast("TensorType[Attribute]", value_type)
+    return tensor_type if tensor_type.get_shape() else tensor_type.element_type
 
 
 def _function_of(module: ModuleOp, report: Report) -> Operation:
