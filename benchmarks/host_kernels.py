@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from convir.dialects.conv_geometry import Role
     from convir.dialects.problem import ConvProblem
+    from convir.lowering.contraction.spec import StorageType
     from convir.lowering.llvm.contraction.plan import Buffer
-    from convir.lowering.llvm.contraction.spec import StorageType
     from convir.runtime.program import Array
 
 SETTLE_S = 0.02

@@ -9,10 +9,10 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.print_loops import print_kernel
 from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
-from convir.lowering.llvm.contraction.read_kernel import read_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
 from convir.lowering.loops.nests import lower_kernel
 

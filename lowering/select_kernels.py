@@ -23,9 +23,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.convert_to_rt import match_gemm
 from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS
-from convir.lowering.llvm.contraction.read_kernel import read_contraction
 from convir.lowering.outline_kernels import outlined
 from convir.passes import remarks
 

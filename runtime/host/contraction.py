@@ -14,8 +14,8 @@ from convir.runtime.host.pool import shared_pool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer, ContractionPlan, Stage
-    from convir.lowering.llvm.contraction.spec import HostContraction
 
 AS_EMITTED = CompileOptions(opt_level=3, optimize_ir=False)
 """Registers and vectors are chosen already: LLVM only generates code."""
@@ -62,7 +62,7 @@ class HostKernel:
             pool.launch(kernel, ctypes.addressof(arguments), stage.items, threads)
 
 
-def compile_contraction(spec: HostContraction, cpu: Target | None = None) -> HostKernel:
+def compile_contraction(spec: Contraction, cpu: Target | None = None) -> HostKernel:
     """Generate, compile and load the kernels of `spec` for `cpu` (the host's if None).
 
     Raises:

@@ -11,8 +11,8 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.implementations import CONTRACTION, HOST, config_of
-from convir.lowering.llvm.contraction.read_kernel import read_contraction
 from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module
 from convir.lowering.llvm.target import Target, target
 from convir.lowering.loops.nests import lower_kernel, range_size

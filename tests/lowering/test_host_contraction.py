@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.windows import Window
-from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
-from convir.lowering.llvm.contraction.spec import (
+from convir.lowering.contraction.spec import (
     Axis,
     Channels,
-    HostContraction,
+    Contraction,
     Phase,
     StorageType,
     Weights,
 )
+from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
 from convir.lowering.llvm.target import target
 from convir.runtime.host.contraction import compile_contraction
 
@@ -74,7 +74,7 @@ class Case:
         x, w, y = self.orders
         return Layouts(ACTIVATIONS[rank][x], FILTERS[rank][w], ACTIVATIONS[rank][y])
 
-    def spec(self, kind: str) -> HostContraction:
+    def spec(self, kind: str) -> Contraction:
         convolution = Convolution(
             n=self.n,
             c=self.c,
@@ -347,7 +347,7 @@ def test_gradient_multiplies_no_zeros():
     assert spec.flops == 2 * 2 * 14 * 14 * 9 * 64 * 64
 
 
-def small(*axes: Axis, **changes: Any) -> HostContraction:
+def small(*axes: Axis, **changes: Any) -> Contraction:
     """A contraction of 8 depths and 8 columns over `axes`."""
     fields: dict[str, Any] = {
         "element": "f32",
@@ -358,7 +358,7 @@ def small(*axes: Axis, **changes: Any) -> HostContraction:
         "b": Weights("f32", 8, 1),
         "c": Channels("f32"),
     }
-    return HostContraction(**(fields | changes))
+    return Contraction(**(fields | changes))
 
 
 def test_too_many_taps_are_refused():

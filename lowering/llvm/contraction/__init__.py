@@ -1,5 +1,5 @@
-"""Contractions on the CPU: a window specification enters, a register-tiled kernel leaves.
+"""Contractions on the CPU: a `Contraction` enters, a register-tiled kernel leaves.
 
-`spec` says what is computed, `tiles` chooses registers and blocks, `row_kernel` writes the loops
-around the `microkernel`s, and `pack` brings the weights into the order in which they are read.
+`tiles` chooses registers and blocks, `row_kernel` writes the loops around the `microkernel`s, and
+`pack` brings the weights into the order in which they are read.
 """

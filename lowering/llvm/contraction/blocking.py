@@ -10,8 +10,8 @@ from convir.lowering.llvm.contraction.microkernel import SLACK
 from convir.lowering.llvm.contraction.tiles import DotTile, GroupTile, Shape, Tile, choose
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
 
 BLOCK_ROWS = 112
 """Rows of C in an item: each panel of weights that comes from the second-level cache serves them
@@ -73,7 +73,7 @@ class Blocking:
         return (self.panels - 1) * self.panel_elements + self.last_elements
 
 
-def block(spec: HostContraction, lanes: Lanes) -> Blocking:
+def block(spec: Contraction, lanes: Lanes) -> Blocking:
     """Choose the cuts of `spec`.
 
     Raises:

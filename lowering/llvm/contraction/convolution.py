@@ -11,17 +11,17 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.spec import (
+from convir.lowering.contraction.spec import (
     Axis,
     Channels,
-    HostContraction,
+    Contraction,
     Phase,
     Weights,
 )
 
 if TYPE_CHECKING:
     from convir.dialects.windows import Window
-    from convir.lowering.llvm.contraction.spec import FloatType, StorageType
+    from convir.lowering.contraction.spec import FloatType, StorageType
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Convolution:
     element: FloatType = "f32"
     """Of the products and sums."""
 
-    def fprop(self, *, accumulate: bool = False) -> HostContraction:
+    def fprop(self, *, accumulate: bool = False) -> Contraction:
         """Y (+)= Σ over r, c of X[n, h, c] · W[k, r, c]."""
         x, w, y = self._strides()
         axes = [Axis.batch(self.n, x["N"], y["N"])]
@@ -75,7 +75,7 @@ class Convolution:
                     out_stride=y[spatial],
                 )
             )
-        return HostContraction(
+        return Contraction(
             element=self.element,
             phases=(Phase(tuple(axes)),),
             depth=self.c // self.groups,
@@ -87,7 +87,7 @@ class Convolution:
             accumulate=accumulate,
         )
 
-    def dgrad(self, *, accumulate: bool = False) -> HostContraction:
+    def dgrad(self, *, accumulate: bool = False) -> Contraction:
         """X (+)= Σ over r, k of Y[n, p, k] · W[k, r, c], with the p that h meets through r.
 
         One phase for each residue of h modulo the strides, which only has the taps of its
@@ -106,7 +106,7 @@ class Convolution:
                 axes.append(self._phase_axis(i, start))
                 offset += start * x[self._letters(i)[0]]
             phases.append(Phase(tuple(axes), offset))
-        return HostContraction(
+        return Contraction(
             element=self.element,
             # The most work first, so that what is left for the end is small.
             phases=tuple(sorted(phases, key=lambda phase: -phase.taps)),
@@ -119,7 +119,7 @@ class Convolution:
             accumulate=accumulate,
         )
 
-    def wgrad(self, *, accumulate: bool = False) -> HostContraction:
+    def wgrad(self, *, accumulate: bool = False) -> Contraction:
         """W (+)= Σ over n, p of Y[n, p, k] · X[n, h, c]."""
         return replace(self.fprop(accumulate=accumulate), result="B")
 

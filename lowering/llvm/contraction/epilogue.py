@@ -24,8 +24,8 @@ from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.transpose import transpose
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Channels
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import Channels
 
 POINTER_BYTES = 8
 

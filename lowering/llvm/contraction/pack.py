@@ -19,9 +19,9 @@ from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, Group
 from convir.lowering.llvm.contraction.transpose import Square, pieces
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.blocking import Blocking
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.contraction.tiles import Tile
 
 ENTRY = "pack"
@@ -35,7 +35,7 @@ _LINE = ("weight", "start", "number", "taps")
 class PackKernel:
     """Writes the kernel that packs the weights of one contraction."""
 
-    spec: HostContraction
+    spec: Contraction
     lanes: Lanes
     cuts: Blocking
 

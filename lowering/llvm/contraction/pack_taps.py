@@ -16,9 +16,9 @@ from convir.lowering.llvm.contraction.tiles import BroadcastTile
 from convir.lowering.llvm.contraction.transpose import pieces, transpose
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.blocking import Blocking
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
 
 MAX_TAPS = 64
 """More neighbours than this are not taps of one filter, or too many for straight code."""
@@ -43,14 +43,14 @@ class _Tap:
 class TapPacking:
     """Writes the function that packs some depths of one panel, all taps at once."""
 
-    spec: HostContraction
+    spec: Contraction
     lanes: Lanes
     cuts: Blocking
     taps: dict[int, _Tap]
     """By the element of B that the tap begins at."""
 
     @staticmethod
-    def of(spec: HostContraction, lanes: Lanes, cuts: Blocking) -> TapPacking | None:
+    def of(spec: Contraction, lanes: Lanes, cuts: Blocking) -> TapPacking | None:
         """The packing of `spec`, or None if its taps are not neighbours."""
         taps: dict[int, _Tap] = {}
         before = 0

@@ -13,8 +13,8 @@ from convir.lowering.llvm.contraction.tiles import BroadcastTile, GroupTile
 from convir.lowering.llvm.contraction.transpose import pieces
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
 
 ENTRY = "add_parts"
@@ -31,7 +31,7 @@ _LINE_BYTES = 64
 class PartialResults:
     """Writes the kernel that adds up the parts, always in the same order."""
 
-    spec: HostContraction
+    spec: Contraction
     lanes: Lanes
     cuts: WeightBlocking
     part_bytes: int

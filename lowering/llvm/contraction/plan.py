@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from convir.lowering.contraction.spec import Channels
 from convir.lowering.llvm.contraction import pack, partial_results, row_kernel, weight_kernel
 from convir.lowering.llvm.contraction.blocking import Blocking, block
 from convir.lowering.llvm.contraction.builder import Module
 from convir.lowering.llvm.contraction.pack import PackKernel
 from convir.lowering.llvm.contraction.row_kernel import RowKernel
 from convir.lowering.llvm.contraction.scalars import Lanes
-from convir.lowering.llvm.contraction.spec import Channels
 from convir.lowering.llvm.contraction.stage import Dimension, StageKernel
 from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking, block_weights
 from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
@@ -24,7 +24,7 @@ from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from convir.lowering.llvm.contraction.spec import HostContraction
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.target import Target
 
 Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"]
@@ -50,7 +50,7 @@ class ContractionPlan:
     Computing C takes `a` and packed weights; computing B takes `a` and `c`.
     """
 
-    spec: HostContraction
+    spec: Contraction
     blocking: Blocking | WeightBlocking
     ir: str = field(repr=False)
     """LLVM assembly that defines the entry of every stage."""
@@ -68,7 +68,7 @@ class ContractionPlan:
         return tuple(stage.entry for stage in (*self.prepare, *self.stages))
 
 
-def plan_contraction(spec: HostContraction, cpu: Target) -> ContractionPlan:
+def plan_contraction(spec: Contraction, cpu: Target) -> ContractionPlan:
     """Choose and write the kernels of `spec` for `cpu`.
 
     Raises:
@@ -82,7 +82,7 @@ def plan_contraction(spec: HostContraction, cpu: Target) -> ContractionPlan:
 class _Planner:
     """Collects the stages of one contraction."""
 
-    def __init__(self, spec: HostContraction, lanes: Lanes) -> None:
+    def __init__(self, spec: Contraction, lanes: Lanes) -> None:
         self.spec = self.original = spec
         self.lanes = lanes
         self.module = Module()

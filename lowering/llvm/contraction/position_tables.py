@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Value, integers
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Axis, Phase
     from convir.lowering.llvm.contraction.builder import Module
-    from convir.lowering.llvm.contraction.spec import Axis, Phase
 
 SLACK = 8
 """Addresses are written so many at a time; a table has room for the excess."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.epilogue import Epilogue
 from convir.lowering.llvm.contraction.microkernel import (
@@ -18,14 +19,13 @@ from convir.lowering.llvm.contraction.microkernel import (
     tile_function,
 )
 from convir.lowering.llvm.contraction.row_tables import PhaseTables, TableFiller
-from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.tiles import GroupTile
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.blocking import Blocking
     from convir.lowering.llvm.contraction.builder import Operand
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
 
 KERNEL_PARAMETERS = ((PTR, "args"), (I64, "begin"), (I64, "end"), (I64, "worker"))
 """What a thread pool calls a kernel with."""
@@ -40,7 +40,7 @@ _LINE_BYTES = 64
 class RowKernel:
     """Writes the kernel of one contraction for one CPU."""
 
-    spec: HostContraction
+    spec: Contraction
     lanes: Lanes
     cuts: Blocking
 

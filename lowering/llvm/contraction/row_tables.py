@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, Value, integers
 from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
-from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.builder import Module, Operand
-    from convir.lowering.llvm.contraction.spec import HostContraction
 
 _PHASE_FIELDS = ("first_tap", "taps", "out_offset")
 _AXIS_FIELDS = ("size", "step", "extent", "row_stride", "out_stride", "taps", "first_row")
@@ -28,7 +28,7 @@ class PhaseTables:
     indexes the table of tap rows.
     """
 
-    def __init__(self, module: Module, spec: HostContraction) -> None:
+    def __init__(self, module: Module, spec: Contraction) -> None:
         self.rank = len(spec.phases[0].axes)
         self._width = len(_PHASE_FIELDS) + self.rank * len(_AXIS_FIELDS)
         row_bytes, out_bytes = STORAGE_BYTES[spec.a.type], STORAGE_BYTES[spec.c.type]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import Value, mask, vector, zero
-from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import FloatType
     from convir.lowering.llvm.contraction.builder import Function
-    from convir.lowering.llvm.contraction.spec import FloatType
     from convir.lowering.llvm.target import Target
 
 _NAMES: dict[FloatType, str] = {"f32": "float", "f64": "double"}

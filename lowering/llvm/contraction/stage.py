@@ -19,9 +19,9 @@ from convir.lowering.llvm.contraction.transpose import Piece, Square, pieces
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from convir.lowering.contraction.spec import Channels
     from convir.lowering.llvm.contraction.builder import Loop
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import Channels
 
 RUN = 64
 """Neighbouring positions, and channels, that an item copies; a multiple of every number of

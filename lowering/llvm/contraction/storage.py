@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import Value, vector
-from convir.lowering.llvm.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import StorageType
     from convir.lowering.llvm.contraction.builder import Function
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import StorageType
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from convir.lowering.llvm.contraction.tiles import (
 )
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.target import Target
 
 MAX_OUTER_ROWS = 14
@@ -79,7 +79,7 @@ class WeightBlocking:
     """Whether vectors are packed into a panel first."""
 
 
-def block_weights(spec: HostContraction, lanes: Lanes) -> WeightBlocking:
+def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     """Choose the cuts of `spec`, a contraction whose result is B."""
     (phase,) = spec.phases
     choice = _choose(

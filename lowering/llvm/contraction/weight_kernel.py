@@ -21,8 +21,8 @@ from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.tiles import GroupTile
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.scalars import Lanes
-    from convir.lowering.llvm.contraction.spec import HostContraction
     from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
 
 ENTRY = "contract_weights"
@@ -36,7 +36,7 @@ _POINTER_BYTES = 8
 class WeightKernel:
     """Writes the kernels of one gradient of weights for one CPU."""
 
-    spec: HostContraction
+    spec: Contraction
     lanes: Lanes
     cuts: WeightBlocking
 

@@ -1,4 +1,4 @@
-"""A kernel's tensor body, read as one `HostContraction` on its arguments.
+"""A kernel's tensor body, read as one `Contraction` on its arguments.
 
 The body is one contraction, or several whose results are inserted side by side into zeros: the
 phases of a strided backward data convolution. Zero padding of the rows, and slices and
@@ -26,11 +26,11 @@ from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
-from convir.lowering.llvm.contraction.spec import (
+from convir.lowering.contraction.spec import (
     READABLE,
     Axis,
     Channels,
-    HostContraction,
+    Contraction,
     Phase,
     Weights,
 )
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.dialects.linear import LinearIndex
     from convir.dialects.slices import SliceView
-    from convir.lowering.llvm.contraction.spec import FloatType, Result, StorageType
+    from convir.lowering.contraction.spec import FloatType, Result, StorageType
     from convir.lowering.operand_access import Access
 
 
 @dataclass(frozen=True)
-class HostCall:
+class ContractionCall:
     """A kernel as one contraction: which argument is which of its two operands."""
 
-    spec: HostContraction
+    spec: Contraction
     a: int
     other: int
     """The argument that is B where C is computed, and C where B is."""
@@ -75,8 +75,8 @@ def _has_no_elements(callee: kernel.FuncOp) -> bool:
     return any(isinstance(value.type, TensorType) and 0 in shape_of(value) for value in values)
 
 
-def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
-    """Read the body of `callee`, or say why it is no host contraction."""
+def read_contraction(callee: kernel.FuncOp) -> ContractionCall | Refusal:
+    """Read the body of `callee`, or say why it is no contraction."""
     returned = callee.body.block.last_op
     assert returned is not None
     if len(returned.operands) != 1:
@@ -91,7 +91,7 @@ def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
     for reading in readings:
         if isinstance(reading, Refusal):
             return reading
-    first, *others = cast("list[HostCall]", readings)
+    first, *others = cast("list[ContractionCall]", readings)
     if len(pieces) == 1 and not any(s != 1 for s in pieces[0].strides):
         return first if _fills(pieces[0], result) else Refusal("its result is only partly computed")
     if any(_except_phases(other) != _except_phases(first) for other in others):
@@ -106,7 +106,7 @@ def read_contraction(callee: kernel.FuncOp) -> HostCall | Refusal:
     return replace(first, spec=replace(first.spec, phases=tuple(ordered)))
 
 
-def _except_phases(call: HostCall) -> HostCall:
+def _except_phases(call: ContractionCall) -> ContractionCall:
     return replace(call, spec=replace(call.spec, phases=(Phase((Axis.batch(1, 0, 0),)),)))
 
 
@@ -143,7 +143,7 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
     return not any(piece.offsets) and piece.dims.out.shape == shape_of(result)
 
 
-def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal:
+def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> ContractionCall | Refusal:
     types = _types(piece.dims)
     if isinstance(types, Refusal):
         return types
@@ -151,7 +151,7 @@ def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> HostCall | Refusal
     for rows in (0, 1):
         for result in _RESULTS:
             call = _read(piece, out_shape, rows, result, types)
-            if isinstance(call, HostCall):
+            if isinstance(call, ContractionCall):
                 return call
             reasons.append(call.reason)
     return Refusal(" and ".join(dict.fromkeys(reasons)))
@@ -231,7 +231,7 @@ class _Tensor:
 
 def _read(
     piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, types: _Types
-) -> HostCall | Refusal:
+) -> ContractionCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
     access = [access_of(operand.value, operand.index) for operand in dims.inputs]
@@ -256,7 +256,7 @@ def _read(
     spec = reader.spec(types.element, stored, result, accumulate=init is not None)
     if isinstance(spec, Refusal):
         return spec
-    return HostCall(spec, a_access.root.index, other_access.root.index, init)
+    return ContractionCall(spec, a_access.root.index, other_access.root.index, init)
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class _Reader:
         result: Result,
         *,
         accumulate: bool,
-    ) -> HostContraction | Refusal:
+    ) -> Contraction | Refusal:
         in_a, in_b, in_c = self.a.loops, self.b.loops, self.c.loops
         rows = (in_a & in_c) - in_b
         moving = {i: rows & set(linear.loops) for i, linear in enumerate(self.a.index)}
@@ -302,7 +302,7 @@ class _Reader:
         axes = self._axes(rows)
         if isinstance(axes, Refusal):
             return axes
-        return HostContraction(
+        return Contraction(
             element=element,
             phases=(Phase(tuple(axes), self.c.base),),
             depth=depth[0],

@@ -109,7 +109,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class HostContraction:
+class Contraction:
     """A contraction of rows with weights; see the module's docstring."""
 
     element: FloatType
