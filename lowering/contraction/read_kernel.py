@@ -87,7 +87,30 @@ def read_contraction(callee: kernel.FuncOp) -> ContractionCall | Refusal:
     pieces = _pieces(result)
     if isinstance(pieces, Refusal):
         return pieces
-    readings = [_read_piece(piece, shape_of(result)) for piece in pieces]
+    calls: list[ContractionCall] = []
+    reasons: list[str] = []
+    for rows, computed in product((0, 1), _RESULTS):
+        call = _read_pieces(pieces, result, rows, computed)
+        if isinstance(call, ContractionCall):
+            calls.append(call)
+        else:
+            reasons.append(call.reason)
+    if not calls:
+        return Refusal(" and ".join(dict.fromkeys(reasons)))
+    # A gradient of the weights is also a convolution whose filter is the other image, and a
+    # product of matrices has either of them as its rows: best where channels are neighbours.
+    return min(calls, key=lambda call: (call.spec.taps, _strided_operands(call.spec)))
+
+
+def _strided_operands(spec: Contraction) -> int:
+    return sum(channels.stride != 1 for channels in (spec.a, spec.c))
+
+
+def _read_pieces(
+    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result
+) -> ContractionCall | Refusal:
+    """Read all pieces with their input number `rows` as A, as one contraction."""
+    readings = [_read_piece(piece, shape_of(result), rows, computed) for piece in pieces]
     for reading in readings:
         if isinstance(reading, Refusal):
             return reading
@@ -143,18 +166,11 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
     return not any(piece.offsets) and piece.dims.out.shape == shape_of(result)
 
 
-def _read_piece(piece: _Piece, out_shape: tuple[int, ...]) -> ContractionCall | Refusal:
+def _read_piece(
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result
+) -> ContractionCall | Refusal:
     types = _types(piece.dims)
-    if isinstance(types, Refusal):
-        return types
-    reasons: list[str] = []
-    for rows in (0, 1):
-        for result in _RESULTS:
-            call = _read(piece, out_shape, rows, result, types)
-            if isinstance(call, ContractionCall):
-                return call
-            reasons.append(call.reason)
-    return Refusal(" and ".join(dict.fromkeys(reasons)))
+    return types if isinstance(types, Refusal) else _read(piece, out_shape, rows, result, types)
 
 
 _RESULTS: tuple[Result, Result] = ("C", "B")

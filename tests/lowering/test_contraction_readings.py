@@ -1,0 +1,46 @@
+"""The kernels of convolutions are read as the contraction that does them best."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+from convir.dialects import kernel
+from convir.dialects.context import new_context
+from convir.dialects.refusal import Refusal
+from convir.frontends.conv_module import function_of
+from convir.frontends.miopen import parse_line
+from convir.lowering.contraction.read_kernel import ContractionCall, read_contraction
+from convir.lowering.pipeline import lowering_passes
+from convir.passes import run
+
+SHAPES = {
+    "1x1": "-n {n} -c 6 -H 5 -W 5 -k 4 -y 1 -x 1 -p 0 -q 0 -u {s} -v {s}",
+    "3x3": "-n {n} -c 6 -H 5 -W 5 -k 4 -y 3 -x 3 -p 1 -q 1 -u {s} -v {s}",
+}
+LAYOUT = "-l 1 -j 1 -g 1 --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+
+
+def reading(line: str) -> ContractionCall:
+    (problem,) = parse_line(line).problems.values()
+    module = run(ModuleOp([function_of("main", problem)]), "backward-data").module
+    PassPipeline(lowering_passes("host")).apply(new_context(), module)
+    (function,) = (op for op in module.ops if isinstance(op, kernel.FuncOp))
+    call = read_contraction(function)
+    assert not isinstance(call, Refusal), call.reason
+    return call
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("direction", "result"), [(1, "C"), (2, "C"), (4, "B")])
+def test_channels_last_is_read_where_it_lies(
+    shape: str, n: int, stride: int, direction: int, result: str
+):
+    line = f"conv {SHAPES[shape].format(n=n, s=stride)} {LAYOUT} -F {direction}"
+    spec = reading(line).spec
+    assert spec.result == result
+    assert (spec.a.stride, spec.c.stride) == (1, 1)
+    assert spec.taps == (1 if shape == "1x1" else 9)
