@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _BFLOAT16_BITS = (np.dtype(np.int16), np.dtype(np.uint16))
 
+_DLPACK_HOST = (1, 3)
+"""DLPack's device types of the CPU's memory, and of what CUDA pinned there."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -26,6 +29,8 @@ class ArrayBorder:
 
     arrays: Any
     """`numpy` for the host, `cupy` for a GPU."""
+    device: int = 0
+    """Which GPU. Arrays of the host are copied to it, those of another GPU are refused."""
 
     def argument(self, value: Any, spec: TensorSpec, position: int) -> Array:
         """The dense array that holds `value`, which is copied only if it is not dense itself.
@@ -49,8 +54,8 @@ class ArrayBorder:
             ValueError: it has another shape, or is not dense, aligned and writable.
         """
         what = f"out {position}"
-        if isinstance(value, np.ndarray) and self.arrays is not np:
-            raise TypeError(f"{what} lies on the host, the program on a GPU")
+        if self.arrays is not np and _lies_on_host(value):
+            raise TypeError(f"{what} lies on the host, the program on cuda:{self.device}")
         array = typed(self._adopt(value, spec, what), spec, what)
         flags = array.flags
         usable = getattr(flags, "writeable", True) and getattr(flags, "aligned", True)
@@ -68,19 +73,47 @@ class ArrayBorder:
 
     def _adopt(self, value: Any, spec: TensorSpec, what: str) -> Array:
         if isinstance(value, self.arrays.ndarray):
-            return cast("Array", value)
-        if isinstance(value, np.ndarray):
-            _log.debug("%s lies on the host and is copied to the GPU", what)
-            return self.arrays.asarray(value)
+            return self._placed(value, what)
         if isinstance(value, int | float | np.generic):
             return self.arrays.asarray(_scalar(cast("Any", value), spec))
         if not hasattr(value, "__dlpack__"):
             raise TypeError(f"{what} is a {type(value).__name__}, not an array that speaks DLPack")
-        try:
-            return self.arrays.from_dlpack(value)
-        except (BufferError, RuntimeError) as error:
-            name = self.arrays.__name__
-            raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
+        if self.arrays is np or not _lies_on_host(value):
+            return self._placed(_imported(self.arrays, value, what), what)
+        _log.debug("%s lies on the host and is copied to the GPU", what)
+        if not isinstance(value, np.ndarray):
+            value = _imported(np, value, what)
+        return self.arrays.asarray(value)
+
+    def _placed(self, array: Any, what: str) -> Array:
+        """`array`, which must lie on the program's device."""
+        if self.arrays is not np and array.device.id != self.device:
+            raise ValueError(
+                f"{what} lies on cuda:{array.device.id}, the program on cuda:{self.device}: "
+                "copy it there first"
+            )
+        return array
+
+
+def _lies_on_host(value: Any) -> bool:
+    """Whether the CPU may read `value`, which speaks DLPack."""
+    if isinstance(value, np.ndarray):
+        return True
+    device = getattr(value, "__dlpack_device__", None)
+    return device is not None and device()[0] in _DLPACK_HOST
+
+
+def _imported(module: Any, value: Any, what: str) -> Array:
+    """`value` as an array of `module`, whose current stream waits for what computes it.
+
+    Raises:
+        TypeError: its memory or its dtype is none of `module`'s.
+    """
+    try:
+        return module.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        name = module.__name__
+        raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
 
 
 def _scalar(value: Any, spec: TensorSpec) -> Array:

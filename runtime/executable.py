@@ -8,7 +8,9 @@ from convir.runtime.arrays import ArrayBorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
+    from convir.runtime.cuda.graph import CudaGraph
     from convir.runtime.program import Array, Program, TensorSpec
 
 
@@ -19,23 +21,39 @@ class DeviceProgram(Protocol):
     arrays: Any
     """The array module of the device: `numpy` or `cupy`."""
 
+    index: int
+    """Which GPU; 0 on the host."""
+
+    def scope(self, stream: Any = None) -> AbstractContextManager[None]:
+        """A context for `run`: the device is current, and `stream` if it is not None."""
+        ...
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Run once on dense arrays of the program's shapes and dtypes."""
+        ...
+
+    def capture(self) -> CudaGraph:
+        """The program as a CUDA graph."""
         ...
 
 
 class Executable:
     """A compiled program: call it with arrays, it returns arrays of its device.
 
-    On the host those are NumPy's, on a GPU CuPy's, computed on the current stream. Arguments may
-    be either, or anything that speaks DLPack (PyTorch tensors, JAX arrays); they are read where
-    they lie when they are dense, and copied first when they are not. bf16 arguments may also be
-    int16 or uint16 bit patterns. Calls from several threads may overlap.
+    On the host those are NumPy's, on a GPU CuPy's. Arguments may be either, or anything that
+    speaks DLPack (PyTorch tensors, JAX arrays); they are read where they lie when they are dense,
+    and copied first when they are not. Arguments on the host are copied to a program's GPU, those
+    on another GPU are refused. bf16 arguments may also be int16 or uint16 bit patterns. Calls from
+    several threads may overlap.
+
+    A call on a GPU only enqueues: everything, reading the arguments and allocating the results
+    included, happens in the order of one stream. As with CuPy's own functions, whoever uses
+    the results on another stream, or frees the arguments on one, must order the two.
     """
 
     def __init__(self, compiled: DeviceProgram) -> None:
         self._compiled = compiled
-        self._border = ArrayBorder(compiled.arrays)
+        self._border = ArrayBorder(compiled.arrays, compiled.index)
 
     @property
     def program(self) -> Program:
@@ -54,15 +72,27 @@ class Executable:
 
     def empty(self, spec: TensorSpec) -> Any:
         """A new array on the program's device, for an input or a result."""
-        return self._border.empty(spec)
+        with self._compiled.scope():
+            return self._border.empty(spec)
 
-    def __call__(self, *arguments: Any, out: Any = None) -> Any:
+    def graph(self) -> CudaGraph:
+        """The program as a CUDA graph: one launch a call, on buffers that the graph owns.
+
+        Raises:
+            ValueError: the program runs on the host.
+            GpuMemoryError: the graph's buffers do not fit on the GPU.
+        """
+        return self._compiled.capture()
+
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run the program once.
 
         Args:
             arguments: one array per input.
             out: an array, or a sequence of one per result, to write into instead of new ones:
                 dense, writable, of the result's shape and dtype.
+            stream: what the call is enqueued on, on a GPU: a CuPy or PyTorch stream, or the
+                address of one as DLPack writes it; CuPy's current stream if None.
 
         Returns:
             The result, or a tuple of them if the program has several (or none).
@@ -70,8 +100,13 @@ class Executable:
         Raises:
             TypeError: an argument is no array, or has another dtype than the program's.
             ValueError: the number or the shape of the arguments differs from the program's, or
-                `out` cannot be written in place.
+                `out` cannot be written in place; an array or the stream belongs to another GPU.
+            GpuMemoryError: results or temporaries do not fit on the GPU.
         """
+        with self._compiled.scope(stream):
+            return self._run(arguments, out)
+
+    def _run(self, arguments: Sequence[Any], out: Any) -> Any:
         specs = self.inputs
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convir.lowering.cuda.print_loops import print_kernel, symbol_of
 from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
-from convir.runtime.cuda.gemm import CublasGemm
+from convir.runtime.cuda.gemm import WORKSPACE_BYTES, CublasGemm
+from convir.runtime.cuda.graph import CudaGraph
+from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.program import (
     Buffer,
     Copy,
@@ -16,6 +19,7 @@ from convir.runtime.program import (
     Gemm,
     Launch,
     Program,
+    Space,
     launch_overlaps,
     memory_positions,
 )
@@ -30,11 +34,20 @@ THREADS = 256
 MAX_BLOCKS = 1 << 13
 """A grid of so many blocks fills any GPU many times over; more iterations are strided."""
 
+ALIGNMENT = 256
+"""Bytes: where the memory of a call is divided, as CUDA's own allocations are aligned."""
+
 _Step: TypeAlias = "Callable[[list[Any]], None]"
 
 
 class CudaProgram:
-    """An rt program compiled for one GPU; every call goes to CuPy's current stream."""
+    """An rt program compiled for one GPU.
+
+    A call only enqueues work, on the current stream of its scope. Its temporaries come from
+    CuPy's pool in the order of that stream, so calls from several threads and on several streams
+    may overlap. What persists (`rt.state`) exists once per stream: it starts as zeros and is
+    dropped when a call fails.
+    """
 
     def __init__(self, program: Program, index: int = 0) -> None:
         """Compile every kernel of `program` for GPU number `index`.
@@ -42,25 +55,70 @@ class CudaProgram:
         Raises:
             PassFailedException: a kernel has no code for the GPU.
             CompileError: NVRTC refuses the code.
+            NoGpuError: a part of the CUDA toolkit is missing.
+            GpuMemoryError: the constants do not fit on the GPU.
         """
         cupy = toolkit.cupy()
         self.program = program
         self.arrays: Any = cupy
+        self.index = index
         self._device: Any = cupy.cuda.Device(index)
         self._first = memory_positions(program)
-        with self._device:
+        self._states: dict[int, list[Any]] = {}
+        self._state_lock = threading.Lock()
+        gemms = any(isinstance(call, Gemm) for call in program.calls)
+        self._workspace_offset = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
+        self._arena_bytes = max(1, self._workspace_offset + (WORKSPACE_BYTES if gemms else 0))
+        with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
-            self._states: list[Any] = [cupy.zeros(size, dtype="u1") for size in program.state_bytes]
             self._steps = [self._step(call) for call in program.calls]
+
+    def scope(self, stream: Any = None) -> OnDevice:
+        """A context in which this GPU is current, and `stream` if it is not None.
+
+        Raises:
+            TypeError: `stream` is no stream.
+            ValueError: it belongs to another GPU.
+        """
+        return OnDevice(self._device, None if stream is None else stream_of(stream, self.index))
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Enqueue the program once, on dense CuPy arrays of its shapes and dtypes."""
-        with self._device:
-            arena = self.arrays.cuda.alloc(max(1, self.program.arena_bytes))
-            kept = (*self._constants, *self._states)
-            pointers = [*map(_pointer, (*inputs, *outputs)), arena.ptr, *map(_pointer, kept)]
-            for step in self._steps:
-                step(pointers)
+        arena = self.arrays.cuda.alloc(self._arena_bytes)
+        if not self.program.state_bytes:
+            self._enqueue(inputs, outputs, arena.ptr, ())
+            return
+        stream = self.arrays.cuda.get_current_stream().ptr
+        with self._state_lock:
+            states = self._states.pop(stream, None) or self.new_states()
+            self._enqueue(inputs, outputs, arena.ptr, states)
+            self._states[stream] = states
+
+    def capture(self) -> CudaGraph:
+        """The program as a CUDA graph, with memory of its own."""
+        return CudaGraph(self)
+
+    def new_arena(self) -> Any:
+        """Memory for the temporaries of one call at a time."""
+        return self.arrays.empty(self._arena_bytes, "u1")
+
+    def new_states(self) -> list[Any]:
+        """A set of the persistent buffers, all zeros."""
+        return [self.arrays.zeros(size, "u1") for size in self.program.state_bytes]
+
+    def run_in(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Any, states: Sequence[Any]
+    ) -> None:
+        """Enqueue the program once on memory from `new_arena` and `new_states`."""
+        self._enqueue(inputs, outputs, _pointer(arena), states)
+
+    def _enqueue(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], arena: int, states: Sequence[Any]
+    ) -> None:
+        kept = (*self._constants, *states)
+        pointers = [*map(_pointer, (*inputs, *outputs)), arena, *map(_pointer, kept)]
+        for step in self._steps:
+            step(pointers)
 
     def _address(self, buffer: Buffer) -> Callable[[list[Any]], int]:
         memory, offset = self._first[buffer.space] + buffer.index, buffer.offset
@@ -79,7 +137,8 @@ class CudaProgram:
             case Gemm():
                 gemm = CublasGemm(call)
                 a, b, c = (self._address(x) for x in (call.a, call.b, call.c))
-                return lambda p: gemm(a(p), b(p), c(p))
+                arena, workspace = self._first[Space.ARENA], self._workspace_offset
+                return lambda p: gemm(a(p), b(p), c(p), p[arena] + workspace)
             case Launch():
                 return self._launch(call)
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
+
+OLDEST_CAPABILITY = 80
+"""Ampere: the first with bf16 and asynchronous copies, which kernels use."""
+
+_CUPY = "cupy-cuda13x"
+_MINOR, _MAJOR = 10, 1000
+"""CUDA's version numbers: 13020 is 13.2."""
 
 
 class NoGpuError(RuntimeError):
     """There is no CuPy, no driver or no GPU; the text says what to install or change."""
+
+
+class GpuMemoryError(MemoryError):
+    """A GPU has too little memory left; the text says how much was asked for, and what helps."""
 
 
 def cupy() -> Any:
@@ -16,16 +28,22 @@ def cupy() -> Any:
     Raises:
         NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
     """
-    return _module("cupy")
+    return _module("cupy", "CuPy", _CUPY)
 
 
 def nvrtc() -> Any:
     """CuPy's bindings of NVRTC; they need no GPU.
 
     Raises:
-        NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
+        NoGpuError: CuPy or NVRTC is not installed.
     """
-    return _module("cupy_backends.cuda.libs.nvrtc")
+    cupy()
+    bindings = _module("cupy_backends.cuda.libs.nvrtc", "NVRTC", "nvidia-cuda-nvrtc")
+    try:
+        bindings.getVersion()  # The library is loaded by the first call of it.
+    except (ImportError, RuntimeError, OSError) as error:
+        raise NoGpuError(_missing("NVRTC", error, "nvidia-cuda-nvrtc")) from error
+    return bindings
 
 
 def include_folder() -> str:
@@ -34,7 +52,8 @@ def include_folder() -> str:
     Raises:
         NoGpuError: they are not installed.
     """
-    folder = _module("cuda.pathfinder").find_nvidia_header_directory("cudart")
+    pathfinder = _module("cuda.pathfinder", "CUDA's pathfinder", "cuda-pathfinder")
+    folder = pathfinder.find_nvidia_header_directory("cudart")
     if folder is None:
         raise NoGpuError("CUDA's headers are not installed: pip install nvidia-cuda-runtime")
     return folder
@@ -51,37 +70,86 @@ def cublas() -> Any:
     """CuPy's bindings of cuBLAS.
 
     Raises:
-        NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
+        NoGpuError: CuPy or cuBLAS is not installed.
     """
-    return _module("cupy_backends.cuda.libs.cublas")
+    cupy()
+    return _module("cupy_backends.cuda.libs.cublas", "cuBLAS", "nvidia-cublas")
 
 
 def cublas_handle() -> Any:
-    """The cuBLAS handle of the current device, on the current stream."""
-    return _module("cupy.cuda.device").get_cublas_handle()
+    """The calling thread's cuBLAS handle of the current device, on the current stream."""
+    return _module("cupy.cuda.device", "CuPy", _CUPY).get_cublas_handle()
+
+
+@cache
+def cublas_set_workspace() -> Any:
+    """`cublasSetWorkspace(handle, address, bytes)`, which CuPy does not bind; returns a status.
+
+    Raises:
+        NoGpuError: cuBLAS is not installed.
+    """
+    import ctypes  # noqa: PLC0415  (rarely needed)
+
+    cublas()
+    pathfinder = _module("cuda.pathfinder", "CUDA's pathfinder", "cuda-pathfinder")
+    library = ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)
+    function = library.cublasSetWorkspace_v2
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    return function
 
 
 def require_gpu(index: int) -> None:
-    """Check that the GPU number `index` can be used.
+    """Check that kernels can be compiled for, and run on, the GPU number `index`.
 
     Raises:
-        NoGpuError: there is none, or the driver is missing or too old.
+        NoGpuError: there is none, or the driver or a part of the toolkit is missing or too old.
     """
     runtime = cupy().cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        raise NoGpuError(
-            f"the NVIDIA driver cannot be used ({error}): install or update it"
-        ) from error
+        raise NoGpuError(_driver_problem(runtime, error)) from error
+    if count == 0:
+        raise NoGpuError("the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES")
     if index >= count:
         raise NoGpuError(f"there is no GPU number {index}: the driver finds {count}")
+    capability = int(cupy().cuda.Device(index).compute_capability)
+    if capability < OLDEST_CAPABILITY:
+        found, needed = (f"{c // 10}.{c % 10}" for c in (capability, OLDEST_CAPABILITY))
+        raise NoGpuError(
+            f"GPU number {index} has compute capability {found}, kernels need {needed} or newer"
+        )
+    nvrtc()
+    include_folder()
 
 
-def _module(name: str) -> Any:
+def _driver_problem(runtime: Any, error: Exception) -> str:
+    """Why the driver finds no GPUs at all."""
+    if "NoDevice" in str(error):
+        return "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES"
+    driver, needed = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if driver == 0:
+        return f"there is no NVIDIA driver: install one for CUDA {needed // _MAJOR}"
+    if driver // _MAJOR < needed // _MAJOR:
+        return (
+            f"the NVIDIA driver is too old: it is for CUDA {_version(driver)}, CuPy for CUDA "
+            f"{_version(needed)}; update the driver, or install cupy-cuda{driver // _MAJOR}x"
+        )
+    return f"the NVIDIA driver cannot be used: {error}"
+
+
+def _version(number: int) -> str:
+    return f"{number // _MAJOR}.{number % _MAJOR // _MINOR}"
+
+
+def _module(name: str, what: str, package: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise NoGpuError(
-            f"CUDA needs CuPy, which cannot be imported ({error}): pip install cupy-cuda13x"
-        ) from error
+        raise NoGpuError(_missing(what, error, package)) from error
+
+
+def _missing(what: str, error: Exception, package: str) -> str:
+    """One line, though loaders explain themselves in many."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return f"{what} is not installed or cannot be loaded ({reason}): pip install {package}"

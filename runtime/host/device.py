@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
+
+_NO_CONTEXT = nullcontext()
 
 _KEPT_ARENAS = 4
 """How many arenas an executable keeps for its next calls; more calls at once allocate."""
@@ -94,6 +97,7 @@ class HostProgram:
         """
         self.program = program
         self.arrays = np
+        self.index = 0
         self.threads = threads
         self._cpu = target() if cpu is None else cpu
         self._first = memory_positions(program)
@@ -126,6 +130,24 @@ class HostProgram:
         else:
             self._run_steps(run)
         self._arenas.append(arena)
+
+    def scope(self, stream: object = None) -> nullcontext[None]:
+        """Nothing to set up.
+
+        Raises:
+            ValueError: a stream is named.
+        """
+        if stream is not None:
+            raise ValueError("stream= is for programs on a GPU: this one runs on the host")
+        return _NO_CONTEXT
+
+    def capture(self) -> NoReturn:
+        """Refused: there are no graphs here.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("graph() is for programs on a GPU: this one runs on the host")
 
     @property
     def _scratch_offset(self) -> int:

@@ -292,3 +292,11 @@ def test_calls_from_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_streams_and_graphs_need_a_gpu() -> None:
+    executable = host(pointwise("4x"))
+    with pytest.raises(ValueError, match="stream= is for programs on a GPU"):
+        executable(np.zeros(4, np.float32), stream=0)
+    with pytest.raises(ValueError, match=r"graph\(\) is for programs on a GPU"):
+        executable.graph()

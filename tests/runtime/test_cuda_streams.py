@@ -1,0 +1,338 @@
+"""Programs on streams, in graphs, on several devices and from several threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from gpu import cupy_or_skip
+
+from convir.api.compile import compile as convir_compile
+from convir.runtime.cuda import toolkit
+from convir.runtime.reference.dtypes import BFLOAT16
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+pytestmark = pytest.mark.gpu
+
+SIZE = 48
+
+PRODUCT = """
+func.func @main(%a: tensor<3x48x48xf16>, %b: tensor<48x48xf16>) -> tensor<3x48x48xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x48x48xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<3x48x48xf32>) -> tensor<3x48x48xf32>
+  %0 = linalg.generic {indexing_maps = [
+      affine_map<(s,m,n,k) -> (s,m,k)>, affine_map<(s,m,n,k) -> (k,n)>,
+      affine_map<(s,m,n,k) -> (s,m,n)>],
+      iterator_types = ["parallel","parallel","parallel","reduction"]}
+      ins(%a, %b : tensor<3x48x48xf16>, tensor<48x48xf16>) outs(%f : tensor<3x48x48xf32>) {
+  ^bb0(%x: f16, %y: f16, %o: f32):
+    %1 = arith.extf %x : f16 to f32
+    %2 = arith.extf %y : f16 to f32
+    %3 = arith.mulf %1, %2 : f32
+    %4 = arith.addf %3, %o : f32
+    linalg.yield %4 : f32
+  } -> tensor<3x48x48xf32>
+  func.return %0 : tensor<3x48x48xf32>
+}"""
+
+NEGATION = """
+func.func @main(%x: tensor<64xELT>) -> tensor<64xELT> {
+  %0 = arith.negf %x : tensor<64xELT>
+  func.return %0 : tensor<64xELT>
+}"""
+
+RUNNING_SUM = """
+kernel.func @add(%x: tensor<64xf32>, %s: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = arith.addf %x, %s : tensor<64xf32>
+  kernel.return %0 : tensor<64xf32>
+}
+func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) attributes {rt.program} {
+  %s = rt.state : memref<64xf32>
+  rt.launch @add ins(%x, %s : memref<64xf32>, memref<64xf32>) outs(%y : memref<64xf32>)
+  rt.copy %y to %s : memref<64xf32>, memref<64xf32>
+  func.return
+}"""
+"""y = x + the last y of the same stream."""
+
+
+@pytest.fixture(autouse=True)
+def cupy() -> Any:
+    return cupy_or_skip()
+
+
+def on_gpu(text: str, device: str = "cuda") -> Any:
+    return convir_compile(text, pipeline="", device=device)
+
+
+def matrices(seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    a = rng.integers(-3, 4, (3, SIZE, SIZE)).astype(np.float16)
+    return a, rng.integers(-3, 4, (SIZE, SIZE)).astype(np.float16)
+
+
+def product(a: Any, b: Any) -> Any:
+    return a.astype(np.float32) @ b.astype(np.float32)
+
+
+def test_every_way_to_name_a_stream(cupy: Any) -> None:
+    executable = on_gpu(PRODUCT)
+    a, b = matrices(0)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for named in (stream, stream.ptr, cupy.cuda.Stream.null, 0, 1):
+        y = executable(a, b, stream=named)
+        cupy.cuda.Device().synchronize()
+        assert np.array_equal(cupy.asnumpy(y), product(a, b))
+    with pytest.raises(TypeError, match="a stream's address, is expected"):
+        executable(a, b, stream="fast")
+    with pytest.raises(TypeError, match="a stream's address, is expected"):
+        executable(a, b, stream=True)
+
+
+def test_pytorch_streams_and_tensors(cupy: Any) -> None:
+    torch = pytest.importorskip("torch")
+    executable = on_gpu(PRODUCT)
+    a, b = (torch.from_numpy(x) for x in matrices(1))
+    expected = product(a.numpy(), b.numpy())
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        on_device = [x.cuda(non_blocking=True) for x in (a, b)]
+        y = torch.from_dlpack(executable(*on_device, stream=stream))
+        assert np.array_equal(y.cpu().numpy(), expected)
+    out = torch.full((3, SIZE, SIZE), float("nan"), device="cuda")
+    torch.cuda.synchronize()
+    executable(*on_device, out=out)
+    cupy.cuda.Device().synchronize()
+    assert np.array_equal(out.cpu().numpy(), expected)
+    assert np.array_equal(cupy.asnumpy(executable(a, b)), expected), "tensors of the host"
+    with pytest.raises(TypeError, match="out 0 lies on the host, the program on cuda:0"):
+        executable(a, b, out=torch.zeros(3, SIZE, SIZE))
+
+
+def test_bfloat16_tensors_of_pytorch(cupy: Any) -> None:
+    torch = pytest.importorskip("torch")
+    executable = on_gpu(NEGATION.replace("ELT", "bf16"))
+    x = torch.arange(64, dtype=torch.bfloat16, device="cuda")
+    torch.cuda.synchronize()
+    expected = -np.arange(64)
+    for argument in (x, x.view(torch.int16)):
+        y = cupy.asnumpy(executable(argument))
+        assert y.dtype == BFLOAT16
+        assert np.array_equal(y.astype(np.float32), expected)
+
+
+def spin(cupy: Any, stream: Any, milliseconds: int) -> None:
+    """Keep the GPU busy on a stream."""
+    kernel = cupy.RawKernel(
+        'extern "C" __global__ void spin(long long ns) { long long t, s;'
+        ' asm volatile("mov.u64 %0, %globaltimer;" : "=l"(s));'
+        ' do { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); } while (t - s < ns); }',
+        "spin",
+    )
+    with stream:
+        kernel((1,), (1,), (np.int64(milliseconds * 1_000_000),))
+
+
+def test_a_call_only_enqueues(cupy: Any) -> None:
+    executable = on_gpu(PRODUCT)
+    a, b = (cupy.asarray(x) for x in matrices(2))
+    graph = executable.graph()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    spin(cupy, stream, 1)
+    executable(a, b, stream=stream)
+    stream.synchronize()
+    for call in (lambda: executable(a, b, stream=stream), lambda: graph(a, b, stream=stream)):
+        spin(cupy, stream, 200)
+        y = call()
+        assert not stream.done, "the call has waited for the GPU"
+        stream.synchronize()
+        assert np.array_equal(cupy.asnumpy(y), product(a.get(), b.get()))
+
+
+def test_imports_wait_for_what_computes_them(cupy: Any) -> None:
+    executable = on_gpu(NEGATION.replace("ELT", "f32"))
+    torch = pytest.importorskip("torch")
+    mine = cupy.cuda.Stream(non_blocking=True)
+    theirs = torch.cuda.Stream()
+    with torch.cuda.stream(theirs):
+        x = torch.zeros(64, device="cuda")
+        spin(cupy, cupy.cuda.Stream.from_external(theirs), 50)
+        x += 1
+        y = executable(x, stream=mine)
+    mine.synchronize()
+    assert np.array_equal(cupy.asnumpy(y), np.full(64, -1, np.float32))
+
+
+def test_graphs_on_their_own_buffers(cupy: Any) -> None:
+    graph = on_gpu(PRODUCT).graph()
+    for seed in (3, 4):
+        a, b = matrices(seed)
+        y = graph(a, b)
+        assert y is graph.outputs[0]
+        assert np.array_equal(cupy.asnumpy(y), product(a, b))
+    graph.inputs[1].fill(0)
+    graph.outputs[0].fill(cupy.nan)
+    graph.replay()
+    assert not graph.outputs[0].any()
+    with pytest.raises(ValueError, match="takes 2 arrays, not 1"):
+        graph(a)
+    with pytest.raises(ValueError, match="argument 1 has shape"):
+        graph(a, a)
+
+
+def test_graphs_on_several_streams_take_turns(cupy: Any) -> None:
+    graph = on_gpu(PRODUCT).graph()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    cases = [tuple(cupy.asarray(x) for x in matrices(seed)) for seed in (5, 6)]
+    cupy.cuda.Device().synchronize()
+    results: list[Any] = []
+    for stream, (a, b) in zip(streams, cases, strict=True):
+        spin(cupy, stream, 20)
+        with stream:
+            results.append(graph(a, b).copy())
+            graph.outputs[0].fill(cupy.nan)
+            graph.replay()
+    cupy.cuda.Device().synchronize()
+    assert np.array_equal(cupy.asnumpy(graph.outputs[0]), product(*(x.get() for x in cases[1])))
+
+
+def test_a_replay_costs_little_host_time(cupy: Any) -> None:
+    graph = on_gpu(PRODUCT).graph()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    times: list[int] = []
+    with stream:
+        for _ in range(300):
+            start = time.perf_counter_ns()
+            graph.replay()
+            times.append(time.perf_counter_ns() - start)
+            stream.synchronize()
+    assert sorted(times)[150] <= 10_000
+
+
+def test_state_belongs_to_a_stream_and_starts_as_zeros(cupy: Any) -> None:
+    executable = on_gpu(RUNNING_SUM)
+    x = cupy.ones(64, np.float32)
+    one, two = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    cupy.cuda.Device().synchronize()
+    graph = executable.graph()
+    for count in (1.0, 2.0, 3.0):
+        first = executable(x, stream=one)
+        captured = graph(x).copy()
+        cupy.cuda.Device().synchronize()
+        assert (first == count).all()
+        assert (captured == count).all()
+    second = executable(x, stream=two)
+    cupy.cuda.Device().synchronize()
+    assert (second == 1).all()
+
+
+def test_state_is_dropped_when_a_call_fails(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = on_gpu(RUNNING_SUM)
+    x = cupy.ones(64, np.float32)
+    assert (executable(x) == 1).all()
+    compiled = executable._compiled
+
+    def fails(pointers: Any) -> None:
+        raise RuntimeError("a launch failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compiled, "_steps", [*compiled._steps, fails])
+        with pytest.raises(RuntimeError, match="a launch failed"):
+            executable(x)
+    assert (executable(x) == 1).all()
+
+
+def test_many_threads_on_many_streams(cupy: Any) -> None:
+    executable = on_gpu(PRODUCT)
+    cases = [matrices(seed) for seed in range(6)]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        a, b = (cupy.asarray(x) for x in cases[number])
+        expected = product(*cases[number])
+        stream = cupy.cuda.Stream(non_blocking=True)
+        cupy.cuda.Stream.null.synchronize()
+        for _ in range(20):
+            y = executable(a, b, stream=stream)
+            stream.synchronize()
+            if not np.array_equal(cupy.asnumpy(y), expected):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(cases))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+UPLOAD = """
+func.func @main(%y: memref<4194304xf32>) attributes {rt.program} {
+  %c = rt.constant dense<2.0> : tensor<4194304xf32> : memref<4194304xf32>
+  rt.copy %c to %y : memref<4194304xf32>, memref<4194304xf32>
+  func.return
+}"""
+
+
+@pytest.fixture
+def no_memory(cupy: Any) -> Any:
+    """A context in which CuPy's pool gives out a MiB."""
+    pool = cupy.get_default_memory_pool()
+
+    @contextmanager
+    def limited() -> Generator[None]:
+        pool.free_all_blocks()
+        pool.set_limit(size=pool.total_bytes() + (1 << 20))
+        try:
+            yield
+        finally:
+            pool.set_limit(size=0)
+
+    return limited
+
+
+def test_out_of_memory_names_what_helps(no_memory: Any) -> None:
+    message = "cuda:0 is out of memory.*use smaller batches"
+    executable = on_gpu(UPLOAD)
+    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+        executable()
+    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+        executable.graph()
+    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+        on_gpu(UPLOAD)
+    assert (executable() == 2).all()
+
+
+def test_a_missing_gpu_is_named() -> None:
+    with pytest.raises(toolkit.NoGpuError, match="there is no GPU number 99"):
+        on_gpu(PRODUCT, "cuda:99")
+
+
+def test_two_devices(cupy: Any) -> None:
+    cupy_or_skip(1)
+    executable = on_gpu(PRODUCT, "cuda:1")
+    a, b = matrices(7)
+    y = executable(a, b)
+    assert y.device.id == 1
+    assert cupy.cuda.runtime.getDevice() == 0, "the caller's device stays current"
+    with cupy.cuda.Device(1):
+        assert np.array_equal(cupy.asnumpy(y), product(a, b))
+        other = cupy.cuda.Stream(non_blocking=True)
+        here = [cupy.asarray(x) for x in (a, b)]
+    elsewhere = cupy.asarray(a)
+    with pytest.raises(ValueError, match="argument 0 lies on cuda:0, the program on cuda:1"):
+        executable(elsewhere, b)
+    with pytest.raises(ValueError, match="the stream belongs to cuda:1, the program to cuda:0"):
+        on_gpu(PRODUCT)(a, b, stream=other)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(executable.graph()(*here)))
+    thread.start()
+    thread.join()
+    with cupy.cuda.Device(1):
+        assert np.array_equal(cupy.asnumpy(results[0]), product(a, b))
