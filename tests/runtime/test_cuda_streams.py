@@ -56,7 +56,7 @@ kernel.func @add(%x: tensor<64xf32>, %s: tensor<64xf32>) -> tensor<64xf32> {
 func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) attributes {rt.program} {
   %s = rt.state : memref<64xf32>
   rt.launch @add ins(%x, %s : memref<64xf32>, memref<64xf32>) outs(%y : memref<64xf32>)
-  rt.copy %y : memref<64xf32> to %s : memref<64xf32>
+  rt.copy %y to %s : memref<64xf32> to memref<64xf32>
   func.return
 }"""
 """y = x + the last y of the same stream."""
@@ -275,7 +275,7 @@ def test_many_threads_on_many_streams(cupy: Any) -> None:
 UPLOAD = """
 func.func @main(%y: memref<4194304xf32>) attributes {rt.program} {
   %c = rt.constant dense<2.0> : tensor<4194304xf32> : memref<4194304xf32>
-  rt.copy %c : memref<4194304xf32> to %y : memref<4194304xf32>
+  rt.copy %c to %y : memref<4194304xf32> to memref<4194304xf32>
   func.return
 }"""
 
