@@ -30,18 +30,25 @@ def run_compiled(
         UsageError: there is no such device, or it cannot be used here.
         DiagnosticException: the device cannot run the function.
         CompileError: a toolchain refused generated code.
+        GpuMemoryError: the GPU has too little memory left.
     """
     try:
-        target = find_device(device)
-    except (NoGpuError, ValueError) as error:
+        executable = _compiled(module, function, device)
+        returned = executable(*arguments)
+    except NoGpuError as error:
         raise UsageError(f"--device {device}: {error}") from error
-    if is_program(find_function(module, function)):
-        executable = Executable(target.load(read_program(module, function)))
-    else:
-        executable = compile_module(module, pipeline="", device=device, function=function)
-    returned = executable(*arguments)
     results = (returned,) if len(executable.outputs) == 1 else cast("tuple[Any, ...]", returned)
     return tuple(map(_on_the_host, results))
+
+
+def _compiled(module: ModuleOp, function: str, device: str) -> Executable:
+    try:
+        target = find_device(device)
+    except ValueError as error:
+        raise UsageError(f"--device {device}: {error}") from error
+    if is_program(find_function(module, function)):
+        return Executable(target.load(read_program(module, function)))
+    return compile_module(module, pipeline="", device=device, function=function)
 
 
 def _on_the_host(array: Any) -> Array:

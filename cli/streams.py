@@ -45,6 +45,10 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
     except BrokenPipeError:
         _silence_stdout()
         return EXIT_BROKEN_PIPE
+    except MemoryError as exc:
+        report_traceback(debug="--debug" in argv)
+        sys.stderr.write(f"{tool}: error: {str(exc) or 'out of memory'}\n")
+        return EXIT_FAILURE
     except OSError as exc:
         _silence_stdout()
         sys.stderr.write(f"{tool}: error: {exc.filename or STDOUT_NAME}: {exc.strerror}\n")

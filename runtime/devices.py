@@ -52,7 +52,7 @@ def find_device(name: str) -> Device:
     if name == HOST:
         return Device(HOST)
     if name == AUTO:
-        return _automatic()
+        return automatic_device()
     if kind != CUDA or (index and not index.isdecimal()):
         raise ValueError(f"unknown device '{name}': one of host, cuda, cuda:INDEX, auto")
     from convir.runtime.cuda.toolkit import require_gpu  # noqa: PLC0415  (imports CuPy)
@@ -63,7 +63,8 @@ def find_device(name: str) -> Device:
 
 
 @cache
-def _automatic() -> Device:
+def automatic_device() -> Device:
+    """A GPU where one can be used, else the host; why not is logged, once."""
     from convir.runtime.cuda.toolkit import NoGpuError, require_gpu  # noqa: PLC0415
 
     try:
