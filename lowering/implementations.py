@@ -18,6 +18,8 @@ GEMM: Final = "gemm"
 """One call of the device's BLAS; the kernel becomes `rt.gemm`."""
 CONTRACTION: Final = "contraction"
 """A register-tiled contraction kernel of the host."""
+TEMPLATE: Final = "template"
+"""A CUDA template; its config is a string of its own, `FAMILY …`."""
 
 
 def config_of(callee: kernel.FuncOp, device: str) -> str | None:

@@ -10,8 +10,9 @@ from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.print_loops import print_kernel
-from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, config_of
+from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
 from convir.lowering.loops.nests import lower_kernel
@@ -83,6 +84,12 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
 
 
 def _cuda_kernel(function: kernel.FuncOp, *, restrict: bool) -> str:
+    config = config_of(function, CUDA) or LOOPS
+    if is_template(config):
+        plan = plan_kernel(function, config)
+        if isinstance(plan, Refusal):
+            raise DiagnosticError(error_at(function, plan.reason))
+        return f"// {config}\n" + "\n".join(launch.source for launch in plan.kernels)
     try:
         nests = lower_kernel(function, inner_elements=1)
         return "\n".join(print_kernel(nest, restrict=restrict) for nest in nests)

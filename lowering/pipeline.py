@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.chunk_batch import ChunkBatchPass
 from convir.lowering.convert_to_rt import ConvertToRtPass
+from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
@@ -14,20 +15,23 @@ from convir.lowering.select_kernels import SelectKernelsPass
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
+    from convir.lowering.cuda.gpu import Gpu
+
 
 def lowering_passes(
-    device: str = "host", workspace_bytes: int | None = None
+    device: str = "host", workspace_bytes: int | None = None, gpu: Gpu = H200
 ) -> tuple[ModulePass, ...]:
     """The passes that turn functions on tensors into rt programs, one for each of `STAGES`.
 
     Args:
         device: `host` or `cuda`: whose kernels are selected.
         workspace_bytes: the most that a program's temporaries may take; None for no limit.
+        gpu: what cuda kernels are chosen for.
     """
     return (
         ChunkBatchPass(device, workspace_bytes),  # what does not fit runs in chunks of its batch
         FormKernelRegionsPass(),  # what will be one launch
-        SelectKernelsPass(device),  # who computes it
+        SelectKernelsPass(device, str(gpu)),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
         ConvertToRtPass(device),  # buffers instead of tensors
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers

@@ -19,13 +19,16 @@ from xdsl.dialects.builtin import DictionaryAttr, Float32Type, Float64Type, Stri
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.convert_to_rt import match_gemm
-from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS
+from convir.lowering.cuda.contraction.templates import choose
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, TEMPLATE
 from convir.lowering.outline_kernels import outlined
 from convir.passes import remarks
 
@@ -38,23 +41,35 @@ NAME = "select-kernels"
 GEMM_MIN_FLOPS = 1 << 15
 """Below this a library call costs more than the loops do: its set-up is some 10 µs."""
 
-Refuses: TypeAlias = Callable[[kernel.FuncOp], Refusal | None]
 
 
-def _refuse_contraction(function: kernel.FuncOp) -> Refusal | None:
+@dataclass(frozen=True)
+class Chosen:
+    """What stands for a kernel, and why what is preferred does not."""
+
+    config: str
+    refused: tuple[str, ...] = ()
+
+
+Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal]
+
+
+def _host_contraction(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    del gpu
     call = read_contraction(function)
-    return call if isinstance(call, Refusal) else None
+    return call if isinstance(call, Refusal) else Chosen(CONTRACTION)
 
 
-def _refuse_host_gemm(function: kernel.FuncOp) -> Refusal | None:
+def _host_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     element_types = {getattr(t, "element_type", None) for t in function.function_type.inputs}
     for element_type in element_types:
         if not isinstance(element_type, Float32Type | Float64Type):
             return Refusal(f"the host's BLAS has no {element_type}")
-    return _refuse_gemm(function)
+    return _gemm(function, gpu)
 
 
-def _refuse_gemm(function: kernel.FuncOp) -> Refusal | None:
+def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    del gpu
     call = match_gemm(function)
     if isinstance(call, Refusal):
         return call
@@ -62,46 +77,53 @@ def _refuse_gemm(function: kernel.FuncOp) -> Refusal | None:
     flops = 2 * layout.batch * layout.m * layout.n * layout.k
     if flops < GEMM_MIN_FLOPS:
         return Refusal(f"{flops} FLOPs do not pay for a library call")
-    return None
+    return Chosen(GEMM)
 
 
-IMPLEMENTATIONS: dict[str, tuple[tuple[str, Refuses], ...]] = {
-    HOST: ((CONTRACTION, _refuse_contraction), (GEMM, _refuse_host_gemm)),
-    CUDA: ((GEMM, _refuse_gemm),),
+def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    choice = choose(function, gpu)
+    if isinstance(choice, Refusal):
+        return choice
+    return Chosen(str(choice.config), choice.refused)
+
+
+IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
+    HOST: ((CONTRACTION, _host_contraction), (GEMM, _host_gemm)),
+    CUDA: ((GEMM, _gemm), (TEMPLATE, _template)),
 }
-"""Per device what may stand for a kernel, best first, each with what it refuses."""
+"""Per device what may stand for a kernel, best first, by name."""
 
 
-def select(region: kernel.RegionOp, device: str) -> None:
+def select(region: kernel.RegionOp, device: str, gpu: Gpu = H200) -> None:
     """Attach a config for `device` to `region`, splitting it where an implementation does part."""
-    config, reasons = _choose(region, device)
-    if config is not None:
-        _attach(region, device, config, "it computes all of the kernel")
+    chosen, reasons = _choose(region, device, gpu)
+    if chosen is not None:
+        _attach(region, device, chosen, "it computes all of the kernel")
         return
     contractions = [
         op for op in region.body.block.ops if not isinstance(contraction_dims(op), Refusal)
     ]
     if len(contractions) == 1:
         first = _alone(region, contractions[0])
-        config, reasons = _choose(first, device)
-        if config is not None:
+        chosen, reasons = _choose(first, device, gpu)
+        if chosen is not None:
             _insert_before(region, first, contractions[0])
-            _attach(first, device, config, "it computes the contraction")
-            _attach(region, device, LOOPS, "the epilogue of a contraction")
+            _attach(first, device, chosen, "it computes the contraction")
+            _attach(region, device, Chosen(LOOPS), "the epilogue of a contraction")
             return
     why = "; ".join(reasons) if contractions else "it holds no contraction"
-    _attach(region, device, LOOPS, why)
+    _attach(region, device, Chosen(LOOPS), why)
 
 
-def _choose(region: kernel.RegionOp, device: str) -> tuple[str | None, list[str]]:
+def _choose(region: kernel.RegionOp, device: str, gpu: Gpu) -> tuple[Chosen | None, list[str]]:
     """The first implementation that computes `region`, or why none does."""
     function, _ = outlined(region, "candidate")
     reasons: list[str] = []
-    for config, refuses in IMPLEMENTATIONS[device]:
-        refusal = refuses(function)
-        if refusal is None:
-            return config, []
-        reasons.append(f"not {config}: {refusal.reason}")
+    for name, chooses in IMPLEMENTATIONS[device]:
+        chosen = chooses(function, gpu)
+        if isinstance(chosen, Chosen):
+            return chosen, []
+        reasons.append(f"not {name}: {chosen.reason}")
     return None, reasons
 
 
@@ -133,11 +155,12 @@ def _insert_before(region: kernel.RegionOp, first: kernel.RegionOp, contraction:
             Rewriter.erase_op(op)
 
 
-def _attach(region: kernel.RegionOp, device: str, config: str, reason: str) -> None:
+def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -> None:
     known = dict(region.configs.data) if region.configs is not None else {}
-    region.configs = DictionaryAttr({**known, device: StringAttr(config)})
+    region.configs = DictionaryAttr({**known, device: StringAttr(chosen.config)})
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
-    remarks.fired(NAME, region, f"{config} for {device} ({shapes}): {reason}")
+    why = "; ".join((reason, *chosen.refused))
+    remarks.fired(NAME, region, f"{chosen.config} for {device} ({shapes}): {why}")
 
 
 @dataclass(frozen=True)
@@ -147,9 +170,19 @@ class SelectKernelsPass(ModulePass):
     name = NAME
 
     device: str = HOST
+    gpu: str = str(H200)
+    """The GPU that kernels are chosen for, as `Gpu` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every kernel region."""
+        """Run on every kernel region.
+
+        Raises:
+            PassFailedException: `gpu` describes no GPU.
+        """
+        try:
+            gpu = Gpu.parse(self.gpu)
+        except ValueError as error:
+            raise PassFailedException(str(error)) from error
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             if region.configs is None or self.device not in region.configs.data:
-                select(region, self.device)
+                select(region, self.device, gpu)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from convir.lowering.cuda.gpu import H200
+
 if TYPE_CHECKING:
+    from convir.lowering.cuda.gpu import Gpu
     from convir.runtime.executable import DeviceProgram
     from convir.runtime.program import Program
 
@@ -24,6 +27,16 @@ class Device:
     """`host` or `cuda`: the key of kernel configs."""
     index: int = 0
     """Which GPU."""
+
+    @property
+    def gpu(self) -> Gpu:
+        """What cuda kernels are chosen for: this GPU; on the host a default that nothing reads."""
+        if self.kind == HOST:
+            return H200
+        from convir.runtime.cuda import toolkit  # noqa: PLC0415
+
+        with toolkit.cupy().cuda.Device(self.index):
+            return toolkit.gpu()
 
     def load(self, program: Program, *, threads: int | None = None) -> DeviceProgram:
         """Compile an rt program for this device.

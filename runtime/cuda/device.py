@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
+from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.cuda.print_loops import print_kernel, symbol_of
+from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.gemm import WORKSPACE_BYTES, CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
+from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.program import (
     Buffer,
@@ -28,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.runtime.program import Array
+
+_log = logging.getLogger(__name__)
 
 THREADS = 256
 """Threads of a block of a generated kernel: enough warps to hide loads, few enough registers."""
@@ -153,6 +163,31 @@ class CudaProgram:
         return fill
 
     def _launch(self, call: Launch) -> _Step:
+        config = config_of(call.kernel, CUDA) or LOOPS
+        plan = plan_kernel(call.kernel, config) if is_template(config) else None
+        if isinstance(plan, KernelPlan):
+            return self._launch_template(call, plan)
+        if isinstance(plan, Refusal):
+            _log.warning("%s: %s; loops instead", call.kernel.sym_name.data, plan.reason)
+        return self._launch_loops(call)
+
+    def _launch_template(self, call: Launch, plan: KernelPlan) -> _Step:
+        kernels = [LoadedKernel(kernel) for kernel in plan.kernels]
+        addresses = {Pointer("output", i): self._address(x) for i, x in enumerate(call.outputs)}
+        addresses |= {Pointer("input", i): self._address(x) for i, x in enumerate(call.inputs)}
+        offset = self._workspace_offset
+        for i, size in enumerate(plan.workspace):
+            addresses[Pointer("workspace", i)] = self._address(scratch(offset, size))
+            offset += -(-size // ALIGNMENT) * ALIGNMENT
+        self._arena_bytes = max(self._arena_bytes, offset)
+
+        def launch(pointers: list[Any]) -> None:
+            for kernel in kernels:
+                kernel.launch(lambda pointer: addresses[pointer](pointers))
+
+        return launch
+
+    def _launch_loops(self, call: Launch) -> _Step:
         addresses = [self._address(buffer) for buffer in (*call.inputs, *call.outputs)]
         restrict = not launch_overlaps(call)
         kernels = [
@@ -170,6 +205,11 @@ class CudaProgram:
                     function((blocks,), (THREADS,), tuple(arguments))
 
         return launch
+
+
+def scratch(offset: int, size: int) -> Buffer:
+    """`size` bytes of the arena, `offset` bytes into it."""
+    return Buffer(Space.ARENA, 0, offset, (size,), np.dtype(np.uint8))
 
 
 def _pointer(array: Any) -> int:

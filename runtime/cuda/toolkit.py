@@ -6,6 +6,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from convir.lowering.cuda.gpu import Gpu
+
 OLDEST_CAPABILITY = 80
 """Ampere: the first with bf16 and asynchronous copies, which kernels use."""
 
@@ -64,6 +66,34 @@ def architecture() -> str:
     capability = cupy().cuda.Device().compute_capability
     # Hopper's wgmma and setmaxnreg exist only in its architecture-specific target.
     return f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
+
+
+def gpu() -> Gpu:
+    """The current device, as kernels are planned for it.
+
+    Raises:
+        NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
+    """
+    attributes = cupy().cuda.Device().attributes
+    return Gpu(
+        architecture(),
+        attributes["MultiProcessorCount"],
+        attributes["MaxSharedMemoryPerBlockOptin"],
+    )
+
+
+def driver() -> Any:
+    """NVIDIA's bindings of the driver, which encode tensor maps.
+
+    Raises:
+        NoGpuError: they are not installed.
+    """
+    try:
+        return import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise NoGpuError(
+            f"a kernel needs the driver's bindings ({error}): pip install cuda-bindings"
+        ) from error
 
 
 def cublas() -> Any:

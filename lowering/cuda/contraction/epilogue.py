@@ -1,0 +1,81 @@
+"""What follows a contraction in its kernel, as a device functor that is applied before the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convir.lowering.contraction.spec import FloatType, StorageType
+
+CPP_TYPES: dict[StorageType, str] = {
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f32": "float",
+    "f64": "double",
+}
+"""The C++ name of every type that operands are stored in."""
+
+
+@dataclass(frozen=True)
+class PhaseOffsets:
+    """Where an operand's element for an output position of a phase lies, in elements."""
+
+    offset: int
+    axis_strides: tuple[int, ...]
+    """Per axis of the phase."""
+
+
+@dataclass(frozen=True)
+class EpilogueOperand:
+    """A further input that the epilogue reads: a bias, or a tensor of the result's shape."""
+
+    argument: int
+    """Which input of the kernel."""
+    type: StorageType
+    follows_result: bool
+    """Whether it has the element of every result at that result's own offset."""
+    phases: tuple[PhaseOffsets, ...] = ()
+    """Per phase of a contraction that computes C; empty for one that computes B."""
+    column_stride: int = 0
+    group_stride: int = 0
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """From a sum to what is stored.
+
+    `body` computes the stored value `y` from the sum `x`; `hole` computes it where the kernel
+    stores without a sum. Both are C++ statements over `p.e0[at[0]]`, `p.e1[at[1]]`, …, the elements
+    of the operands.
+    """
+
+    sum: FloatType
+    stored: StorageType
+    body: str
+    hole: str
+    operands: tuple[EpilogueOperand, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The functor, a C++ struct `Epilogue` over `scalars.cuh`.
+
+        `Epilogue::apply(x, p, at)` is what is stored for the sum x and `Epilogue::hole(p, at)` what
+        is stored in a hole; `p` is an `Epilogue::Pointers` and `at` has the element of each of
+        `Epilogue::kOperands` operands.
+        """
+        pointers = "".join(
+            f" const {CPP_TYPES[operand.type]}* __restrict__ e{i};"
+            for i, operand in enumerate(self.operands)
+        )
+        stored, total = CPP_TYPES[self.stored], CPP_TYPES[self.sum]
+        arguments = "const Pointers& p, const long long* at"
+        return (
+            "struct Epilogue {\n"
+            f"  using Stored = {stored};\n"
+            f"  static constexpr int kOperands = {len(self.operands)};\n"
+            f"  struct Pointers {{{pointers} }};\n"
+            f"  static __device__ __forceinline__ Stored apply({total} x, {arguments}) {{\n"
+            f"{self.body}    return y;\n  }}\n"
+            f"  static __device__ __forceinline__ Stored hole({arguments}) {{\n"
+            f"{self.hole}    return y;\n  }}\n"
+            "};\n"
+        )

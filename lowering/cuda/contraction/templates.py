@@ -1,0 +1,87 @@
+"""The templates that compute contractions on a GPU, in order of preference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.read import read_problem
+
+if TYPE_CHECKING:
+    from convir.dialects import kernel
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.config import KernelConfig
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import KernelPlan
+
+Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
+"""The configs that may compute a contraction on a GPU, best first, or why none may."""
+
+Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any], KernelPlan | Refusal]"
+"""The launches of one config, or why it is not legal for the contraction."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A family of kernels."""
+
+    family: str
+    """The first word of its configs."""
+    plan: Plans
+    parse: Callable[[str], KernelConfig]
+    """The config that prints as a text; raises ValueError where none does."""
+    kernels: Launches
+
+
+TEMPLATES: tuple[Template, ...] = ()
+"""Every template, the most specialised first: the first one that does not refuse is used."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The config that stands for a kernel."""
+
+    config: KernelConfig
+    refused: tuple[str, ...]
+    """Why templates that are preferred do not compute it: `not NAME: REASON`."""
+
+
+def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
+    """The best config of the first template that computes all of `callee`, or why none does."""
+    problem = read_problem(callee)
+    if isinstance(problem, Refusal):
+        return problem
+    refused: list[str] = []
+    for template in TEMPLATES:
+        configs = template.plan(problem.contraction, problem.epilogue, gpu)
+        if not isinstance(configs, Refusal):
+            return Choice(configs[0], tuple(refused))
+        refused.append(f"not {template.family}: {configs.reason}")
+    return Refusal("; ".join(refused) or "there is no template")
+
+
+def is_template(config: str) -> bool:
+    """Whether a config's text begins with the name of a template."""
+    return any(config.split(" ")[0] == template.family for template in TEMPLATES)
+
+
+def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
+    """The launches of a template's config for `callee`, on its inputs and outputs.
+
+    A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
+    """
+    template = next((t for t in TEMPLATES if t.family == config.split(" ")[0]), None)
+    if template is None:
+        return Refusal(f"there is no template '{config.split(' ')[0]}'")
+    problem = read_problem(callee)
+    if isinstance(problem, Refusal):
+        return problem
+    try:
+        parsed = template.parse(config)
+    except ValueError as error:
+        return Refusal(f"'{config}' is no config of {template.family}: {error}")
+    plan = template.kernels(problem.contraction, problem.epilogue, parsed)
+    return plan if isinstance(plan, Refusal) else plan.resolved(problem.place)

@@ -1,0 +1,97 @@
+"""What a device launches: CUDA kernels with their source, sizes and arguments, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.lowering.contraction.spec import StorageType
+
+Place: TypeAlias = Literal["a", "b", "c", "epilogue", "input", "output", "workspace"]
+"""Whose memory a pointer points to.
+
+Templates name the operands of a contraction, and the further operands of its epilogue by number;
+`KernelPlan.resolved` turns these into inputs and outputs of the kernel.
+"""
+
+POINTER_ALIGNMENT = 16
+"""Bytes that every pointer argument is aligned to, which vector accesses rely on."""
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An argument that is the address of a buffer."""
+
+    place: Place
+    index: int = 0
+    """Which of them: input, output, workspace or epilogue operand."""
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """An argument that is a tiled tensor map (`CUtensorMap`), passed by value.
+
+    Source: cuTensorMapEncodeTiled in the CUDA driver API; dimension 0 is the innermost.
+    """
+
+    buffer: Pointer
+    element: StorageType
+    sizes: tuple[int, ...]
+    """Elements along each dimension, innermost first; 1 to 5 of them."""
+    strides: tuple[int, ...]
+    """Bytes between neighbours along dimensions 1, 2, …; multiples of 16."""
+    box: tuple[int, ...]
+    """Elements that one copy moves along each dimension, at most 256."""
+    swizzle: Literal[0, 32, 64, 128] = 0
+    """Bytes of the shared-memory swizzle; 0 for none."""
+    offset: int = 0
+    """Bytes from the buffer's address to element 0; a multiple of 16."""
+    element_strides: tuple[int, ...] = ()
+    """Every how many elements one is copied; all of them if empty."""
+
+
+Argument: TypeAlias = Pointer | TensorMap
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """One launch of one `extern "C"` kernel."""
+
+    source: str
+    """CUDA C++, which includes template headers by their file names."""
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+    """Dynamic shared memory of a block."""
+    arguments: tuple[Argument, ...] = ()
+    may_spill: bool = False
+    """Whether spilled registers are known and accepted; elsewhere they fail a test."""
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """The launches that compute one kernel, in order, and the memory they need beside its own."""
+
+    kernels: tuple[CudaKernel, ...]
+    workspace: tuple[int, ...] = ()
+    """Bytes of every workspace; its contents do not matter before, and are lost after."""
+
+    def resolved(self, place: Callable[[Pointer], Pointer]) -> KernelPlan:
+        """The plan with every pointer replaced by what `place` says."""
+        return replace(
+            self, kernels=tuple(_resolved_kernel(kernel, place) for kernel in self.kernels)
+        )
+
+
+def _resolved_kernel(kernel: CudaKernel, place: Callable[[Pointer], Pointer]) -> CudaKernel:
+    arguments = tuple(
+        replace(argument, buffer=place(argument.buffer))
+        if isinstance(argument, TensorMap)
+        else place(argument)
+        for argument in kernel.arguments
+    )
+    return replace(kernel, arguments=arguments)

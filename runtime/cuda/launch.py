@@ -1,0 +1,60 @@
+"""Launches of CUDA kernels: pointers and tensor maps in, work on the current stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from convir.lowering.cuda.kernel_plan import TensorMap
+from convir.runtime.cuda.compile import load_kernel
+from convir.runtime.cuda.tensor_maps import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.lowering.cuda.kernel_plan import Argument, CudaKernel, Pointer
+
+DEFAULT_SHARED_BYTES = 48 << 10
+"""Dynamic shared memory that a block gets without asking."""
+KEPT_MAPS = 64
+"""Addresses that a map is remembered for; more than a pool hands out in turn."""
+
+
+class LoadedKernel:
+    """A kernel on the current device, ready to be launched."""
+
+    def __init__(self, kernel: CudaKernel) -> None:
+        """Compile and load `kernel`.
+
+        Raises:
+            CompileError: NVRTC refuses the source.
+            NoGpuError: there is no GPU, or CUDA's headers are not installed.
+        """
+        self._kernel = kernel
+        self._function: Any = load_kernel(kernel.source, kernel.symbol)
+        if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
+            self._function.max_dynamic_shared_size_bytes = kernel.shared_bytes
+        self._arguments = [_value_of(argument) for argument in kernel.arguments]
+
+    def launch(self, address: Callable[[Pointer], int]) -> None:
+        """Enqueue it on CuPy's current stream; `address` says where each buffer lies."""
+        kernel = self._kernel
+        arguments = tuple(value(address) for value in self._arguments)
+        self._function(kernel.grid, kernel.block, arguments, kernel.shared_bytes)
+
+
+def _value_of(argument: Argument) -> Callable[[Callable[[Pointer], int]], Any]:
+    """How an argument's value follows from the addresses of a call."""
+    if not isinstance(argument, TensorMap):
+        return lambda address: address(argument)
+    maps: dict[int, Any] = {}
+
+    def encoded(address: Callable[[Pointer], int]) -> Any:
+        where = address(argument.buffer)
+        found = maps.get(where)
+        if found is None:
+            if len(maps) >= KEPT_MAPS:
+                maps.clear()
+            found = maps[where] = encode(argument, where)
+        return found
+
+    return encoded

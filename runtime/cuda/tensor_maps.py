@@ -1,0 +1,74 @@
+"""Tensor maps (`CUtensorMap`), encoded by the driver for kernels that copy tiles by TMA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.runtime.cuda.toolkit import driver
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.cuda.kernel_plan import TensorMap
+    from convir.runtime.program import Array
+
+MAP_BYTES = 128
+"""The size of a CUtensorMap."""
+MAP_ALIGNMENT = 64
+"""Bytes that a CUtensorMap is aligned to."""
+
+_ELEMENTS: dict[StorageType, str] = {
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+}
+
+
+def encode(tensor_map: TensorMap, address: int) -> Array:
+    """The map for a buffer at `address`, as bytes that a launch passes by value.
+
+    Raises:
+        NoGpuError: `cuda-bindings` is not installed.
+        RuntimeError: the driver refuses the map.
+    """
+    cu: Any = driver()
+    rank = len(tensor_map.sizes)
+    status, encoded = cu.cuTensorMapEncodeTiled(
+        getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tensor_map.element]}"),
+        rank,
+        address + tensor_map.offset,
+        [cu.cuuint64_t(size) for size in tensor_map.sizes],
+        [cu.cuuint64_t(stride) for stride in tensor_map.strides],
+        [cu.cuuint32_t(size) for size in tensor_map.box],
+        [cu.cuuint32_t(step) for step in tensor_map.element_strides or (1,) * rank],
+        cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_swizzle(tensor_map)}"),
+        cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if status != cu.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"the driver refuses a tensor map ({status.name}): {tensor_map}")
+    return _aligned(np.array([int(word) for word in encoded.opaque], np.uint64).view(np.uint8))
+
+
+def box_bytes(tensor_map: TensorMap) -> int:
+    """What one copy moves, in bytes."""
+    return int(np.prod(tensor_map.box)) * STORAGE_BYTES[tensor_map.element]
+
+
+def _swizzle(tensor_map: TensorMap) -> str:
+    return f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+
+
+def _aligned(content: Array) -> Array:
+    """A copy of `content` as one value of 128 bytes at an aligned address.
+
+    CuPy passes an array of one element by value, from where it lies.
+    """
+    raw = np.empty(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % MAP_ALIGNMENT
+    raw[start : start + MAP_BYTES] = content
+    return raw[start : start + MAP_BYTES].view(np.dtype((np.void, MAP_BYTES)))
