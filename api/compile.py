@@ -58,7 +58,9 @@ def compile(
     module = _module(source)
     name = DEFAULT_PIPELINE if pipeline == "default" else pipeline
     module = run(module, name).module
-    PassPipeline(lowering_passes(target.kind, workspace_bytes, target.gpu)).apply(new_context(), module)
+    PassPipeline(lowering_passes(target.kind, workspace_bytes, target.gpu)).apply(
+        new_context(), module
+    )
     verify(module)
     return Executable(target.load(read_program(module, function), threads=threads))
 

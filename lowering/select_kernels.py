@@ -42,7 +42,6 @@ GEMM_MIN_FLOPS = 1 << 15
 """Below this a library call costs more than the loops do: its set-up is some 10 µs."""
 
 
-
 @dataclass(frozen=True)
 class Chosen:
     """What stands for a kernel, and why what is preferred does not."""

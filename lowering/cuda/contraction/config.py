@@ -37,7 +37,7 @@ class ConfigText:
         family, *rest = text.split(" ") if text else [""]
         words = tuple(part for part in rest if "=" not in part)
         pairs = [part.split("=", 1) for part in rest if "=" in part]
-        values = {key: value for key, value in pairs}
+        values = {pair[0]: pair[1] for pair in pairs}
         if not family or tuple(rest[: len(words)]) != words or len(values) != len(pairs):
             raise ValueError(f"'{text}' is no kernel config")
         return ConfigText(family, words, values)

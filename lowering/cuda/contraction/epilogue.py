@@ -1,10 +1,12 @@
-"""What follows a contraction in its kernel, as a device functor that is applied before the store."""
+"""What follows a contraction in its kernel, as a device functor applied before the store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import FloatType, StorageType
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import FloatType, StorageType
 
 CPP_TYPES: dict[StorageType, str] = {
     "f16": "__half",

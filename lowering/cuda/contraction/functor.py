@@ -192,9 +192,7 @@ class _Writer:
             known = [f if f is not None else LinearIndex(()) for f in self.functor.forms]
             forms.append(form.composed(known))
         root_type = cast("TensorType[Attribute]", access.root.type)
-        read = Read(
-            access.root.index, root_type.element_type, tuple(forms), root_type.get_shape()
-        )
+        read = Read(access.root.index, root_type.element_type, tuple(forms), root_type.get_shape())
         self.functor, self.names[scalar] = self.functor.reading(read)
         return None
 
@@ -206,7 +204,9 @@ class _Writer:
             self._name(result)
             return self.functor
         name = f"v{len(self.functor.lines)}"
-        line = f"const {self._printer.type_name(result.type)} {name} = {self._printer.expression(op)};"
+        line = (
+            f"const {self._printer.type_name(result.type)} {name} = {self._printer.expression(op)};"
+        )
         self.names[result] = name
         self.functor = replace(self.functor, value=name, lines=(*self.functor.lines, line))
         return self.functor

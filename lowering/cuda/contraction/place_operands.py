@@ -26,7 +26,7 @@ class _Strides:
     shape: tuple[int, ...]
 
     def along_axis(self, stride: int) -> int:
-        """The operand's stride along a loop over one dimension, with a stride through the result."""
+        """The operand's stride along a loop over one dimension, given the result's."""
         for step, dense, length in zip(self.operand, self.dense, self.shape, strict=True):
             if length > 1 and dense <= stride < dense * length:
                 return step * (stride // dense)

@@ -36,7 +36,6 @@ from convir.lowering.cuda.contraction.epilogue import Epilogue
 from convir.lowering.cuda.contraction.functor import Functor, Read, Step, text_of, zero_of
 from convir.lowering.cuda.contraction.place_operands import place_operand
 from convir.lowering.cuda.kernel_plan import Pointer
-from convir.lowering.form_kernel_regions import ALIASES
 from convir.lowering.operand_access import shape_of
 
 if TYPE_CHECKING:
@@ -177,9 +176,7 @@ def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
         if any(use.operation in needed for result in op.results for use in result.uses):
             needed.add(op)
     block = Block(arg_types=callee.function_type.inputs.data)
-    mapping: dict[SSAValue, SSAValue] = dict(
-        zip(callee.body.block.args, block.args, strict=True)
-    )
+    mapping: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, block.args, strict=True))
     for op in callee.body.block.ops:
         if op in needed:
             block.add_op(op.clone(mapping))
@@ -195,7 +192,8 @@ def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
 
 def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | None) -> SSAValue:
     view = piece.insertion
-    assert view is not None and view.dest is not None
+    assert view is not None
+    assert view.dest is not None
     element = cast("TensorType[AnyFloat]", total.type).element_type
     target = TensorType(element, shape_of(view.dest))
     if below is None and is_zero(view.dest):
@@ -217,9 +215,7 @@ def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | No
     return insertion.results[0]
 
 
-def _problem(
-    body: _Body, call: ContractionCall, result: SSAValue
-) -> ContractionProblem | Refusal:
+def _problem(body: _Body, call: ContractionCall, result: SSAValue) -> ContractionProblem | Refusal:
     spec, first = call.spec, body.pieces[0]
     whole = first.insertion.dest if first.insertion is not None else first.contraction.results[0]
     assert whole is not None
@@ -292,4 +288,3 @@ def _storing(spec: Contraction, stored: StorageType) -> Contraction:
 
 def _element_type(value: SSAValue) -> Attribute:
     return cast("TensorType[Attribute]", value.type).element_type
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +9,8 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.read import read_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.dialects import kernel
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.config import KernelConfig
@@ -65,7 +66,12 @@ def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
 
 def is_template(config: str) -> bool:
     """Whether a config's text begins with the name of a template."""
-    return any(config.split(" ")[0] == template.family for template in TEMPLATES)
+    return _template(config) is not None
+
+
+def _template(config: str) -> Template | None:
+    family = config.partition(" ")[0]
+    return next((template for template in TEMPLATES if template.family == family), None)
 
 
 def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
@@ -73,9 +79,9 @@ def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
 
     A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
     """
-    template = next((t for t in TEMPLATES if t.family == config.split(" ")[0]), None)
+    template = _template(config)
     if template is None:
-        return Refusal(f"there is no template '{config.split(' ')[0]}'")
+        return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
         return problem
