@@ -67,6 +67,16 @@ def fake_cupy(
     )
 
 
+def headers_in(folder: str | None) -> Any:
+    """A `cuda.pathfinder` that finds CUDA's headers there."""
+
+    def find(name: str) -> str | None:
+        assert name == "cudart"
+        return folder
+
+    return SimpleNamespace(find_nvidia_header_directory=find)
+
+
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Modules by name that importing gives instead of the real ones; an exception is raised."""
@@ -74,7 +84,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "cupy": fake_cupy(),
         "cupy_backends.cuda.libs.nvrtc": SimpleNamespace(getVersion=lambda: (13, 0)),
         "cupy_backends.cuda.libs.cublas": SimpleNamespace(),
-        "cuda.pathfinder": SimpleNamespace(find_nvidia_header_directory=lambda _: "/include"),
+        "cuda.pathfinder": headers_in("/include"),
     }
 
     def fake_import(name: str) -> Any:
@@ -136,7 +146,7 @@ def missing(name: str) -> ImportError:
             ),
         ),
         (
-            {"cuda.pathfinder": SimpleNamespace(find_nvidia_header_directory=lambda _: None)},
+            {"cuda.pathfinder": headers_in(None)},
             "CUDA's headers are not installed: pip install nvidia-cuda-runtime",
         ),
     ],
