@@ -11,7 +11,7 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
-from convir.lowering.cuda.print_loops import print_kernel
+from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
@@ -20,6 +20,7 @@ from convir.lowering.loops.nests import lower_kernel
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.lowering.cuda.kernel_plan import KernelPlan
     from convir.lowering.llvm.target import Target
 
 
@@ -43,10 +44,22 @@ def cuda_code(module: ModuleOp) -> str:
         DiagnosticError: a kernel has no code for a GPU; located at the kernel.
     """
     return "\n".join(
-        f"// @{function.sym_name.data}\n"
-        f"{_cuda_kernel(function, restrict=not _reuses_inputs(module, function))}"
-        for function in _kernels(module, CUDA)
+        f"// @{function.sym_name.data}\n{_cuda_config(function)}"
+        + "\n".join(launch.source for launch in plan.kernels)
+        for function, plan in cuda_plans(module)
     )
+
+
+def cuda_plans(module: ModuleOp) -> list[tuple[kernel.FuncOp, KernelPlan]]:
+    """What a GPU launches for every kernel that is no library call.
+
+    Raises:
+        DiagnosticError: a kernel has no code for a GPU; located at the kernel.
+    """
+    return [
+        (function, _cuda_plan(function, restrict=not _reuses_inputs(module, function)))
+        for function in _kernels(module, CUDA)
+    ]
 
 
 def _kernels(module: ModuleOp, device: str) -> list[kernel.FuncOp]:
@@ -83,15 +96,19 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
     return llvm_ir(lowered, cpu.triple)
 
 
-def _cuda_kernel(function: kernel.FuncOp, *, restrict: bool) -> str:
+def _cuda_config(function: kernel.FuncOp) -> str:
+    config = config_of(function, CUDA) or LOOPS
+    return f"// {config}\n" if is_template(config) else ""
+
+
+def _cuda_plan(function: kernel.FuncOp, *, restrict: bool) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
     if is_template(config):
         plan = plan_kernel(function, config)
         if isinstance(plan, Refusal):
             raise DiagnosticError(error_at(function, plan.reason))
-        return f"// {config}\n" + "\n".join(launch.source for launch in plan.kernels)
+        return plan
     try:
-        nests = lower_kernel(function, inner_elements=1)
-        return "\n".join(print_kernel(nest, restrict=restrict) for nest in nests)
+        return plan_loops(function, restrict=restrict)
     except PassFailedException as error:
         raise DiagnosticError(error_at(function, error)) from error

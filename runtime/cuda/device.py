@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
-from convir.lowering.cuda.print_loops import print_kernel, symbol_of
+from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CUDA, LOOPS, config_of
-from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.gemm import WORKSPACE_BYTES, CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
@@ -38,11 +35,6 @@ if TYPE_CHECKING:
     from convir.runtime.program import Array
 
 _log = logging.getLogger(__name__)
-
-THREADS = 256
-"""Threads of a block of a generated kernel: enough warps to hide loads, few enough registers."""
-MAX_BLOCKS = 1 << 13
-"""A grid of so many blocks fills any GPU many times over; more iterations are strided."""
 
 ALIGNMENT = 256
 """Bytes: where the memory of a call is divided, as CUDA's own allocations are aligned."""
@@ -163,15 +155,7 @@ class CudaProgram:
         return fill
 
     def _launch(self, call: Launch) -> _Step:
-        config = config_of(call.kernel, CUDA) or LOOPS
-        plan = plan_kernel(call.kernel, config) if is_template(config) else None
-        if isinstance(plan, KernelPlan):
-            return self._launch_template(call, plan)
-        if isinstance(plan, Refusal):
-            _log.warning("%s: %s; loops instead", call.kernel.sym_name.data, plan.reason)
-        return self._launch_loops(call)
-
-    def _launch_template(self, call: Launch, plan: KernelPlan) -> _Step:
+        plan = _plan(call)
         kernels = [LoadedKernel(kernel) for kernel in plan.kernels]
         addresses = {Pointer("output", i): self._address(x) for i, x in enumerate(call.outputs)}
         addresses |= {Pointer("input", i): self._address(x) for i, x in enumerate(call.inputs)}
@@ -187,24 +171,17 @@ class CudaProgram:
 
         return launch
 
-    def _launch_loops(self, call: Launch) -> _Step:
-        addresses = [self._address(buffer) for buffer in (*call.inputs, *call.outputs)]
-        restrict = not launch_overlaps(call)
-        kernels = [
-            (
-                load_kernel(print_kernel(loops, restrict=restrict), symbol_of(loops)),
-                min(-(-range_size(loops) // THREADS), MAX_BLOCKS),
-            )
-            for loops in lower_kernel(call.kernel, 1)
-        ]
 
-        def launch(pointers: list[Any]) -> None:
-            arguments = [address(pointers) for address in addresses]
-            for function, blocks in kernels:
-                if blocks:
-                    function((blocks,), (THREADS,), tuple(arguments))
-
-        return launch
+def _plan(call: Launch) -> KernelPlan:
+    """What is launched for `call`: what selection chose, or loops where that is not legal."""
+    callee = call.kernel
+    config = config_of(callee, CUDA) or LOOPS
+    if is_template(config):
+        plan = plan_kernel(callee, config)
+        if isinstance(plan, KernelPlan):
+            return plan
+        _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
+    return plan_loops(callee, restrict=not launch_overlaps(call))
 
 
 def scratch(offset: int, size: int) -> Buffer:
