@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -30,13 +31,15 @@ from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_
 from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.frontends.miopen_options import LineError
+from convir.passes.bind_sizes import BindSizesPass, OpenSizeError, is_dynamic
 from convir.passes.manager import run
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
+from convir.passes.size_rules import spelled
 from convir.runtime.check import Budget, Checker, Report, evaluate_tracked
 from convir.runtime.compile_error import CompileError
 from convir.runtime.inputs import random_arguments
 from convir.runtime.reference.facts import EXACT, Fact
-from convir.runtime.reference.programs import tensor_types
+from convir.runtime.reference.programs import is_program, tensor_types
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from convir.runtime.reference.dtypes import Array
+
+_log = logging.getLogger(__name__)
 
 _UNLIMITED = Budget(bytes=sys.maxsize, flops=sys.maxsize)
 """A check that was asked for runs, whatever it takes."""
@@ -90,7 +95,8 @@ def _run(options: Namespace, name: str) -> int:
             f"there are {len(paths)} outputs, but the function has {len(result_types)} results"
         )
     arguments = _arguments(options.inputs, types, options.seed)
-    rewritten = run(module, passes).module if passes else module
+    bound = _bound(module, function, arguments, options.device)
+    rewritten = run(bound, passes).module if passes else bound
     results, facts = _execute(rewritten, function.sym_name.data, arguments, options.device)
     for position, result in enumerate(results):
         write_stdout(result_text(position, result))
@@ -139,6 +145,26 @@ def _arguments(values: Sequence[str], types: Sequence[Attribute], seed: int) -> 
         input_array(value, declared, seed, position)
         for position, (value, declared) in enumerate(zip(values, types, strict=True))
     )
+
+
+def _bound(module: ModuleOp, function: FuncOp, arguments: Sequence[Array], device: str) -> ModuleOp:
+    """The module with the sizes that the arguments have, where the function leaves them open.
+
+    The reference also runs what only its execution can tell the sizes of.
+
+    Raises:
+        DiagnosticError: the sizes contradict each other, or the device needs to know them.
+    """
+    if is_program(function) or not is_dynamic(function):
+        return module
+    sizes = tuple(spelled(array.shape) for array in arguments)
+    try:
+        return run(module, (BindSizesPass(sizes, function.sym_name.data),)).module
+    except OpenSizeError as error:
+        if device != REFERENCE:
+            raise
+        _log.info("evaluated with dynamic sizes: %s", error)
+        return module
 
 
 def _execute(

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     MemRefType,
+    TensorType,
     UnitAttr,
 )
 from xdsl.traits import SymbolTable
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 DType: TypeAlias = np.dtype[Any]
 Array: TypeAlias = npt.NDArray[Any]
+
+DYNAMIC_SIZE = -1
+"""Stands for a size that is bound at the call."""
 
 
 class Space(Enum):
@@ -68,10 +73,12 @@ class TensorSpec:
     """Shape and dtype of an input or an output."""
 
     shape: tuple[int, ...]
+    """The sizes; `DYNAMIC_SIZE` for one that is bound at the call."""
     dtype: DType
 
     def __str__(self) -> str:
-        return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype.name}"
+        sizes = ("?" if size == DYNAMIC_SIZE else str(size) for size in self.shape)
+        return f"{'x'.join(sizes) or 'scalar'} {self.dtype.name}"
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,19 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
 def _spec(buffer_type: Attribute) -> TensorSpec:
     static = cast("MemRefType[Attribute]", buffer_type)
     return TensorSpec(static.get_shape(), _dtype(static.element_type))
+
+
+def tensor_spec(declared: Attribute) -> TensorSpec:
+    """Shape and dtype of an argument or result of a function on tensors; a number has rank 0.
+
+    Raises:
+        PassFailedException: no device stores such elements.
+    """
+    if not isinstance(declared, TensorType):
+        return TensorSpec((), _dtype(declared))
+    tensor = cast("TensorType[Attribute]", declared)
+    sizes = (DYNAMIC_SIZE if size == DYNAMIC_INDEX else size for size in tensor.get_shape())
+    return TensorSpec(tuple(sizes), _dtype(tensor.element_type))
 
 
 def _dtype(element_type: Attribute) -> DType:

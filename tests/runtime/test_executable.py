@@ -80,11 +80,6 @@ def test_a_size_that_no_memory_holds_is_one_error() -> None:
         host(pointwise("4294967296x4294967296x"))
 
 
-def test_a_dynamic_size_is_one_error() -> None:
-    with pytest.raises(DiagnosticError, match="sizes must be bound before lowering"):
-        host(pointwise("?x"))
-
-
 def test_other_shapes_dtypes_and_counts_are_refused() -> None:
     executable = host(MATMUL)
     x, w = np.zeros((4, 8), np.float32), np.zeros((8, 6), np.float32)
