@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+    from convir.runtime.cuda.graph import CudaGraph
     from convir.runtime.program import Program, TensorSpec
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -98,7 +99,11 @@ class DynamicExecutable(Executable):
         """Arrays have sizes: only a specialisation makes them."""
         self._refuse("cannot make arrays")
 
-    def __call__(self, *arguments: Any, out: Any = None) -> Any:
+    def graph(self) -> CudaGraph:
+        """A graph has buffers of its own: only a specialisation has one."""
+        self._refuse("has no graph")
+
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run the program once, compiled for the shapes of `arguments` if that is not done yet.
 
         Args and Returns: as of any `Executable`.
@@ -110,7 +115,7 @@ class DynamicExecutable(Executable):
             DiagnosticError: the sizes contradict each other; located at the op.
         """
         shapes = tuple([_shape_of(value, i) for i, value in enumerate(arguments)])
-        return self._cache[shapes](*arguments, out=out)
+        return self._cache[shapes](*arguments, out=out, stream=stream)
 
     def _specialise(self, shapes: Shapes) -> Executable:
         if len(shapes) != len(self._inputs):
