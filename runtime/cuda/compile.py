@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.usage import VERBOSE, Usage, parse_usage
 from convir.runtime.object_cache import ObjectCache, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEMPLATES = "convir.lowering.cuda.templates"
+
+_CUBINS, _LOGS = "cubins", "cubin-logs"
+"""Folders of the cache."""
 
 BASE_OPTIONS = ("--std=c++17", "-default-device")
 
@@ -41,14 +45,12 @@ def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
         CompileError: NVRTC refuses the source.
         NoGpuError: CuPy or CUDA's headers are not installed.
     """
-    flags = (*BASE_OPTIONS, f"-arch={arch}", *options)
-    key = _key(source, flags)
-    stored = ObjectCache(cache_folder() / "cubins")
-    cubin = stored.load(key)
-    if cubin is None:
-        cubin = _compile(source, flags)
-        stored.store(key, cubin)
-    return cubin
+    return _stored(source, _flags(arch, options), _CUBINS)
+
+
+def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
+    """What each kernel of `source` takes of a multiprocessor, by symbol; as `compile_cubin`."""
+    return parse_usage(_stored(source, _flags(arch, options), _LOGS).decode())
 
 
 def load_kernel(source: str, name: str) -> Any:
@@ -63,6 +65,23 @@ def load_kernel(source: str, name: str) -> Any:
     return module.get_function(name)
 
 
+def _flags(arch: str, options: Sequence[str]) -> tuple[str, ...]:
+    return (*BASE_OPTIONS, VERBOSE, f"-arch={arch}", *options)
+
+
+def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
+    """The cubin or the log of a compilation, from the cache where it is there."""
+    key = _key(source, flags)
+    found = ObjectCache(cache_folder() / folder).load(key)
+    if found is not None:
+        return found
+    cubin, log = _compile(source, flags)
+    made: dict[str, bytes] = {_CUBINS: cubin, _LOGS: log}
+    for name, payload in made.items():
+        ObjectCache(cache_folder() / name).store(key, payload)
+    return made[folder]
+
+
 def _key(source: str, flags: Sequence[str]) -> str:
     digest = hashlib.sha256(repr((toolkit.nvrtc().getVersion(), tuple(flags))).encode())
     for name, text in headers():
@@ -71,7 +90,8 @@ def _key(source: str, flags: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _compile(source: str, flags: Sequence[str]) -> bytes:
+def _compile(source: str, flags: Sequence[str]) -> tuple[bytes, bytes]:
+    """The cubin, and what the compiler says of it."""
     nvrtc = toolkit.nvrtc()
     names = [name.encode() for name, _ in headers()]
     texts = [text.encode() for _, text in headers()]
@@ -79,7 +99,7 @@ def _compile(source: str, flags: Sequence[str]) -> bytes:
     try:
         include = f"-I{toolkit.include_folder()}"
         nvrtc.compileProgram(program, (*flags, include))
-        return nvrtc.getCUBIN(program)
+        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program).encode()
     except nvrtc.NVRTCError as error:
         raise CompileError(
             "NVRTC refuses a generated kernel",

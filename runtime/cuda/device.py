@@ -13,7 +13,8 @@ from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.gemm import WORKSPACE_BYTES, CublasGemm
+from convir.runtime.cuda.cublas import WORKSPACE_BYTES
+from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.streams import OnDevice, stream_of
@@ -140,7 +141,8 @@ class CudaProgram:
                 gemm = CublasGemm(call)
                 a, b, c = (self._address(x) for x in (call.a, call.b, call.c))
                 arena, workspace = self._first[Space.ARENA], self._workspace_offset
-                return lambda p: gemm(a(p), b(p), c(p), p[arena] + workspace)
+                current = self.arrays.cuda.get_current_stream
+                return lambda p: gemm(a(p), b(p), c(p), p[arena] + workspace, current().ptr)
             case Launch():
                 return self._launch(call)
 

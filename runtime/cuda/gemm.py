@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
     from convir.runtime.program import DType, Gemm
-
-WORKSPACE_BYTES = 32 << 20
-"""What cuBLAS may use, as its manual advises for Hopper. It is part of a call's own memory, so
-that streams share none, results are the same bits every time, and a graph owns what it replays."""
 
 # cudaDataType_t
 _DATA_TYPES: dict[DType, int] = {
@@ -43,25 +39,20 @@ class CublasGemm:
         self._beta = np.full(1, 1 if call.accumulate else 0, wide)
         self._compute = _COMPUTE_64F if wide is np.float64 else _COMPUTE_32F
         self._types = tuple(_DATA_TYPES[buffer.dtype] for buffer in (call.a, call.b, call.c))
-        self._gemm = toolkit.cublas().gemmStridedBatchedEx
-        self._set_workspace = toolkit.cublas_set_workspace()
+        self._cublas = load_cublas()
 
-    def __call__(self, a: int, b: int, c: int, workspace: int) -> None:
+    def __call__(self, a: int, b: int, c: int, workspace: int, stream: int) -> None:
         """Enqueue the product of the matrices at addresses `a` and `b` into `c`.
 
-        At `workspace` are `WORKSPACE_BYTES` bytes that this call may overwrite.
+        At `workspace` are `cublas.WORKSPACE_BYTES` bytes that this call may overwrite.
         """
         call = self._call
         if 0 in (call.m, call.n, call.batch):
             return
-        handle = toolkit.cublas_handle()
-        # CuPy puts the handle on the current stream, which takes back the workspace of the last.
-        status = self._set_workspace(handle, workspace, WORKSPACE_BYTES)
-        if status != 0:
-            raise RuntimeError(f"cublasSetWorkspace fails with status {status}")
         a_type, b_type, c_type = self._types
-        self._gemm(
-            handle,
+        self._cublas.gemm(
+            stream,
+            workspace,
             _TRANSPOSE if call.transpose_b else _NO_TRANSPOSE,
             _TRANSPOSE if call.transpose_a else _NO_TRANSPOSE,
             call.n,

@@ -82,7 +82,8 @@ class CudaGraph:
             for state in self._states:
                 state.fill(0)  # The run on zeros is none of the caller's.
             stream.synchronize()
-            stream.begin_capture(cuda.runtime.streamCaptureModeThreadLocal)
+            # Relaxed: whatever the garbage collector frees meanwhile does not end the capture.
+            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
             try:
                 self._compiled.run_in(*memory)
             except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -54,8 +53,7 @@ def include_folder() -> str:
     Raises:
         NoGpuError: they are not installed.
     """
-    pathfinder = _module("cuda.pathfinder", "CUDA's pathfinder", "cuda-pathfinder")
-    folder = pathfinder.find_nvidia_header_directory("cudart")
+    folder = _pathfinder().find_nvidia_header_directory("cudart")
     if folder is None:
         raise NoGpuError("CUDA's headers are not installed: pip install nvidia-cuda-runtime")
     return folder
@@ -96,36 +94,22 @@ def driver() -> Any:
         ) from error
 
 
-def cublas() -> Any:
-    """CuPy's bindings of cuBLAS.
+def library(name: str, what: str, package: str) -> str:
+    """The path of a library of the CUDA toolkit, which is loaded.
+
+    Args:
+        name: what `cuda.pathfinder` calls it, e.g. `cublas`.
+        what: what a user calls it.
+        package: what to install where it is missing.
 
     Raises:
-        NoGpuError: CuPy or cuBLAS is not installed.
+        NoGpuError: it is not installed.
     """
-    cupy()
-    return _module("cupy_backends.cuda.libs.cublas", "cuBLAS", "nvidia-cublas")
-
-
-def cublas_handle() -> Any:
-    """The calling thread's cuBLAS handle of the current device, on the current stream."""
-    return _module("cupy.cuda.device", "CuPy", _CUPY).get_cublas_handle()
-
-
-@cache
-def cublas_set_workspace() -> Any:
-    """`cublasSetWorkspace(handle, address, bytes)`, which CuPy does not bind; returns a status.
-
-    Raises:
-        NoGpuError: cuBLAS is not installed.
-    """
-    import ctypes  # noqa: PLC0415  (rarely needed)
-
-    cublas()
-    pathfinder = _module("cuda.pathfinder", "CUDA's pathfinder", "cuda-pathfinder")
-    library = ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)
-    function = library.cublasSetWorkspace_v2
-    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    return function
+    pathfinder = _pathfinder()
+    try:
+        return pathfinder.load_nvidia_dynamic_lib(name).abs_path
+    except RuntimeError as error:
+        raise NoGpuError(_missing(what, error, package)) from error
 
 
 def require_gpu(index: int) -> None:
@@ -170,6 +154,10 @@ def _driver_problem(runtime: Any, error: Exception) -> str:
 
 def _version(number: int) -> str:
     return f"{number // _MAJOR}.{number % _MAJOR // _MINOR}"
+
+
+def _pathfinder() -> Any:
+    return _module("cuda.pathfinder", "CUDA's pathfinder", "cuda-pathfinder")
 
 
 def _module(name: str, what: str, package: str) -> Any:

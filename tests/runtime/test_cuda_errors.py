@@ -12,6 +12,7 @@ from convir.api.compile import compile as convir_compile
 from convir.cli.run import main as convir_run
 from convir.runtime import devices
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.cuda.streams import OnDevice, stream_of
 
 NEGATION = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -83,7 +84,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     fakes: dict[str, Any] = {
         "cupy": fake_cupy(),
         "cupy_backends.cuda.libs.nvrtc": SimpleNamespace(getVersion=lambda: (13, 0)),
-        "cupy_backends.cuda.libs.cublas": SimpleNamespace(),
         "cuda.pathfinder": headers_in("/include"),
     }
 
@@ -199,9 +199,17 @@ def test_a_gpu_that_is_not_there(world: dict[str, Any]) -> None:
 
 
 def test_a_missing_cublas(world: dict[str, Any]) -> None:
-    world["cupy_backends.cuda.libs.cublas"] = missing("libcublas.so.13")
-    with pytest.raises(toolkit.NoGpuError, match=r"cuBLAS is not .* pip install nvidia-cublas$"):
-        toolkit.cublas()
+    def not_found(name: str) -> None:
+        raise RuntimeError(f"lib{name}.so: not found\nin many places")
+
+    world["cuda.pathfinder"] = SimpleNamespace(load_nvidia_dynamic_lib=not_found)
+    load_cublas.cache_clear()
+    with pytest.raises(toolkit.NoGpuError) as refusal:
+        load_cublas()
+    assert str(refusal.value) == (
+        "cuBLAS is not installed or cannot be loaded (libcublas.so: not found): "
+        "pip install nvidia-cublas"
+    )
 
 
 def test_out_of_memory() -> None:

@@ -280,31 +280,23 @@ func.func @main(%y: memref<4194304xf32>) attributes {rt.program} {
 }"""
 
 
-@pytest.fixture
-def no_memory(cupy: Any) -> Any:
-    """A context in which CuPy's pool gives out a MiB."""
-    pool = cupy.get_default_memory_pool()
-
-    @contextmanager
-    def limited() -> Generator[None]:
-        pool.free_all_blocks()
-        pool.set_limit(size=pool.total_bytes() + (1 << 20))
-        try:
-            yield
-        finally:
-            pool.set_limit(size=0)
-
-    return limited
+@contextmanager
+def no_memory(cupy: Any) -> Generator[None]:
+    """A context in which CuPy gives out a MiB."""
+    pool = cupy.cuda.MemoryPool()
+    pool.set_limit(size=1 << 20)
+    with cupy.cuda.using_allocator(pool.malloc):
+        yield
 
 
-def test_out_of_memory_names_what_helps(no_memory: Any) -> None:
+def test_out_of_memory_names_what_helps(cupy: Any) -> None:
     message = "cuda:0 is out of memory.*use smaller batches"
     executable = on_gpu(UPLOAD)
-    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+    with no_memory(cupy), pytest.raises(toolkit.GpuMemoryError, match=message):
         executable()
-    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+    with no_memory(cupy), pytest.raises(toolkit.GpuMemoryError, match=message):
         executable.graph()
-    with no_memory(), pytest.raises(toolkit.GpuMemoryError, match=message):
+    with no_memory(cupy), pytest.raises(toolkit.GpuMemoryError, match=message):
         on_gpu(UPLOAD)
     assert (executable() == 2).all()
 
