@@ -152,12 +152,19 @@ def verify_program(function: func.FuncOp) -> None:
         raise VerifyException("a program has one arena")
 
 
+def is_constant(buffer: SSAValue) -> bool:
+    """Whether a buffer is an `rt.constant`, or a view of one."""
+    while isinstance(buffer.owner, ViewOp):
+        buffer = buffer.owner.source
+    return isinstance(buffer.owner, ConstantOp)
+
+
 def _verify_written(out: SSAValue) -> None:
     """Inputs and constants are not the program's to write."""
+    if is_constant(out):
+        raise VerifyException("a constant is written")
     while isinstance(out.owner, ViewOp):
         out = out.owner.source
-    if isinstance(out.owner, ConstantOp):
-        raise VerifyException("a constant is written")
     if not isinstance(out, BlockArgument) or not isinstance(out.block.parent_op(), func.FuncOp):
         return
     function = cast("func.FuncOp", out.block.parent_op())

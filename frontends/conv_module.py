@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, linalg, tensor
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.rewriter import InsertPoint
 
 from convir.dialects.conv import CONV_OPS, ELEMENT_TYPES
@@ -14,6 +21,8 @@ from convir.dialects.conv_geometry import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy.typing as npt
 
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
@@ -35,17 +44,31 @@ def module_of_line(line: ConvLine) -> ModuleOp:
     return ModuleOp(list(functions), {SOURCE_ATTRIBUTE: StringAttr(line.text)})
 
 
-def function_of(name: str, problem: ConvProblem) -> func.FuncOp:
-    """A function of the problem's two operands (in its layouts) that returns its result."""
+def function_of(
+    name: str, problem: ConvProblem, weights: npt.NDArray[Any] | None = None
+) -> func.FuncOp:
+    """A function of the problem's two operands (in its layouts) that returns its result.
+
+    Args:
+        name: of the function.
+        problem: what it computes.
+        weights: the elements of the second operand, in its layout and dtype, which is then a
+            constant of the function; an argument if None.
+    """
     element = ELEMENT_TYPES[problem.dtype]
     lhs_type, rhs_type, result_type = (TensorType(element, shape) for shape in problem.shapes)
-    function = func.FuncOp(name, ((lhs_type, rhs_type), (result_type,)))
+    arguments = (lhs_type, rhs_type) if weights is None else (lhs_type,)
+    function = func.FuncOp(name, (arguments, (result_type,)))
     block = function.body.block
     builder = Builder(InsertPoint.at_end(block))
+    if weights is None:
+        lhs, rhs = block.args
+    else:
+        elements = DenseIntOrFPElementsAttr(rhs_type, BytesAttr(weights.tobytes()))
+        (lhs,), rhs = block.args, builder.insert(arith.ConstantOp(elements)).result
     zero = builder.insert(arith.ConstantOp(FloatAttr(0.0, element)))
     empty = builder.insert(tensor.EmptyOp((), result_type))
     init = builder.insert(linalg.ops.FillOp((zero.result,), (empty.tensor,), (result_type,)))
-    lhs, rhs = block.args
     op = builder.insert(
         CONV_OPS[problem.direction](
             lhs, rhs, init.res[0], problem.geometry, ELEMENT_TYPES[problem.accumulator]

@@ -6,7 +6,8 @@
 
 Reshapes become views of the same memory and constants read-only buffers. A value that is returned
 is written where the caller wants it; every other one gets a `memref.alloc`, which `plan-memory`
-turns into a piece of the arena. A kernel whose config says `gemm` becomes `rt.gemm`.
+turns into a piece of the arena; so does the workspace of a kernel that needs one. A kernel whose
+config says `gemm` becomes `rt.gemm`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     TensorType,
     UnitAttr,
+    i8,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -43,6 +45,7 @@ from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.operand_access import access_of
+from convir.lowering.workspace import launch_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +85,9 @@ def _refusal(where: Operation, message: str) -> DiagnosticError:
 
 _HARMLESS = frozenset({"arith.constant", "tensor.empty", "kernel.return"})
 """Ops of a body that read no element of an argument."""
+
+WORKSPACE = "workspace"
+"""The name of the temporaries that are a kernel's own."""
 
 MAX_BUFFER_BYTES = 1 << 47
 """What a process can address on the machines that programs run on."""
@@ -146,8 +152,19 @@ class _Program:
         if isinstance(match, GemmCall):
             self._gemm(match, inputs, outputs[0])
             return
-        launch = rt.LaunchOp(op.callee.root_reference.data, inputs, outputs)
+        workspace = self._workspace(callee, inputs)
+        launch = rt.LaunchOp(op.callee.root_reference.data, inputs, outputs, workspace)
         self._emit(launch).location = op.location
+
+    def _workspace(self, callee: kernel.FuncOp, inputs: Sequence[SSAValue]) -> list[SSAValue]:
+        """A temporary for what the kernel needs beside its operands."""
+        constants = [i for i, buffer in enumerate(inputs) if rt.is_constant(buffer)]
+        size = launch_workspace(callee, self.device, constants)
+        if not size:
+            return []
+        memory = self._emit(memref.AllocOp.get(i8, shape=[size])).results[0]
+        memory.name_hint = WORKSPACE
+        return [memory]
 
     def _destination(self, op: kernel.CallOp, callee: kernel.FuncOp, result: int) -> SSAValue:
         value = op.res[result]

@@ -212,6 +212,7 @@ class _Reader:
         self.buffers: dict[SSAValue, Buffer] = {}
         self.arena_bytes = 0
         self.constants: list[Array] = []
+        self.known_constants: dict[int, int] = {}
         self.states: list[int] = []
         self.calls: list[Call] = []
         for i, argument in enumerate(program.body.block.args):
@@ -227,8 +228,11 @@ class _Reader:
                 self._define(op.memory, Space.STATE, len(self.states))
                 self.states.append(rt.buffer_bytes(op.memory.type))
             case rt.ConstantOp():
-                self._define(op.buffer, Space.CONSTANT, len(self.constants))
-                self.constants.append(_elements(op))
+                # The programs of several chunks repeat their constants.
+                index = self.known_constants.setdefault(id(op.value), len(self.constants))
+                if index == len(self.constants):
+                    self.constants.append(_elements(op))
+                self._define(op.buffer, Space.CONSTANT, index)
             case rt.ViewOp():
                 source = self.buffers[op.source]
                 spec = _spec(op.view.type)

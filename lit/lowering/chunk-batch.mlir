@@ -2,14 +2,14 @@
 // RUN: convir-opt %s -p 'chunk-batch{workspace-bytes=1000000}' | filecheck %s --check-prefix=FITS
 // RUN: not convir-opt %s -p 'chunk-batch{workspace-bytes=100}' 2>&1 | filecheck %s --check-prefix=NEVER
 
-// One sample of the scattered tensor takes 12288 bytes: eight of them fit, nine do not. The last
-// chunk holds what is left, and all chunks share one arena.
+// One sample of the scattered tensor takes 12288 bytes, and packed weights take 256: eight samples
+// fit, nine do not. The last chunk holds what is left, and all chunks share one arena.
 
-// CHECK:        remark: [chunk-batch] func.func rewritten: peak 245760 -> 98304 bytes of workspace: 3 chunks of up to 8 samples
+// CHECK:        remark: [chunk-batch] func.func rewritten: peak 246016 -> 98560 bytes of workspace: 3 chunks of up to 8 samples
 // CHECK:        kernel.func @main_0_of_8(
 // CHECK:        kernel.func @main_0_of_4(
 // CHECK:        func.func @main(%x: memref<20x8x8x16xf32>, %w: memref<16x3xf32>, %{{.*}}: memref<20x8x24x3xf32>)
-// CHECK-NEXT:   rt.arena : memref<98304xi8>
+// CHECK-NEXT:   rt.arena : memref<98560xi8>
 // CHECK-NEXT:   rt.view %x[0] : memref<20x8x8x16xf32> to memref<8x8x8x16xf32>
 // CHECK:        rt.launch @main_0_of_8
 // CHECK:        rt.view %x[32768] : memref<20x8x8x16xf32> to memref<8x8x8x16xf32>
@@ -21,7 +21,7 @@
 // FITS:     func.func @main(%x: tensor<20x8x8x16xf32>
 // FITS-NOT: rt.view
 
-// NEVER: chunk-batch.mlir:{{[0-9:]+}} error: {{.*}}@main needs 245760 bytes of workspace, the budget is 100, and its batch cannot be chunked: one sample alone needs more than 100 bytes of workspace
+// NEVER: chunk-batch.mlir:{{[0-9:]+}} error: {{.*}}@main needs 246016 bytes of workspace, the budget is 100, and its batch cannot be chunked: one sample alone needs more than 100 bytes of workspace
 
 func.func @main(%x: tensor<20x8x8x16xf32>, %w: tensor<16x3xf32>) -> tensor<20x8x24x3xf32> {
   %zeros = arith.constant dense<0.0> : tensor<20x8x24x16xf32>

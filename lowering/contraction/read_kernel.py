@@ -26,6 +26,7 @@ from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
+from convir.lowering.contraction.reading_cost import reading_cost
 from convir.lowering.contraction.spec import (
     READABLE,
     Axis,
@@ -37,7 +38,7 @@ from convir.lowering.contraction.spec import (
 from convir.lowering.operand_access import access_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
@@ -58,6 +59,10 @@ class ContractionCall:
     """The argument that is B where C is computed, and C where B is."""
     init: int | None
     """The argument that the products are added to; None if they are added to zero."""
+
+    def has_constant_weights(self, constants: Collection[int]) -> bool:
+        """Whether B is read, and is one of the arguments `constants`: it is prepared once."""
+        return self.spec.result == "C" and self.other in constants
 
 
 @dataclass(frozen=True)
@@ -97,13 +102,7 @@ def read_contraction(callee: kernel.FuncOp) -> ContractionCall | Refusal:
             reasons.append(call.reason)
     if not calls:
         return Refusal(" and ".join(dict.fromkeys(reasons)))
-    # A gradient of the weights is also a convolution whose filter is the other image, and a
-    # product of matrices has either of them as its rows: best where channels are neighbours.
-    return min(calls, key=lambda call: (call.spec.taps, _strided_operands(call.spec)))
-
-
-def _strided_operands(spec: Contraction) -> int:
-    return sum(channels.stride != 1 for channels in (spec.a, spec.c))
+    return min(calls, key=lambda call: reading_cost(call.spec))
 
 
 def _read_pieces(

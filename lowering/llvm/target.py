@@ -42,6 +42,20 @@ class Target:
         return self.vector_bits // element_bits
 
 
+_REGISTER_FILES = ((128, 16, False), (128, 32, True), (256, 16, True), (512, 32, True))
+"""Bits of a vector register, their number, and whether multiply-adds are fused."""
+
+
+@cache
+def register_files() -> tuple[Target, ...]:
+    """A target for each kind of register file that a host may have: what does not depend on the
+    machine that compiles is chosen for all of them. Their names are no processors."""
+    return tuple(
+        Target(f"{registers}x{bits}", "", "", "", bits, registers, fma, fma)
+        for bits, registers, fma in _REGISTER_FILES
+    )
+
+
 @cache
 def target(name: str = HOST) -> Target:
     """The target called `name`.

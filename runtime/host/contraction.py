@@ -33,6 +33,10 @@ class HostKernel:
         """Bytes of each buffer that the caller provides beside the operands."""
         return self.plan.workspace
 
+    def address(self, stage: Stage) -> int:
+        """Where the code of a stage lies."""
+        return self._library.address(stage.entry)
+
     def pack(self, buffers: Mapping[Buffer, int], threads: int | None = None) -> None:
         """Pack the weights at address `b` into the buffer at `packed`, where weights are read.
 
@@ -58,8 +62,7 @@ class HostKernel:
         for stage in stages:
             addresses = [buffers[name] for name in stage.buffers]
             arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-            kernel = self._library.address(stage.entry)
-            pool.launch(kernel, ctypes.addressof(arguments), stage.items, threads)
+            pool.launch(self.address(stage), ctypes.addressof(arguments), stage.items, threads)
 
 
 def compile_contraction(spec: Contraction, cpu: Target | None = None) -> HostKernel:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -14,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
 from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module
 from convir.lowering.llvm.target import Target, target
 from convir.lowering.loops.nests import lower_kernel, range_size
@@ -28,6 +30,7 @@ from convir.runtime.program import (
     Gemm,
     Launch,
     Program,
+    Space,
     launch_overlaps,
     memory_positions,
 )
@@ -36,10 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.dialects import kernel
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.llvm.contraction.plan import Buffer as Name
+    from convir.runtime.host.contraction import HostKernel
     from convir.runtime.program import Array
 
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
+_log = logging.getLogger(__name__)
+
+POINTER_BYTES = 8
 
 _NO_CONTEXT = nullcontext()
 
@@ -61,21 +68,16 @@ class _Run:
     """The memory of one call."""
 
     memories: list[Array]
-    """The bytes of the inputs, outputs, arena, constants and states, in that order."""
+    """The bytes of the inputs, outputs, arena, constants, states and packed weights, in that
+    order."""
     arguments: int
     """The address of the table of buffer pointers of all launches."""
-    bases: Array
-    """The address of every memory."""
-    scratch: int
-    """The address of memory that any kernel may overwrite."""
     threads: int | None
-
-    def address(self, memory: int, offset: int) -> int:
-        """The address of a byte of a memory."""
-        return int(self.bases[memory]) + offset
 
 
 _Step: TypeAlias = "Callable[[_Run], None]"
+_Place: TypeAlias = tuple[int, int]
+"""The number of a memory, and a byte of it."""
 
 
 class HostProgram:
@@ -105,8 +107,14 @@ class HostProgram:
         self._states = [aligned_bytes(size, zeroed=True) for size in program.state_bytes]
         self._state_lock = threading.Lock()
         self._arenas: deque[Array] = deque(maxlen=_KEPT_ARENAS)
-        self._table: list[tuple[int, int]] = []
-        self._scratch_bytes = 0
+        self._memories = self._first[Space.STATE] + len(self._states)
+        self._kept: list[Array] = []
+        self._packed: dict[tuple[Buffer, Contraction], _Place] = {}
+        self._kernels: dict[Contraction, HostKernel] = {}
+        # Steps know their code by its address alone: it stays loaded as long as the program.
+        self._libraries: list[Library] = []
+        self._table: list[_Place] = []
+        self._beside_bytes = 0
         self._steps = [self._step(call) for call in program.calls]
         self._table_memory = np.array([m for m, _ in self._table], dtype=np.int64)
         self._table_offset = np.array([o for _, o in self._table], dtype=np.int64)
@@ -118,12 +126,11 @@ class HostProgram:
         """
         arena = self._arena()
         memories = [_bytes(array) for array in (*inputs, *outputs)]
-        memories += [arena, *self._constants, *self._states]
+        memories += [arena, *self._constants, *self._states, *self._kept]
         bases = np.array([m.__array_interface__["data"][0] for m in memories], dtype=np.int64)
         table = bases[self._table_memory] + self._table_offset
         arguments = table.__array_interface__["data"][0]
-        scratch = arena.__array_interface__["data"][0] + self._scratch_offset
-        run = _Run(memories, arguments, bases, scratch, self.threads)
+        run = _Run(memories, arguments, self.threads)
         if self._states:
             with self._state_lock:
                 self._run_steps(run)
@@ -149,15 +156,11 @@ class HostProgram:
         """
         raise ValueError("graph() is for programs on a GPU: this one runs on the host")
 
-    @property
-    def _scratch_offset(self) -> int:
-        return _aligned(self.program.arena_bytes)
-
     def _arena(self) -> Array:
         try:
             return self._arenas.pop()
         except IndexError:
-            return aligned_bytes(self._scratch_offset + self._scratch_bytes)
+            return aligned_bytes(_aligned(self.program.arena_bytes) + self._beside_bytes)
 
     def _run_steps(self, run: _Run) -> None:
         for step in self._steps:
@@ -194,50 +197,92 @@ class HostProgram:
     def _launch(self, call: Launch) -> _Step:
         if config_of(call.kernel, HOST) == CONTRACTION:
             return self._contraction(call)
-        buffers = (*call.inputs, *call.outputs)
-        start = len(self._table)
-        self._table += [(self._memory_of(buffer), buffer.offset) for buffer in buffers]
+        buffers = [self._place(buffer) for buffer in (*call.inputs, *call.outputs)]
         functions = compile_kernel(call.kernel, self._cpu, noalias=not launch_overlaps(call))
-        pool = shared_pool()
-        pointer_size = 8
+        self._libraries += [function.library for function in functions]
+        return self._launches([(f.address, f.range_size, buffers) for f in functions])
 
-        def launch(run: _Run) -> None:
-            arguments = run.arguments + start * pointer_size
-            for function in functions:
-                pool.launch(function.address, arguments, function.range_size, run.threads)
+    def _place(self, buffer: Buffer) -> _Place:
+        return self._memory_of(buffer), buffer.offset
 
-        return launch
+    def _launches(self, launches: Sequence[tuple[int, int, Sequence[_Place]]]) -> _Step:
+        """Launches in order: each the address of its code, its items, and its arguments."""
+        prepared: list[tuple[int, int, int]] = []
+        for address, items, arguments in launches:
+            prepared.append((address, items, len(self._table) * POINTER_BYTES))
+            self._table += arguments
+        launch = shared_pool().launch
+
+        def run_launches(run: _Run) -> None:
+            for address, items, start in prepared:
+                launch(address, run.arguments + start, items, run.threads)
+
+        return run_launches
 
     def _contraction(self, call: Launch) -> _Step:
-        """A register-tiled kernel: its weights are packed, then its rows are contracted."""
+        """A register-tiled kernel: its weights are packed, at once if they are constant, then its
+        rows are contracted."""
         reading = read_contraction(call.kernel)
         if isinstance(reading, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
-        compiled = compile_contraction(reading.spec, self._cpu)
+        kernel = self._kernels.get(reading.spec)
+        if kernel is None:
+            kernel = self._kernels[reading.spec] = compile_contraction(reading.spec, self._cpu)
         out = call.outputs[0]
-        init = None if reading.init is None else call.inputs[reading.init]
-        copy = None if init is None or init == out else self._copy(Copy(init, out))
         a, other = call.inputs[reading.a], call.inputs[reading.other]
         b, c = (other, out) if reading.spec.result == "C" else (out, other)
-        offsets: dict[Any, int] = {}
-        size = 0
-        for name, nbytes in compiled.workspace.items():
-            offsets[name] = size
-            size += _aligned(nbytes)
-        self._scratch_bytes = max(self._scratch_bytes, size)
-        places = {
-            name: (self._memory_of(x), x.offset) for name, x in zip("abc", (a, b, c), strict=True)
-        }
+        places: dict[Name, _Place] = {"a": self._place(a), "b": self._place(b), "c": self._place(c)}
+        constants = [i for i, x in enumerate(call.inputs) if x.space is Space.CONSTANT]
+        is_constant = reading.has_constant_weights(constants)
+        layout = layout_workspace(kernel.plan, constant_weights=is_constant)
+        memory, start = self._workspace(call, layout.nbytes)
+        places |= {name: (memory, start + offset) for name, offset in layout.offsets.items()}
+        stages = kernel.plan.stages
+        if is_constant:
+            places["packed"] = self._packed_constant(kernel, b)
+        else:
+            stages = (*kernel.plan.prepare, *stages)
+        contract = self._launches(
+            [(kernel.address(s), s.items, [places[name] for name in s.buffers]) for s in stages]
+        )
+        init = None if reading.init is None else call.inputs[reading.init]
+        if init is None or init == out:
+            return contract
+        copy = self._copy(Copy(init, out))
 
-        def contract(run: _Run) -> None:
-            if copy is not None:
-                copy(run)
-            buffers: dict[Any, int] = {name: run.address(*place) for name, place in places.items()}
-            buffers |= {name: run.scratch + offset for name, offset in offsets.items()}
-            compiled.pack(buffers, run.threads)
-            compiled.run(buffers, run.threads)
+        def copy_and_contract(run: _Run) -> None:
+            copy(run)
+            contract(run)
 
-        return contract
+        return copy_and_contract
+
+    def _workspace(self, call: Launch, nbytes: int) -> _Place:
+        """Memory for what a kernel needs beside its operands."""
+        if call.workspace and call.workspace[0].nbytes >= nbytes:
+            return self._place(call.workspace[0])
+        if nbytes:
+            given = sum(buffer.nbytes for buffer in call.workspace)
+            _log.warning(
+                "@%s takes %d bytes beside the plan: it needs them on %s, its launch has %d",
+                call.kernel.sym_name.data, nbytes, self._cpu.name, given,
+            )  # fmt: skip
+        self._beside_bytes = max(self._beside_bytes, nbytes)
+        return self._first[Space.ARENA], _aligned(self.program.arena_bytes)
+
+    def _packed_constant(self, kernel: HostKernel, weights: Buffer) -> _Place:
+        """Weights that are packed once for all calls, and for all launches that read them so."""
+        key = (weights, kernel.plan.spec)
+        if key not in self._packed:
+            packed = aligned_bytes(kernel.workspace["packed"])
+            constant = self._constants[weights.index].__array_interface__["data"][0]
+            addresses: dict[Name, int] = {
+                "b": constant + weights.offset,
+                "packed": packed.__array_interface__["data"][0],
+            }
+            kernel.pack(addresses, self.threads)
+            self._packed[key] = (self._memories + len(self._kept), 0)
+            self._kept.append(packed)
+        return self._packed[key]
 
 
 def compile_kernel(body: kernel.FuncOp, cpu: Target, *, noalias: bool) -> list[_Compiled]:

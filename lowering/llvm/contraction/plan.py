@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from convir.lowering.contraction.spec import Channels
 from convir.lowering.llvm.contraction import pack, partial_results, row_kernel, weight_kernel
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"]
 """The operands, the packed weights, copies of operands, and partial results."""
+
+
+class _Writer(Protocol):
+    """What writes one kernel, or several."""
+
+    def write(self, module: Module) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,8 @@ class ContractionPlan:
 
     spec: Contraction
     blocking: Blocking | WeightBlocking
-    ir: str = field(repr=False)
-    """LLVM assembly that defines the entry of every stage."""
+    kernels: tuple[_Writer, ...] = field(repr=False)
+    """Their code together defines the entry of every stage."""
     workspace: Mapping[Buffer, int]
     """Bytes of each buffer that the caller provides; best aligned to 64 bytes. `packed` keeps
     its contents between runs, the others need not."""
@@ -63,13 +69,21 @@ class ContractionPlan:
     """The launches of a run, in order."""
 
     @property
+    def ir(self) -> str:
+        """The code of all kernels as LLVM assembly, written anew."""
+        module = Module()
+        for kernel in self.kernels:
+            kernel.write(module)
+        return module.text()
+
+    @property
     def entries(self) -> tuple[str, ...]:
         """The functions that `ir` exports."""
         return tuple(stage.entry for stage in (*self.prepare, *self.stages))
 
 
 def plan_contraction(spec: Contraction, cpu: Target) -> ContractionPlan:
-    """Choose and write the kernels of `spec` for `cpu`.
+    """Choose the kernels of `spec` for `cpu`.
 
     Raises:
         ValueError: there are too many taps for a row table, or the groups of an operand that has
@@ -85,7 +99,7 @@ class _Planner:
     def __init__(self, spec: Contraction, lanes: Lanes) -> None:
         self.spec = self.original = spec
         self.lanes = lanes
-        self.module = Module()
+        self.kernels: list[_Writer] = []
         self.stages: list[Stage] = []
         self.workspace: dict[Buffer, int] = {}
 
@@ -95,8 +109,7 @@ class _Planner:
         cuts = block(self.spec, self.lanes)
         rows = RowKernel(self.spec, self.lanes, cuts)
         packing = PackKernel(self.spec, self.lanes, cuts)
-        rows.write(self.module)
-        packing.write(self.module)
+        self.kernels += [rows, packing]
         self.workspace["packed"] = packing.packed_bytes
         prepare = (Stage(pack.ENTRY, packing.items, ("b", "packed")),)
         self.stages.append(Stage(row_kernel.ENTRY, rows.items, (a, "packed", "c")))
@@ -107,7 +120,7 @@ class _Planner:
         a, c = self._staged_rows(), self._staged_outs()
         cuts = block_weights(self.spec, self.lanes)
         weights = WeightKernel(self.spec, self.lanes, cuts)
-        weights.write(self.module)
+        self.kernels.append(weights)
         self.workspace["parts"] = weights.workspace_bytes
         self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "parts")))
         self.stages.append(Stage(partial_results.ENTRY, weights.adding.items, ("parts", "b")))
@@ -170,14 +183,14 @@ class _Planner:
         if groups > 1 and layout.group_stride != channels // groups * layout.stride:
             raise ValueError(f"groups of operand {buffer} do not lie behind each other")
         stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout)
-        stage.write(self.module)
+        self.kernels.append(stage)
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))
 
     def _plan(self, cuts: Blocking | WeightBlocking, prepare: tuple[Stage, ...]) -> ContractionPlan:
-        stages = tuple(self.stages)
-        ir = self.module.text()
-        return ContractionPlan(self.original, cuts, ir, self.workspace, prepare, stages)
+        return ContractionPlan(
+            self.original, cuts, tuple(self.kernels), self.workspace, prepare, tuple(self.stages)
+        )
 
 
 def _dense(dimensions: tuple[Dimension, ...], channels: int) -> tuple[int, ...]:

@@ -18,9 +18,14 @@ _FIELDS = 3
 
 def positions_of_tap(axis: Axis, tap: int) -> range:
     """The output positions along `axis` at which `tap` reads a position of A."""
-    first = max(0, -(axis.tap_rows[tap] // axis.step))
-    last = (axis.extent - 1 - axis.tap_rows[tap]) // axis.step + 1
-    return range(first, max(first, min(axis.size, last)))
+    first, last = axis.tap_rows[tap], axis.extent - 1 - axis.tap_rows[tap]
+    step = axis.step
+    if step < 0:  # the same positions, counted from the other end of A
+        first, last, step = last, first, -step
+    if step == 0:
+        return range(axis.size if min(first, last) >= 0 else 0)
+    start = max(0, -(first // step))
+    return range(start, max(start, min(axis.size, last // step + 1)))
 
 
 def gather_positions(module: Module, phase: Phase, element_bytes: int) -> Function:

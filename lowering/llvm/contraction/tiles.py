@@ -177,7 +177,7 @@ def choose(shape: Shape, lanes: int, cpu: Target) -> Tile:
         return total * times
 
     heights = range(1, MAX_ROWS + 1)
-    vectors = range(1, -(-shape.columns // lanes) + 1)
+    vectors = range(1, min(-(-shape.columns // lanes), cpu.vector_registers) + 1)
     candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
     widths = range(1, min(shape.columns, lanes, MAX_DOT_COLUMNS) + 1)
     candidates += [DotTile(rows, width) for rows in heights for width in widths]

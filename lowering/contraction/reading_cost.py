@@ -1,0 +1,44 @@
+"""Which of several readings of one kernel is the natural one.
+
+A gradient of the weights is also a convolution whose filter is the other image, a convolution of
+one channel an outer product with its own shifts, and a product of matrices has either of them as
+its rows. All compute the same; they differ in what surrounds the multiply-adds.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+
+PRODUCTS_A_CYCLE = 32
+"""Multiply-adds of a tile in a cycle; a position and tap with fewer products still takes one."""
+
+ADDRESS_CYCLES = 2
+"""What a position and tap cost beside their products."""
+
+COPY_CYCLES = 1.0
+"""An element that is moved to where its neighbours are."""
+
+PACK_CYCLES = 0.5
+"""An element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
+
+
+def reading_cost(spec: Contraction) -> float:
+    """About how many cycles a contraction takes with its operands laid out as they are."""
+    steps = sum(phase.positions * phase.taps for phase in spec.phases)
+    products = -(-spec.depth * spec.columns // PRODUCTS_A_CYCLE)
+    cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
+    axes = spec.phases[0].axes
+    a = prod(axis.extent for axis in axes) * spec.depth * spec.groups
+    b = spec.taps * spec.depth * spec.columns * spec.groups
+    c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
+    copied = a if spec.a.stride != 1 else 0
+    if spec.result == "C":
+        packed = b + (c if spec.c.stride != 1 else 0)
+    else:
+        copied += c if spec.c.stride != 1 else 0
+        packed = b if spec.b.column_stride != 1 and spec.b.depth_stride != 1 else 0
+    return cycles + COPY_CYCLES * copied + PACK_CYCLES * packed

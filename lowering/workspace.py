@@ -1,0 +1,31 @@
+"""The workspace of a launch: memory of its own that the plan of the program has room for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.llvm.contraction.workspace import workspace_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from convir.dialects import kernel
+
+
+def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[int]) -> int:
+    """Bytes of workspace of one launch of `callee` on `device`.
+
+    Args:
+        callee: the kernel, with its config.
+        device: `host` or `cuda`.
+        constants: the numbers of the arguments that are constants of the program.
+    """
+    if device != HOST or config_of(callee, HOST) != CONTRACTION:
+        return 0
+    call = read_contraction(callee)
+    if isinstance(call, Refusal):
+        return 0
+    return workspace_bytes(call.spec, constant_weights=call.has_constant_weights(constants))
