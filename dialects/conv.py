@@ -46,6 +46,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import conv_assembly, conv_verify
+from convir.dialects.conv_constant import BlobAttr, ConstantOp
 from convir.dialects.conv_geometry import Direction, Geometry
 
 if TYPE_CHECKING:
@@ -228,4 +229,4 @@ CONV_OPS: Mapping[Direction, type[ConvOp]] = {
 }
 """The op of each direction."""
 
-Conv = Dialect("conv", list(CONV_OPS.values()), [])
+Conv = Dialect("conv", [*CONV_OPS.values(), ConstantOp], [BlobAttr])

@@ -54,6 +54,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel
+from convir.dialects.conv_constant import BlobAttr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,12 +237,12 @@ class ConstantOp(IRDLOperation):
 
     name = "rt.constant"
 
-    value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
+    value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr | BlobAttr)
     buffer = result_def(MemRefType[Attribute])
     assembly_format = "attr-dict $value `:` type($buffer)"
     traits = traits_def(NoMemoryEffect())
 
-    def __init__(self, value: DenseIntOrFPElementsAttr, buffer_type: Buffer) -> None:
+    def __init__(self, value: DenseIntOrFPElementsAttr | BlobAttr, buffer_type: Buffer) -> None:
         super().__init__(result_types=[buffer_type], properties={"value": value})
 
     def verify_(self) -> None:

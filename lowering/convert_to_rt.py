@@ -36,6 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
@@ -122,6 +123,9 @@ class _Program:
             self.buffers[op.result] = self.buffers[op.elements[0]]
         elif isinstance(op, arith.ConstantOp):
             self._constant(op)
+        elif isinstance(op, ConstantOp):
+            constant = rt.ConstantOp(op.value, buffer_type(op.result.type, op))
+            self.buffers[op.result] = self._emit(constant).results[0]
         elif isinstance(op, kernel.CallOp):
             self._call(op)
         else:

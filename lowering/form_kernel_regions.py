@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from convir.dialects import kernel
+from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
@@ -110,8 +111,8 @@ class _Groups:
 def _is_compute(op: Operation) -> bool:
     if op.name in ALIASES or op.has_trait(IsTerminator):
         return False
-    if isinstance(op, kernel.RegionOp | kernel.CallOp):
-        return False  # Formed already, by hand.
+    if isinstance(op, kernel.RegionOp | kernel.CallOp | ConstantOp):
+        return False  # Formed already, by hand; or no computation.
     if op.name in FREE and not _is_result(op):
         return False
     return bool(op.results) and all(isinstance(r.type, TensorType) for r in op.results)

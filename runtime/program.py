@@ -16,7 +16,6 @@ import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     MemRefType,
@@ -28,6 +27,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import kernel, rt
 from convir.lowering.implementations import LOOPS, config_of
+from convir.runtime.reference.blobs import elements_of
 from convir.runtime.reference.dtypes import dtype_of
 
 if TYPE_CHECKING:
@@ -280,13 +280,8 @@ class _Reader:
 
 def _elements(op: rt.ConstantOp) -> Array:
     spec = _spec(op.buffer.type)
-    value = op.value
-    if not isinstance(value, DenseIntOrFPElementsAttr):
-        raise PassFailedException("a constant without its elements cannot be uploaded")
-    raw = np.frombuffer(value.data.data, dtype=spec.dtype)
-    if raw.size == prod(spec.shape):
-        return raw.reshape(spec.shape)
-    return np.full(spec.shape, raw[0], dtype=spec.dtype)
+    tensor_type = TensorType(op.buffer.type.element_type, spec.shape)
+    return np.ascontiguousarray(elements_of(op, op.value, tensor_type))
 
 
 def memory_positions(program: Program) -> dict[Space, int]:

@@ -20,6 +20,9 @@ KNOWS = {
 }
 """What each folder may import beside itself."""
 
+ENTRIES = {"frontends/onnx_backend.py": {"api", "runtime"}}
+"""Modules that others call by a name they expect, and what they may import beside that."""
+
 
 def imported_folders(path: Path) -> set[str]:
     """The folders of convir that a module imports from, at any depth of its code."""
@@ -35,6 +38,10 @@ def test_imports_point_one_way(folder: str) -> None:
     wrong = {
         str(path.relative_to(ROOT)): found
         for path in sorted((ROOT / folder).rglob("*.py"))
-        if (found := imported_folders(path) - allowed)
+        if (
+            found := imported_folders(path)
+            - allowed
+            - ENTRIES.get(str(path.relative_to(ROOT)), set())
+        )
     }
     assert not wrong

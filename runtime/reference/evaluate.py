@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from convir.dialects import kernel
 from convir.runtime.reference import (
     arithmetic,
+    blobs,
     control,
     convolution,
     linalg,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 HANDLERS = Handlers(
     {
         **arithmetic.HANDLERS,
+        **blobs.HANDLERS,
         **control.HANDLERS,
         **convolution.HANDLERS,
         **linalg.HANDLERS,

@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, TensorType
 
 from convir.dialects import rt
+from convir.runtime.reference.blobs import elements_of
 from convir.runtime.reference.dtypes import (
     FLOAT32,
     Array,
@@ -84,10 +85,8 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 
 @HANDLERS.handles("rt.constant")
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
-    array = constant(op.properties["value"], _as_tensor(op.results[0].type))
-    if array is None:
-        raise EvaluationError(op, "has no elements that can be read")
-    return (array,)
+    tensor_type = cast("TensorType[Attribute]", _as_tensor(op.results[0].type))
+    return (elements_of(op, op.properties["value"], tensor_type),)
 
 
 @HANDLERS.handles("rt.view")

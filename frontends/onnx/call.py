@@ -1,0 +1,188 @@
+"""One node being imported, and the graph around it: what an operator's function asks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from convir.frontends.onnx.elements import constant
+from convir.frontends.onnx.errors import OnnxError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.emitter import Emitter
+    from convir.frontends.onnx.model import Array, Model, Node
+
+_MISSING: Any = object()
+
+
+@dataclass
+class Graph:
+    """The values of a model that are known so far."""
+
+    model: Model
+    emit: Emitter
+    """Where ops go."""
+    constants: dict[str, Array]
+    """What is known at import: the model's constants, and shapes computed from them."""
+    values: dict[str, SSAValue] = field(default_factory=dict[str, "SSAValue"])
+    taken: dict[str, Node] = field(default_factory=dict[str, "Node"])
+    """A node's first output to the node behind it that its function computes too."""
+    readers: dict[str, list[Node]] = field(default_factory=dict[str, "list[Node]"])
+
+    def __post_init__(self) -> None:
+        for node in self.model.nodes:
+            for name in node.inputs:
+                self.readers.setdefault(name, []).append(node)
+
+    def error(self, message: str) -> OnnxError:
+        """An error in this model."""
+        return OnnxError(self.model.file, message)
+
+    def value(self, name: str) -> SSAValue | None:
+        """The tensor called `name`; a constant becomes an op where it is first read."""
+        if name not in self.values and name in self.constants:
+            self.define(name, self._constant(name, self.constants[name]))
+        return self.values.get(name)
+
+    def define(self, name: str, value: SSAValue) -> None:
+        """`value` is what the model calls `name`."""
+        self.values[name] = value
+        if value.name_hint is None:
+            value.name_hint = _hint(name)
+
+    def _constant(self, name: str, array: Array) -> SSAValue:
+        key = name if name in self.model.stored else None
+        try:
+            return self.emit.insert(constant(array, self.model.file, key))
+        except TypeError as error:
+            raise self.error(f"tensor '{name}' has {error}") from error
+
+
+def _hint(name: str) -> str | None:
+    """What a value is called in the text: its name with other characters as underscores."""
+    hint = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_0123456789")
+    return hint or None
+
+
+@dataclass
+class Call:
+    """A node being imported: what an operator's function asks of it."""
+
+    node: Node
+    graph: Graph
+    _asked: set[str] = field(default_factory=set[str])
+
+    @property
+    def emit(self) -> Emitter:
+        """Where ops go."""
+        return self.graph.emit
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators."""
+        return self.graph.model.opset
+
+    def error(self, message: str) -> OnnxError:
+        """An error that names the node."""
+        return self.graph.error(f"{self.node}: {message}")
+
+    def has(self, position: int) -> bool:
+        """Whether an input is given."""
+        inputs = self.node.inputs
+        return position < len(inputs) and bool(inputs[position])
+
+    def input(self, position: int) -> SSAValue:
+        """An input as a tensor.
+
+        Raises:
+            OnnxError: it is left out.
+        """
+        if not self.has(position):
+            raise self.error(f"input #{position} is missing")
+        name = self.node.inputs[position]
+        value = self.graph.value(name)
+        if value is None:
+            raise self.error(f"reads '{name}', which nothing computes")
+        return value
+
+    @property
+    def inputs(self) -> list[SSAValue]:
+        """All inputs as tensors."""
+        return [self.input(position) for position in range(len(self.node.inputs))]
+
+    def known(self, position: int, what: str) -> Array:
+        """An input that must be a constant.
+
+        Raises:
+            OnnxError: it is left out, or computed.
+        """
+        name = self.node.inputs[position] if self.has(position) else ""
+        array = self.graph.constants.get(name)
+        if array is None:
+            raise self.error(f"{what} (input #{position}) must be a constant")
+        return array
+
+    def is_known(self, position: int) -> bool:
+        """Whether an input is given, as a constant."""
+        return self.has(position) and self.node.inputs[position] in self.graph.constants
+
+    def attribute(self, name: str, default: Any = _MISSING) -> Any:
+        """An attribute; its default where it is not given.
+
+        Raises:
+            OnnxError: it is not given and has no default.
+        """
+        self._asked.add(name)
+        value = self.node.attributes.get(name, default)
+        if value is _MISSING:
+            raise self.error(f"attribute '{name}' is missing")
+        return value
+
+    def integers(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
+        """An attribute that is a list of integers, of as many as `default` has.
+
+        Raises:
+            OnnxError: it has another number of them.
+        """
+        values = tuple(int(value) for value in self.attribute(name, default))
+        if len(values) != len(default):
+            raise self.error(f"'{name}' has {len(values)} values, not {len(default)}")
+        return values
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        """An attribute that is one of a few words.
+
+        Raises:
+            OnnxError: it is another one.
+        """
+        value = str(self.attribute(name, default))
+        if value not in choices:
+            raise self.error(f"'{name}' is {value!r}; supported are {', '.join(choices)}")
+        return value
+
+    def refuse_attributes(self) -> None:
+        """Raise the error of an attribute that nothing asked for."""
+        for name in self.node.attributes:
+            if name not in self._asked:
+                raise self.error(f"attribute '{name}' is not supported")
+
+    def follower(self, op: str, known: Sequence[int]) -> Call | None:
+        """The one reader of this result, if it is an `op` whose inputs `known` are constants."""
+        name = self.node.outputs[0]
+        readers = self.graph.readers.get(name, [])
+        if self.graph.model.readers.get(name) != 1 or len(readers) != 1:
+            return None
+        call = Call(readers[0], self.graph)
+        if readers[0].op != op or readers[0].inputs[0] != name:
+            return None
+        return call if all(call.is_known(position) for position in known) else None
+
+    def take(self, follower: Call) -> None:
+        """This node's function computes `follower` too, in the place of its own result."""
+        follower.refuse_attributes()
+        self.graph.taken[self.node.outputs[0]] = follower.node

@@ -1,0 +1,91 @@
+"""Nodes that are known at import: shapes, and integer arithmetic on them.
+
+Exporters compute the operands of Reshape, Resize and Slice from shapes, which are static here.
+Such chains hold a handful of integers; they are evaluated by the reference of the package onnx.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from convir.frontends.onnx.errors import onnx_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.frontends.onnx.call import Call
+    from convir.frontends.onnx.model import Array
+
+MAX_ELEMENTS = 1024
+"""More is data, not shapes."""
+
+_SHAPE_ARITHMETIC = frozenset(
+    {
+        *("Add", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Floor", "Gather", "Identity"),
+        *("Max", "Min", "Mod", "Mul", "Neg", "Range", "ReduceProd", "Reshape", "Slice"),
+        *("Split", "Squeeze", "Sub", "Unsqueeze", "Where", "Equal", "Transpose"),
+    }
+)
+
+
+def constant_results(
+    call: Call, shape_of: Callable[[str], tuple[int, ...] | None]
+) -> tuple[Array, ...] | None:
+    """The results of a node of which all that matters is known; None if it is not such a node.
+
+    Raises:
+        OnnxError: the reference of the package onnx cannot evaluate it.
+    """
+    node = call.node
+    if node.domain:
+        return None
+    if node.op in ("Shape", "Size"):
+        shape = shape_of(node.inputs[0])
+        return None if shape is None else (_shape_result(call, shape),)
+    if node.op not in _SHAPE_ARITHMETIC:
+        return None
+    constants = call.graph.constants
+    arrays = {name: constants[name] for name in node.inputs if name in constants}
+    if any(name and name not in arrays for name in node.inputs):
+        return None
+    if any(array.size > MAX_ELEMENTS for array in arrays.values()):
+        return None
+    if node.op == "ConstantOfShape" and prod(map(int, arrays[node.inputs[0]])) > MAX_ELEMENTS:
+        return None
+    return _evaluated(call, arrays)
+
+
+def _shape_result(call: Call, shape: tuple[int, ...]) -> Array:
+    if call.node.op == "Size":
+        return np.array(prod(shape), np.int64)
+    start, end = call.attribute("start", 0), call.attribute("end", len(shape))
+    call.refuse_attributes()
+    return np.array(shape[start:end], np.int64)
+
+
+def _evaluated(call: Call, arrays: dict[str, Array]) -> tuple[Array, ...]:
+    node, file = call.node, call.graph.model.file
+    helper = onnx_library("onnx.helper", file)
+    reference = onnx_library("onnx.reference", file)
+    numpy_helper = onnx_library("onnx.numpy_helper", file)
+    attributes = {
+        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+    }
+    proto = helper.make_node(node.op, node.inputs, node.outputs, **attributes)
+    graph = helper.make_graph(
+        [proto],
+        "constants",
+        [helper.make_empty_tensor_value_info(name) for name in arrays],
+        [helper.make_empty_tensor_value_info(name) for name in node.outputs],
+    )
+    opset = helper.make_opsetid("", call.opset)
+    try:
+        model = helper.make_model(graph, opset_imports=[opset])
+        results = reference.ReferenceEvaluator(model).run(None, arrays)
+    except Exception as error:
+        raise call.error(f"its constants cannot be evaluated: {error}") from error
+    return tuple(np.asarray(result) for result in results)

@@ -1,0 +1,42 @@
+"""The operators: a module for each family, and a function for each operator.
+
+A function takes a `Call`, appends ops through its emitter, and returns the node's results. It
+raises `ValueError` or `Call.error` where it does not do what the node asks for; an attribute that
+it never looked at is an error too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.frontends.onnx.ops import (
+    activation,
+    arithmetic,
+    convolution,
+    matrix,
+    normalization,
+    pooling,
+    reduction,
+    resize,
+    shape,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.call import Call
+
+OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    **activation.OPERATORS,
+    **arithmetic.OPERATORS,
+    **convolution.OPERATORS,
+    **matrix.OPERATORS,
+    **normalization.OPERATORS,
+    **pooling.OPERATORS,
+    **reduction.OPERATORS,
+    **resize.OPERATORS,
+    **shape.OPERATORS,
+}
+"""The functions of the standard operators by name."""

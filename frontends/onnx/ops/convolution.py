@@ -1,0 +1,211 @@
+"""Conv and ConvTranspose, with the batch normalisation behind them folded into their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
+
+from convir.dialects.conv import DgradOp, FpropOp
+from convir.dialects.conv_geometry import Geometry
+from convir.dialects.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
+from convir.dialects.windows import Window
+from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.onnx.ops.normalization import PARAMETERS, scale_and_shift
+from convir.frontends.onnx.ops.windows import AUTO_PADS, split_padding, windows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.call import Call
+
+WEIGHTS = 1
+BIAS = 2
+
+
+def _conv(call: Call) -> Sequence[SSAValue]:
+    x, w = call.input(0), call.input(WEIGHTS)
+    rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
+    spatial, taps = shape_of(x)[2:], shape_of(w)[2:]
+    kernel_shape = call.integers("kernel_shape", taps)
+    if kernel_shape != taps:
+        raise call.error(f"'kernel_shape' is {list(kernel_shape)}, its filter has {list(taps)}")
+    if shape_of(x)[1] != shape_of(w)[1] * groups or shape_of(w)[0] % groups:
+        message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
+        raise call.error(f"{message}{shape_of(x)[1]} channels")
+    windows = windows_of(call, spatial, taps)
+    sizes = [window.output_size(size) for window, size in zip(windows, spatial, strict=True)]
+    shape = (shape_of(x)[0], shape_of(w)[0], *sizes)
+    weights = _Weights(call, w, (shape[1],))
+    geometry = _geometry(rank, windows, groups)
+    init = call.emit.filled(0, shape, element_of(x))
+    y = call.emit.insert(FpropOp(x, weights.value, init, geometry, _accumulator(call, x)))
+    return [weights.with_bias(y)]
+
+
+def _conv_transpose(call: Call) -> Sequence[SSAValue]:
+    """The gradient of a convolution's input: its windows lie on this node's output."""
+    x, w = call.input(0), call.input(WEIGHTS)
+    rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
+    if shape_of(x)[1] != shape_of(w)[0] or shape_of(w)[0] % groups:
+        message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
+        raise call.error(f"{message}{shape_of(x)[1]} channels")
+    spreads = _spreads(call, shape_of(x)[2:], shape_of(w)[2:])
+    channels = shape_of(w)[1] * groups
+    shape = (shape_of(x)[0], channels, *(spread.computed for spread in spreads))
+    weights = _Weights(call, w, (groups, channels // groups))
+    geometry = _geometry(rank, [spread.window for spread in spreads], groups)
+    zero = call.emit.number(0, element_of(x))
+    init = call.emit.filled(0, shape, element_of(x))
+    y = call.emit.insert(DgradOp(x, weights.value, init, geometry, _accumulator(call, x)))
+    beyond = [0, 0, *(spread.beyond for spread in spreads)]
+    return [weights.with_bias(call.emit.pad(y, [0] * (rank + 2), beyond, zero))]
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """A transposed convolution along one dimension."""
+
+    window: Window
+    """Of the convolution whose input gradient this is."""
+    computed: int
+    """Output positions from the first to the last that an input position may reach."""
+    beyond: int
+    """Output positions after those: zeros."""
+
+
+def _spreads(call: Call, sizes: Sequence[int], taps: Sequence[int]) -> list[_Spread]:
+    """How each dimension is spread, for inputs of the given sizes."""
+    rank = len(sizes)
+    kernel_shape = call.integers("kernel_shape", taps)
+    if kernel_shape != tuple(taps):
+        raise call.error(f"'kernel_shape' is {list(kernel_shape)}, its filter has {list(taps)}")
+    strides = call.integers("strides", [1] * rank)
+    dilations = call.integers("dilations", [1] * rank)
+    extra = call.integers("output_padding", [0] * rank)
+    mode = call.choice("auto_pad", "NOTSET", AUTO_PADS)
+    pads = call.integers("pads", [0] * (2 * rank))
+    wanted = call.attribute("output_shape", None)
+    if wanted is not None:
+        # Some exporters write the batch size and the channels too.
+        wanted = [int(size) for size in wanted][-rank:]
+    spreads: list[_Spread] = []
+    for dim, (size, count) in enumerate(zip(sizes, taps, strict=True)):
+        window = Window(count, strides[dim], dilations[dim])
+        reached = window.smallest_input(size)
+        low, high = pads[dim], pads[rank + dim]
+        target = None if wanted is None else wanted[dim]
+        if target is None and mode.startswith("SAME"):
+            target = size * window.stride
+        if target is not None:
+            total = max(reached + extra[dim] - target, 0)
+            low, high = split_padding(total, more_at_end=mode == "SAME_UPPER")
+        elif mode == "VALID":
+            low, high = 0, 0
+        output = reached + extra[dim] - low - high if target is None else target
+        if low < 0 or output < 1:
+            raise call.error(f"dimension {dim} of its result would have the size {output}")
+        computed = min(output, reached - low)
+        if computed < 1:
+            raise call.error(f"'pads' cut all of dimension {dim} of its result")
+        window = Window(count, strides[dim], dilations[dim], low, reached - low - computed)
+        spreads.append(_Spread(window, computed, output - computed))
+    return spreads
+
+
+def _checked_rank(call: Call, x: SSAValue, w: SSAValue) -> int:
+    rank = len(shape_of(x)) - 2
+    if rank not in ACTIVATION_SPATIAL:
+        raise call.error(f"{rank} spatial dimensions are not supported, only 1 to 3")
+    if len(shape_of(w)) != rank + 2 or element_of(x) != element_of(w):
+        raise call.error(f"an input of {x.type} does not go with a filter of {w.type}")
+    return rank
+
+
+def _geometry(rank: int, windows: Sequence[Window], groups: int) -> Geometry:
+    activation = f"NC{ACTIVATION_SPATIAL[rank]}"
+    return Geometry(
+        activation,
+        f"KC{FILTER_SPATIAL[rank]}",
+        activation,
+        strides=tuple(window.stride for window in windows),
+        pad_low=tuple(window.pad_low for window in windows),
+        pad_high=tuple(window.pad_high for window in windows),
+        dilations=tuple(window.dilation for window in windows),
+        groups=groups,
+    )
+
+
+def _accumulator(call: Call, x: SSAValue) -> Any:
+    element = element_of(x)
+    if not isinstance(element, AnyFloat):
+        raise call.error(f"is not supported on elements of type {element}")
+    return f64 if isinstance(element, Float64Type) else f32
+
+
+class _Weights:
+    """The filter and the bias of a convolution, scaled by the normalisation that follows it.
+
+    BatchNormalization with constant parameters is `scale * y + shift` for each channel, and
+    `scale * conv(x, w) = conv(x, scale * w)`. Constants alone are computed with; they are folded
+    when the module is compiled.
+    """
+
+    def __init__(self, call: Call, filters: SSAValue, channels: tuple[int, ...]) -> None:
+        """Take in the node that follows `call`, if it can be folded.
+
+        Args:
+            call: the convolution.
+            filters: its filter: K x C/G x taps; transposed, C x K/G x taps.
+            channels: (K,), or (G, K/G) where the filter is a transposed convolution's.
+        """
+        self.emit = call.emit
+        self.value = filters
+        self.bias = call.input(BIAS) if call.has(BIAS) else None
+        normalization = call.follower("BatchNormalization", PARAMETERS)
+        if normalization is None or not call.is_known(WEIGHTS):
+            return
+        scale, shift = scale_and_shift(normalization, element_of(filters))
+        call.take(normalization)
+        self._scale(scale, channels)
+        if self.bias is None:
+            self.bias = shift
+            return
+        scaled = self.emit.elementwise([self.bias, scale], _multiply)
+        self.bias = self.emit.elementwise([scaled, shift], _add)
+
+    def _scale(self, scale: SSAValue, channels: tuple[int, ...]) -> None:
+        """Multiply each filter with the scale of its output channel."""
+        shape = shape_of(self.value)
+        outer, *taps = shape
+        split = [outer] if len(channels) == 1 else [channels[0], outer // channels[0]]
+        factors = [*channels[:1], *([1] * (len(split) - 1)), *channels[1:]]
+        factors += [1] * (len(split) + len(taps) - len(factors))
+        parts = self.emit.reshape(self.value, [*split, *taps])
+        scaled = self.emit.elementwise([parts, self.emit.reshape(scale, factors)], _multiply)
+        self.value = self.emit.reshape(scaled, shape)
+
+    def with_bias(self, y: SSAValue) -> SSAValue:
+        """N x K x positions with the bias added to each channel."""
+        if self.bias is None:
+            return y
+        per_channel = [*shape_of(self.bias), *([1] * (len(shape_of(y)) - 2))]
+        return self.emit.elementwise([y, self.emit.reshape(self.bias, per_channel)], _add)
+
+
+def _add(body: Any, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.AddfOp(args[0], args[1]))
+
+
+def _multiply(body: Any, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.MulfOp(args[0], args[1]))
+
+
+OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+}

@@ -1,0 +1,169 @@
+"""Max, average and global pools, as a reduction over windows of the padded input."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.ir.affine import AffineExpr
+
+from convir.frontends.onnx.elements import constant
+from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.onnx.model import MEMORY
+from convir.frontends.onnx.ops.windows import windows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.dialects.windows import Window
+    from convir.frontends.onnx.call import Call
+    from convir.frontends.onnx.emitter import ScalarBuilder
+    from convir.frontends.onnx.model import Array
+
+
+def _maximum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.MaximumfOp(args[-1], args[0]))
+
+
+def _sum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    return body.insert(arith.AddfOp(args[-1], args[0]))
+
+
+def _max_pool(call: Call) -> Sequence[SSAValue]:
+    call.attribute("storage_order", 0)  # It orders the indices, which are refused as an output.
+    windows = _windows(call)
+    return [_pooled(call, windows, -inf, _maximum)]
+
+
+def _average_pool(call: Call) -> Sequence[SSAValue]:
+    windows = _windows(call)
+    include_padding = bool(call.attribute("count_include_pad", 0))
+    total = _pooled(call, windows, 0, _sum)
+    spatial = shape_of(call.input(0))[2:]
+    counts = [
+        _counts(window, size, output, include_padding=include_padding)
+        for window, size, output in zip(windows, spatial, shape_of(total)[2:], strict=True)
+    ]
+    return [_divided(call, total, counts)]
+
+
+def _divided(call: Call, total: SSAValue, counts: Sequence[Array]) -> SSAValue:
+    """`total` by how many elements each output position counts."""
+    table = np.ones((), np.float64)
+    for count in counts:
+        table = np.multiply.outer(table, count)
+    element = element_of(total)
+    if np.all(table == table.flat[0]):
+        number = float(table.flat[0])
+        return call.emit.elementwise(
+            [total],
+            lambda body, args: body.insert(arith.DivfOp(args[0], body.number(number, element))),
+        )
+    exact = call.emit.insert(constant(table.astype(np.float32), MEMORY, None))
+
+    def divide(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        sum_, count = args
+        if element.bitwidth > f32.bitwidth:
+            count = body.insert(arith.ExtFOp(count, element))
+        if element.bitwidth < f32.bitwidth:
+            count = body.insert(arith.TruncFOp(count, element))
+        return body.insert(arith.DivfOp(sum_, count))
+
+    return call.emit.elementwise([total, exact], divide, element)
+
+
+def _counts(window: Window, size: int, outputs: int, *, include_padding: bool) -> Array:
+    """How many elements of the input (and of its padding) the window at each position holds.
+
+    What `ceil_mode` adds beyond the padding never counts.
+    """
+    first, last = (-window.pad_low, size + window.pad_high) if include_padding else (0, size)
+    positions = window.reads(0, 0) + np.arange(outputs)[:, None] * window.stride
+    taps = positions + np.arange(window.taps)[None, :] * window.dilation
+    return ((taps >= first) & (taps < last)).sum(axis=1).astype(np.float64)
+
+
+def _windows(call: Call) -> tuple[Window, ...]:
+    spatial = shape_of(call.input(0))[2:]
+    taps = tuple(int(count) for count in call.attribute("kernel_shape"))
+    if len(taps) != len(spatial):
+        raise call.error(f"'kernel_shape' is {list(taps)} for {len(spatial)} dimensions")
+    return windows_of(call, spatial, taps)
+
+
+def _output_size(window: Window, size: int, *, ceil: bool) -> int:
+    """How many windows there are; with `ceil` one more that ends past the padding if it begins
+    inside of the input or of the padding before it.
+    """
+    outputs = window.output_size(size)
+    slack = window.padded(size) - window.extent
+    if ceil and slack % window.stride and outputs * window.stride < size + window.pad_low:
+        return outputs + 1
+    return outputs
+
+
+def _pooled(
+    call: Call,
+    windows: Sequence[Window],
+    start: float,
+    body: Callable[[ScalarBuilder, Sequence[SSAValue]], SSAValue],
+) -> SSAValue:
+    """The windows of the input, each reduced by `body` from `start` on."""
+    x = call.input(0)
+    element = element_of(x)
+    if not isinstance(element, AnyFloat):
+        raise call.error(f"is not supported on elements of type {element}")
+    batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
+    ceil = bool(call.attribute("ceil_mode", 0))
+    outputs = [_output_size(w, size, ceil=ceil) for w, size in zip(windows, spatial, strict=True)]
+    high = [
+        max((count - 1) * window.stride + window.extent - window.pad_low - size, 0)
+        for window, size, count in zip(windows, spatial, outputs, strict=True)
+    ]
+    fill = call.emit.number(start, element)
+    low = [window.pad_low for window in windows]
+    padded = call.emit.pad(x, [0, 0, *low], [0, 0, *high], fill)
+    rank = len(windows)
+    loops = [AffineExpr.dimension(loop) for loop in range(2 + 2 * rank)]
+    walked = [
+        loops[2 + dim] * window.stride + loops[2 + rank + dim] * window.dilation
+        for dim, window in enumerate(windows)
+    ]
+    # What says how many taps there are; nobody reads its elements.
+    taps = call.emit.empty([window.taps for window in windows], element)
+    init = call.emit.filled(start, [*batch, *outputs], element)
+    return call.emit.generic(
+        [(padded, [*loops[:2], *walked]), (taps, loops[2 + rank :])],
+        (init, loops[: 2 + rank]),
+        2 + rank,
+        rank,
+        body,
+    )
+
+
+def _global_pool(average: bool, call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    element = element_of(x)
+    if not isinstance(element, AnyFloat):
+        raise call.error(f"is not supported on elements of type {element}")
+    batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
+    start, body = (0, _sum) if average else (-inf, _maximum)
+    axes = range(2, len(shape_of(x)))
+    total = call.emit.reduce(x, axes, start, body)
+    if average:
+        total = _divided(call, total, [np.array(prod(spatial), np.float64)])
+    return [call.emit.reshape(total, [*batch, *([1] * len(spatial))])]
+
+
+OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": partial(_global_pool, True),
+    "GlobalMaxPool": partial(_global_pool, False),
+    "MaxPool": _max_pool,
+}

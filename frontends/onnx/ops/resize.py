@@ -1,0 +1,247 @@
+"""Resize and Upsample, one dimension after the other: each output is a weighted sum of few inputs.
+
+Which inputs, and with which weights, is computed here in f64 from the attributes; the ops gather
+and sum. Where every weight is 1 (nearest neighbours) all dimensions are gathered at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import AnyFloat, IndexType, f32
+from xdsl.ir.affine import AffineExpr
+
+from convir.frontends.onnx.elements import constant
+from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.onnx.model import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.call import Call
+    from convir.frontends.onnx.emitter import ScalarBuilder
+    from convir.frontends.onnx.model import Array
+
+_ROI_OPSET = 11
+"""From this version on Resize has the inputs X, roi, scales, sizes; before, X and scales."""
+
+_COORDINATES: Mapping[str, Callable[[Array, float, float, int, int], Array]] = {
+    "half_pixel": lambda x, scale, _length, _size, _out: (x + 0.5) / scale - 0.5,
+    "half_pixel_symmetric": lambda x, scale, length, size, out: (
+        size / 2 * (1 - out / length) + (x + 0.5) / scale - 0.5
+    ),
+    "pytorch_half_pixel": lambda x, scale, length, _size, _out: (
+        (x + 0.5) / scale - 0.5 if length > 1 else np.zeros_like(x)
+    ),
+    "align_corners": lambda x, _scale, length, size, _out: (
+        x * (size - 1) / (length - 1) if length > 1 else np.zeros_like(x)
+    ),
+    "asymmetric": lambda x, scale, _length, _size, _out: x / scale,
+}
+"""The input position of output position x; with the scale, size * scale, and both sizes."""
+
+_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """How one dimension is resized."""
+
+    indices: Array
+    """outputs x taps, of int64."""
+    weights: Array
+    """outputs x taps, of f64."""
+
+
+def _resize(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    if not isinstance(element_of(x), AnyFloat):
+        raise call.error(f"is not supported on elements of type {element_of(x)}")
+    mode = call.choice("mode", "nearest", ("nearest", "linear", "cubic"))
+    call.attribute("extrapolation_value", 0.0)  # For a mode of coordinates that is refused.
+    if int(call.attribute("antialias", 0)):
+        raise call.error("'antialias' is not supported")
+    old = call.opset < _ROI_OPSET
+    transform = call.choice(
+        "coordinate_transformation_mode",
+        "asymmetric" if old else "half_pixel",
+        tuple(_COORDINATES),
+    )
+    rounding = call.choice(
+        "nearest_mode", "floor" if old else "round_prefer_floor", tuple(_ROUNDINGS)
+    )
+    cubic = float(call.attribute("cubic_coeff_a", -0.75))
+    outside = bool(call.attribute("exclude_outside", 0))
+    scales, sizes = _target(call, shape_of(x), old=old)
+    taps: dict[int, _Taps] = {}
+    for dim, (size, scale, out) in enumerate(zip(shape_of(x), scales, sizes, strict=True)):
+        if size == out and scale == 1:
+            continue
+        length = size * scale
+        positions = _COORDINATES[transform](
+            np.arange(out, dtype=np.float64), scale, length, size, out
+        )
+        taps[dim] = _taps(mode, positions, size, _ROUNDINGS[rounding], cubic, outside)
+    if mode == "nearest":
+        return [_gathered(call, x, taps)]
+    for dim, found in taps.items():
+        x = _interpolated(call, x, dim, found)
+    return [x]
+
+
+def _upsample(call: Call) -> Sequence[SSAValue]:
+    """The deprecated form: asymmetric coordinates, rounded down."""
+    x = call.input(0)
+    mode = call.choice("mode", "nearest", ("nearest", "linear"))
+    given = call.attribute("scales", None)
+    scales = [float(s) for s in (call.known(1, "the scales").tolist() if given is None else given)]
+    taps = {
+        dim: _taps(mode, np.arange(int(size * scale)) / scale, size, np.floor, 0, False)
+        for dim, (size, scale) in enumerate(zip(shape_of(x), scales, strict=True))
+        if scale != 1
+    }
+    if mode == "nearest":
+        return [_gathered(call, x, taps)]
+    for dim, found in taps.items():
+        x = _interpolated(call, x, dim, found)
+    return [x]
+
+
+def _target(call: Call, shape: Sequence[int], *, old: bool) -> tuple[list[float], list[int]]:
+    """The scale and the size of every dimension."""
+    rank = len(shape)
+    given = call.attribute("axes", None)
+    axes = list(range(rank)) if given is None else [int(axis) % rank for axis in given]
+    policy = call.choice(
+        "keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller")
+    )
+    at_scales = 1 if old else 2
+    scales, sizes = [1.0] * rank, list(shape)
+    if call.has(at_scales) and call.known(at_scales, "the scales").size:
+        for axis, scale in zip(axes, call.known(at_scales, "the scales").tolist(), strict=True):
+            scales[axis], sizes[axis] = float(scale), int(np.floor(shape[axis] * scale))
+        return scales, sizes
+    wanted = [int(n) for n in call.known(3, "the sizes").tolist()]
+    ratios = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+    if policy != "stretch":
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        ratios = [ratio] * len(axes)
+        wanted = [int(np.floor(shape[axis] * ratio + 0.5)) for axis in axes]
+    for axis, ratio, size in zip(axes, ratios, wanted, strict=True):
+        scales[axis], sizes[axis] = ratio, size
+    return scales, sizes
+
+
+def _taps(
+    mode: str,
+    positions: Array,
+    size: int,
+    rounding: Callable[[Array], Array],
+    cubic: float,
+    exclude_outside: bool,
+) -> _Taps:
+    """The inputs around each position, and their weights; those outside are the edge's."""
+    if mode == "nearest":
+        indices = np.clip(rounding(positions).astype(np.int64), 0, size - 1)[:, None]
+        return _Taps(indices, np.ones(indices.shape))
+    if mode == "linear":
+        positions = np.clip(positions, 0, size - 1)
+    first = np.floor(positions)
+    ratio = (positions - first)[:, None]
+    if mode == "linear":
+        offsets = np.array([0, 1])
+        weights = np.concatenate([1 - ratio, ratio], axis=1)
+    else:
+        offsets = np.array([-1, 0, 1, 2])
+        weights = _cubic_weights(np.abs(ratio - offsets[None, :]), cubic)
+    indices = first.astype(np.int64)[:, None] + offsets[None, :]
+    if exclude_outside:
+        weights = np.where((indices >= 0) & (indices < size), weights, 0)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return _Taps(np.clip(indices, 0, size - 1), weights)
+
+
+def _cubic_weights(distance: Array, a: float) -> Array:
+    """Keys' cubic convolution kernel at distances of up to 2."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, far)
+
+
+def _table(call: Call, values: Array) -> SSAValue:
+    return call.emit.insert(constant(values, MEMORY, None))
+
+
+def _gathered(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
+    """`x` with each dimension of `taps` read at one index for each output."""
+    shape = shape_of(x)
+    if prod(shape) and not taps:
+        return x
+    sizes = [len(taps[d].indices) if d in taps else n for d, n in enumerate(shape)]
+    loops = [AffineExpr.dimension(dim) for dim in range(len(shape))]
+    tables = [(_table(call, found.indices[:, 0]), [loops[dim]]) for dim, found in taps.items()]
+
+    def read(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        looked_up = dict(zip(taps, args, strict=False))
+        indices = [
+            body.insert(arith.IndexCastOp(looked_up[dim], IndexType()))
+            if dim in looked_up
+            else body.index(dim)
+            for dim in range(len(shape))
+        ]
+        return body.insert(tensor.ExtractOp(x, indices, element_of(x)))
+
+    init = call.emit.empty(sizes, element_of(x))
+    return call.emit.generic(tables, (init, loops), len(shape), 0, read)
+
+
+def _interpolated(call: Call, x: SSAValue, dim: int, taps: _Taps) -> SSAValue:
+    """`x` with dimension `dim` replaced by weighted sums of its elements."""
+    element = element_of(x)
+    rank = len(shape_of(x))
+    outputs = len(taps.indices)
+    sizes = [outputs if d == dim else n for d, n in enumerate(shape_of(x))]
+    loops = [AffineExpr.dimension(loop) for loop in range(rank + 1)]
+    weights = taps.weights.astype(np.float32)
+    wide = f32
+    tables = [
+        (_table(call, taps.indices), [loops[dim], loops[rank]]),
+        (_table(call, weights), [loops[dim], loops[rank]]),
+    ]
+
+    def add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        index, weight, total = args
+        position = body.insert(arith.IndexCastOp(index, IndexType()))
+        indices = [position if d == dim else body.index(d) for d in range(rank)]
+        value = body.insert(tensor.ExtractOp(x, indices, element))
+        if element.bitwidth < wide.bitwidth:
+            value = body.insert(arith.ExtFOp(value, wide))
+        if element.bitwidth > wide.bitwidth:
+            weight = body.insert(arith.ExtFOp(weight, element))
+        return body.insert(arith.AddfOp(total, body.insert(arith.MulfOp(weight, value))))
+
+    summed = wide if element.bitwidth < wide.bitwidth else element
+    init = call.emit.filled(0, sizes, summed)
+    result = call.emit.generic(tables, (init, loops[:rank]), rank, 1, add)
+    if summed == element:
+        return result
+    return call.emit.elementwise(
+        [result], lambda body, args: body.insert(arith.TruncFOp(args[0], element)), element
+    )
+
+
+OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "Resize": _resize,
+    "Upsample": _upsample,
+}

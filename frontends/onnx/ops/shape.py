@@ -1,0 +1,255 @@
+"""What only moves elements: Reshape, Flatten, Transpose, Squeeze, Concat, Slice, Split, Pad, …"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i1
+from xdsl.ir.affine import AffineExpr
+
+from convir.frontends.onnx.elements import element_type
+from convir.frontends.onnx.emitter import element_of, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from xdsl.ir import SSAValue
+
+    from convir.frontends.onnx.call import Call
+    from convir.frontends.onnx.emitter import ScalarBuilder
+
+_AXES_INPUT_OPSET = 13
+"""From this version on, Squeeze, Unsqueeze and Split take integers as inputs."""
+_SLICE_INPUT_OPSET = 10
+_PAD_INPUT_OPSET = 11
+
+
+def _identity(call: Call) -> Sequence[SSAValue]:
+    return [call.input(0)]
+
+
+def _dropout(call: Call) -> Sequence[SSAValue]:
+    """Nothing at inference: a mask that keeps everything."""
+    if call.has(2) and bool(call.known(2, "training_mode")):
+        raise call.error("only inference is supported")
+    for name in ("ratio", "seed", "is_test"):
+        call.attribute(name, None)
+    x = call.input(0)
+    return [x, call.emit.filled(1, shape_of(x), i1)][: len(call.node.outputs)]
+
+
+def _reshape(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    have = shape_of(x)
+    wanted = call.attribute("shape", None)
+    if wanted is None:
+        wanted = call.known(1, "the shape").tolist()
+    keeps_zeros = bool(call.attribute("allowzero", 0))
+    shape = [have[d] if n == 0 and not keeps_zeros else int(n) for d, n in enumerate(wanted)]
+    if -1 in shape:
+        rest = prod(n for n in shape if n != -1)
+        shape[shape.index(-1)] = prod(have) // rest if rest else 0
+    return [call.emit.reshape(x, shape)]
+
+
+def _flatten(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    axis = int(call.attribute("axis", 1))
+    axis += len(shape_of(x)) if axis < 0 else 0
+    return [call.emit.reshape(x, (prod(shape_of(x)[:axis]), prod(shape_of(x)[axis:])))]
+
+
+def _transpose(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    rank = len(shape_of(x))
+    return [call.emit.transpose(x, call.integers("perm", range(rank)[::-1]))]
+
+
+def _axes(call: Call, default: Sequence[int] | None) -> list[int] | None:
+    if call.opset >= _AXES_INPUT_OPSET:
+        given = call.known(1, "the axes").tolist() if call.has(1) else default
+    else:
+        given = call.attribute("axes", default)
+    return None if given is None else [int(axis) for axis in given]
+
+
+def _squeeze(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    shape = shape_of(x)
+    axes = _axes(call, [dim for dim, size in enumerate(shape) if size == 1]) or []
+    axes = [axis % len(shape) for axis in axes]
+    if any(shape[axis] != 1 for axis in axes):
+        raise call.error(f"axes {axes} of {list(shape)} are not all of size 1")
+    return [call.emit.reshape(x, [n for d, n in enumerate(shape) if d not in axes])]
+
+
+def _unsqueeze(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    axes = _axes(call, None)
+    if axes is None:
+        raise call.error("its axes are missing")
+    rank = len(shape_of(x)) + len(axes)
+    axes = [axis % rank for axis in axes]
+    sizes = iter(shape_of(x))
+    return [call.emit.reshape(x, [1 if d in axes else next(sizes) for d in range(rank)])]
+
+
+def _concat(call: Call) -> Sequence[SSAValue]:
+    parts = call.inputs
+    shape = list(shape_of(parts[0]))
+    axis = int(call.attribute("axis", 1)) % len(shape)
+    for part in parts:
+        others = [n for d, n in enumerate(shape_of(part)) if d != axis]
+        if others != [n for d, n in enumerate(shape) if d != axis] or element_of(
+            part
+        ) != element_of(parts[0]):
+            raise call.error(f"{parts[0].type} and {part.type} differ beside axis {axis}")
+    if len(parts) == 1:
+        return parts
+    shape[axis] = sum(shape_of(part)[axis] for part in parts)
+    result = TensorType(element_of(parts[0]), shape)
+    return [call.emit.insert(tensor.ConcatOp(parts, axis, result))]
+
+
+def _split(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    shape = list(shape_of(x))
+    axis = int(call.attribute("axis", 0)) % len(shape)
+    sizes = call.attribute("split", None)
+    if call.opset >= _AXES_INPUT_OPSET and call.has(1):
+        sizes = call.known(1, "the sizes").tolist()
+    if sizes is None:
+        count = int(call.attribute("num_outputs", len(call.node.outputs)))
+        part = -(-shape[axis] // count)
+        sizes = [part] * (count - 1) + [shape[axis] - part * (count - 1)]
+    if sum(sizes) != shape[axis]:
+        raise call.error(f"the sizes {list(sizes)} do not make up {shape[axis]}")
+    parts: list[SSAValue] = []
+    offsets = [0] * len(shape)
+    for size in sizes:
+        part_shape = [*shape[:axis], int(size), *shape[axis + 1 :]]
+        parts.append(call.emit.extract(x, offsets, part_shape, [1] * len(shape)))
+        offsets[axis] += int(size)
+    return parts
+
+
+def _slice(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    shape = shape_of(x)
+    if call.opset < _SLICE_INPUT_OPSET:
+        starts, ends = list(call.attribute("starts")), list(call.attribute("ends"))
+        axes, steps = call.attribute("axes", range(len(starts))), [1] * len(starts)
+    else:
+        starts, ends = (call.known(i, "the bounds").tolist() for i in (1, 2))
+        axes = call.known(3, "the axes").tolist() if call.has(3) else range(len(starts))
+        steps = call.known(4, "the steps").tolist() if call.has(4) else [1] * len(starts)
+    chosen = [range(size) for size in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        chosen[axis] = range(shape[axis])[slice(start, end, step)]
+    if any(indices.step < 0 for indices in chosen):
+        raise call.error("negative steps are not supported")
+    offsets = [indices.start for indices in chosen]
+    return [call.emit.extract(x, offsets, [len(i) for i in chosen], [i.step for i in chosen])]
+
+
+def _pad(call: Call) -> Sequence[SSAValue]:
+    x = call.input(0)
+    rank, element = len(shape_of(x)), element_of(x)
+    mode = call.choice("mode", "constant", ("constant", "edge", "reflect"))
+    if call.opset < _PAD_INPUT_OPSET:
+        amounts, value = call.integers("pads", [0] * (2 * rank)), float(call.attribute("value", 0))
+        axes = list(range(rank))
+    else:
+        amounts = [int(n) for n in call.known(1, "the padding").tolist()]
+        value = call.known(2, "the value").item() if call.has(2) else 0
+        given = call.known(3, "the axes").tolist() if call.has(3) else range(rank)
+        axes = [int(axis) % rank for axis in given]
+    if len(amounts) != 2 * len(axes):
+        raise call.error(f"{len(amounts)} amounts of padding for {len(axes)} axes")
+    low, high = [0] * rank, [0] * rank
+    for position, axis in enumerate(axes):
+        low[axis], high[axis] = amounts[position], amounts[len(axes) + position]
+    if mode == "constant":
+        return [call.emit.pad(x, low, high, call.emit.number(value, element))]
+    return [_padded_with_itself(call, x, low, high, reflect=mode == "reflect")]
+
+
+def _padded_with_itself(
+    call: Call, x: SSAValue, low: Sequence[int], high: Sequence[int], *, reflect: bool
+) -> SSAValue:
+    """`x` with its edge, or its mirror image, around it: every index is clamped or mirrored."""
+    shape = shape_of(x)
+    for size, before, after in zip(shape, low, high, strict=True):
+        if min(before, after) < 0 or (reflect and max(before, after) >= size):
+            raise call.error(f"padding {before}, {after} of a dimension of size {size}")
+    sizes = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
+    init = call.emit.empty(sizes, element_of(x))
+    identity = [AffineExpr.dimension(dim) for dim in range(len(shape))]
+
+    def read(body: ScalarBuilder, _args: Sequence[SSAValue]) -> SSAValue:
+        indices: list[SSAValue] = []
+        for dim, (size, before) in enumerate(zip(shape, low, strict=True)):
+            index = body.index(dim)
+            if before or sizes[dim] != size:
+                index = _index_inside(body, index, before, size - 1, reflect=reflect)
+            indices.append(index)
+        return body.insert(tensor.ExtractOp(x, indices, element_of(x)))
+
+    return call.emit.generic([], (init, identity), len(shape), 0, read)
+
+
+def _index_inside(
+    body: ScalarBuilder, index: SSAValue, before: int, last: int, *, reflect: bool
+) -> SSAValue:
+    """Which index of a dimension that ends with `last` stands at `index` of the padded one."""
+
+    def number(value: int) -> SSAValue:
+        return body.number(value, index.type)
+
+    moved = body.insert(arith.SubiOp(index, number(before)))
+    if not reflect:
+        above = body.insert(arith.MaxSIOp(moved, number(0)))
+        return body.insert(arith.MinSIOp(above, number(last)))
+    mirrored = body.insert(arith.MaxSIOp(moved, body.insert(arith.SubiOp(number(0), moved))))
+    return body.insert(
+        arith.MinSIOp(mirrored, body.insert(arith.SubiOp(number(2 * last), mirrored)))
+    )
+
+
+def _cast(call: Call) -> Sequence[SSAValue]:
+    """Between floats, and from signed integers to floats."""
+    x = call.input(0)
+    have, wanted = element_of(x), element_type(int(call.attribute("to")))
+    call.attribute("saturate", 1)
+    if have == wanted:
+        return [x]
+    op = _cast_op(have, wanted)
+    if op is None:
+        raise call.error(f"from {have} to TensorProto type {call.attribute('to')} is not supported")
+    return [call.emit.elementwise([x], lambda body, args: body.insert(op(args[0], wanted)), wanted)]
+
+
+def _cast_op(have: Any, wanted: Any) -> Any:
+    if isinstance(have, AnyFloat) and isinstance(wanted, AnyFloat):
+        return arith.ExtFOp if wanted.bitwidth > have.bitwidth else arith.TruncFOp
+    if isinstance(have, IntegerType) and isinstance(wanted, AnyFloat):
+        return arith.UIToFPOp if have.bitwidth == 1 else arith.SIToFPOp
+    return None
+
+
+OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
+    "Cast": _cast,
+    "Concat": _concat,
+    "Dropout": _dropout,
+    "Flatten": _flatten,
+    "Identity": _identity,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}

@@ -1,0 +1,74 @@
+"""ONNX's own backend suite: every pure Conv and ConvTranspose, and the operators around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_cases import SuiteCase, suite
+
+import convir.frontends.onnx_backend as backend
+from convir.frontends.onnx.errors import OnnxError
+
+CONVOLUTIONS = {"Conv", "ConvTranspose"}
+
+NUM_CONVOLUTION_CASES = 47
+
+OPERATORS = {
+    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Div", "Dropout", "Flatten"),
+    *("Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity"),
+    *("LeakyRelu", "MatMul", "MaxPool", "Mul", "PRelu", "Pad", "Relu", "Reshape", "Resize"),
+    *("Sigmoid", "Softmax", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
+}
+"""What convolution networks need; every node case of these that is not in UNSUPPORTED."""
+
+UNSUPPORTED = {
+    "test_wrap_pad": "'wrap'",
+    "test_batchnorm_example_training_mode": "only inference",
+    "test_batchnorm_epsilon_training_mode": "only inference",
+    "test_maxpool_with_argmax_2d_precomputed_pads": "output #1",
+    "test_maxpool_with_argmax_2d_precomputed_strides": "output #1",
+}
+"""The case, and what its error says."""
+
+UNSUPPORTED_PATTERNS = {
+    "uint": "elements of TensorProto type",
+    "antialias": "'antialias' is not supported",
+    "tf_crop_and_resize": "'tf_crop_and_resize'",
+    "training_dropout": "only inference",
+    "identity_opt": "elements of TensorProto type",
+    "identity_sequence": "elements of TensorProto type",
+}
+
+
+def _expected_error(name: str) -> str | None:
+    if name in UNSUPPORTED:
+        return UNSUPPORTED[name]
+    return next((text for part, text in UNSUPPORTED_PATTERNS.items() if part in name), None)
+
+
+def _run(case: SuiteCase) -> None:
+    prepared = backend.prepare(case.model)
+    for inputs, outputs in case.data:
+        for result, expected in zip(prepared.run(inputs), outputs, strict=True):
+            assert (result.shape, result.dtype) == (np.shape(expected), np.asarray(expected).dtype)
+            np.testing.assert_allclose(result, expected, rtol=case.rtol, atol=case.atol)
+
+
+def test_every_convolution_of_the_suite() -> None:
+    cases = [case for case in suite() if case.operators and case.operators <= CONVOLUTIONS]
+    assert len(cases) == NUM_CONVOLUTION_CASES
+    for case in cases:
+        _run(case)
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_operators(operator: str) -> None:
+    cases = [case for case in suite() if case.operators == {operator}]
+    assert cases
+    for case in cases:
+        error = _expected_error(case.name)
+        if error is None:
+            _run(case)
+            continue
+        with pytest.raises(OnnxError, match=error):
+            _run(case)
