@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import convir
+from convir.api.compile import compile as compile_module
 from convir.dialects.context import read_module
 from convir.dialects.conv_constant import digest_of
 from convir.dialects.diagnostics import DiagnosticError
@@ -43,7 +43,7 @@ def test_reference_and_host_read_the_elements(npz: Path) -> None:
     x = np.ones((2, 3), np.float32)
     (expected,) = evaluate(module(npz), "main", [x])
     np.testing.assert_array_equal(expected, W + 1)
-    compiled: Any = convir.compile(module(npz), device="host")
+    compiled = compile_module(module(npz), device="host")
     np.testing.assert_array_equal(compiled(x), W + 1)
 
 
@@ -60,9 +60,10 @@ def test_reference_and_host_read_the_elements(npz: Path) -> None:
 def test_what_is_not_as_the_module_says_is_an_error(
     npz: Path, change: dict[str, Any], message: str
 ) -> None:
-    wrong = module(**{"file": npz, **change})
+    arguments: dict[str, Any] = {"file": npz, **change}
+    wrong = module(**arguments)
     x = np.ones((3, 2) if "shape" in change else (2, 3), np.float32)
     with pytest.raises(EvaluationError, match=message):
         evaluate(wrong, "main", [x])
     with pytest.raises(DiagnosticError, match=message):
-        convir.compile(wrong, device="host")
+        compile_module(wrong, device="host")
