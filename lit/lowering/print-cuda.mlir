@@ -4,14 +4,20 @@
 // RUN: not convir-opt %s -t cuda --compile-to=rt 2>&1 | filecheck %s --check-prefix=USAGE
 // The CUDA C++ of every kernel, from tensors and from rt programs.
 
-// One thread an element; the range is the grid's to stride over.
+// Four elements a thread; the range is the grid's to stride over. Which of them are holes is known.
 // CHECK:       // @main_0
+// CHECK-NEXT:  // 4 elements a thread, 16 bytes
 // CHECK-NEXT:  #include "scalars.cuh"
-// CHECK:       extern "C" __global__ void main_0(const float *__restrict__ [[X:.*]], float *__restrict__ [[Y:.*]]) {
-// CHECK:         for (int [[I:.*]] = (int)blockIdx.x * blockDim.x + threadIdx.x; [[I]] < 12; [[I]] += gridDim.x * blockDim.x) {
-// CHECK:           if (
-// CHECK:             [[X]][
-// CHECK:           [[Y]][
+// CHECK-NEXT:  #include "vectors.cuh"
+// CHECK:       extern "C" __global__ void main_0(const float *__restrict__ [[X:p0]], float *__restrict__ [[Y:p1]]) {
+// CHECK:         const float [[ZERO:v[0-9]+]] = convir::from_bits<float>(0x0ull);
+// CHECK:         for (int [[I:i[0-9]+]] = (int)blockIdx.x * blockDim.x + threadIdx.x; [[I]] < 3; [[I]] += gridDim.x * blockDim.x) {
+// CHECK:           convir::Vector<float, 2> [[PAIR:v[0-9]+]] = convir::load<2>([[X]] + {{.*}});
+// CHECK:           [[V:v[0-9]+]][0] = [[PAIR]][0];
+// CHECK-NEXT:      [[V]][1] = [[ZERO]];
+// CHECK-NEXT:      [[V]][2] = [[PAIR]][1];
+// CHECK-NEXT:      [[V]][3] = [[ZERO]];
+// CHECK-NEXT:      convir::store([[Y]] + {{.*}}, [[V]]);
 // NOGEMM-NOT:  main_1
 // USAGE: convir-opt: error: -t cuda prints the code of kernels, not a stage
 func.func @main(%x: tensor<6xf32>, %a: tensor<64x64xf32>) -> (tensor<12xf32>, tensor<64x64xf32>) {

@@ -1,20 +1,20 @@
-"""Whether 32 bits are enough for every index that a loop function computes: interval arithmetic.
+"""The range of every index that a loop function computes, and which of them need 64 bits.
 
-An element that a kernel reads through a gather, or an index that its body computes, may be
-anything that its type holds; everything else is bounded by the loops.
+An element that a kernel reads through a gather, or an index that its body computes from data, may
+be anything that its type holds; everything else is bounded by the loops.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Block, Operation
 
 if TYPE_CHECKING:
     from xdsl.dialects import func
-    from xdsl.ir import Attribute, Block, Operation, SSAValue
+    from xdsl.ir import Attribute, SSAValue
 
 Interval: TypeAlias = tuple[int, int]
 """The least and the largest value."""
@@ -22,73 +22,69 @@ Interval: TypeAlias = tuple[int, int]
 _ANY: Interval = (-(1 << 63), (1 << 63) - 1)
 
 
-def fits(loops: func.FuncOp, size: int, limit: int) -> bool:
-    """Whether every index of a loop function, and every position in a buffer, is within ±limit.
+def wide_indices(loops: func.FuncOp, size: int, limit: int) -> set[SSAValue]:
+    """The indices of a loop function that are not proved to be within ±limit.
 
     Args:
         loops: the loop function.
         size: the range that its last two arguments, begin and end, lie in.
         limit: the bound.
     """
-    *buffers, begin, end = loops.body.block.args
-    ranges = _Ranges(limit)
-    ranges.known |= {begin: (0, 0), end: (0, size)}
-    if size >= limit or any(_elements(buffer.type) >= limit for buffer in buffers):
-        return False
-    return ranges.block(loops.body.block)
+    begin, end = loops.body.block.args[-2:]
+    ranges = IndexRanges({begin: (0, 0), end: (0, size)})
+    return {
+        value
+        for op in loops.walk()
+        for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
+        if isinstance(value.type, IndexType)
+        and not all(-limit < bound < limit for bound in ranges.of(value))
+    }
 
 
-def _elements(buffer_type: Attribute) -> int:
-    return buffer_type.element_count() if isinstance(buffer_type, MemRefType) else 1
+class IndexRanges:
+    """The ranges of integers and indices, found when they are asked for."""
 
+    def __init__(self, known: dict[SSAValue, Interval] | None = None) -> None:
+        """Ranges that follow from `known`, which loop functions' arguments are in."""
+        self._known = dict(known or {})
 
-@dataclass
-class _Ranges:
-    limit: int
-    known: dict[SSAValue, Interval] = field(default_factory=dict["SSAValue", Interval])
+    def bound(self, value: SSAValue, least: int, largest: int) -> None:
+        """Take it as given that `value` lies between two numbers."""
+        self._known[value] = (least, largest)
 
-    def block(self, block: Block) -> bool:
-        """Whether all indices of a block are within the limit."""
-        return all(self._op(op) for op in block.ops)
+    def of(self, value: SSAValue) -> Interval:
+        """The range of an integer or an index."""
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._range(value)
+        return found
 
-    def _op(self, op: Operation) -> bool:
-        if isinstance(op, scf.ForOp):
-            begin, end = self._of(op.lb), self._of(op.ub)
-            self.known[op.body.block.args[0]] = (begin[0], max(begin[0], end[1]))
-        elif len(op.results) == 1:
-            self.known[op.results[0]] = self._result(op)
-        if not all(self.block(block) for region in op.regions for block in region.blocks):
-            return False
-        values = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
-        return all(
-            -self.limit < bound < self.limit
-            for value in values
-            if isinstance(value.type, IndexType)
-            for bound in self._of(value)
-        )
-
-    def _of(self, value: SSAValue) -> Interval:
-        known = self.known.get(value)
-        if known is not None:
-            return known
+    def _range(self, value: SSAValue) -> Interval:
         value_type: Attribute = value.type
-        if not isinstance(value_type, IntegerType):
-            return _ANY
-        half = 1 << (value_type.bitwidth - 1)
-        return (-half, half - 1)
+        if isinstance(value_type, IntegerType):
+            half = 1 << (value_type.bitwidth - 1)
+            return (-half, half - 1)
+        owner = value.owner
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            if not isinstance(loop, scf.ForOp) or value is not owner.args[0]:
+                return _ANY
+            begin, end = self.of(loop.lb), self.of(loop.ub)
+            return (begin[0], max(begin[0], end[1]))
+        return self._result(owner) if isinstance(value_type, IndexType) else _ANY
 
     def _result(self, op: Operation) -> Interval:
-        if not isinstance(op.results[0].type, IndexType) or isinstance(op, memref.LoadOp):
-            return _ANY if isinstance(op.results[0].type, IndexType) else self._of(op.results[0])
+        if isinstance(op, memref.LoadOp):
+            return _ANY
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
             return (op.value.value.data, op.value.value.data)
         if op.name == "arith.index_cast":
-            return self._of(op.operands[0])
+            return self.of(op.operands[0])
         if op.name == "arith.select":
-            return _hull(*map(self._of, op.operands[1:]))
+            return _hull(*map(self.of, op.operands[1:]))
         if len(op.operands) != 2:
             return _ANY
-        a, b = map(self._of, op.operands)
+        a, b = map(self.of, op.operands)
         return _binary(op.name, a, b)
 
 
@@ -118,6 +114,8 @@ def _binary(name: str, a: Interval, b: Interval) -> Interval:
             return (0, b[1] - 1)
         case "arith.shrui" if is_constant and 0 <= b[0] < 64:
             return (natural[0] >> b[0], natural[1] >> b[0])
+        case "arith.shrsi" if is_constant and 0 <= b[0] < 64:
+            return (a[0] >> b[0], a[1] >> b[0])
         case "arith.andi" if b[0] >= 0:
             return (0, b[1])
         case "arith.floordivsi" | "arith.ceildivsi" | "arith.divsi" if b[0] > 0:

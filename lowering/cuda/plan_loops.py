@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+from convir.lowering.cuda.nests import lower_for_gpu
 from convir.lowering.cuda.print_loops import print_kernel, symbol_of
-from convir.lowering.loops.nests import lower_kernel, range_size
+from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
@@ -17,28 +18,29 @@ MAX_BLOCKS = 1 << 13
 """A grid of so many blocks fills any GPU many times over; more iterations are strided."""
 
 
-def plan_loops(callee: kernel.FuncOp, *, restrict: bool) -> KernelPlan:
+def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -> KernelPlan:
     """The launches that compute `callee` as loops; nests that write nothing have none.
 
     Args:
         callee: the kernel.
         restrict: whether no two of its buffers overlap.
+        aligned: whether every buffer begins at a multiple of 16 bytes.
 
     Raises:
         PassFailedException: the body has no loops, or the loops no CUDA code.
     """
     inputs = [Pointer("input", i) for i in range(len(callee.function_type.inputs))]
     outputs = [Pointer("output", i) for i in range(len(callee.function_type.outputs))]
-    nests = [loops for loops in lower_kernel(callee, inner_elements=1) if range_size(loops)]
+    nests = [nest for nest in lower_for_gpu(callee, aligned=aligned) if range_size(nest.loops)]
     return KernelPlan(
         tuple(
             CudaKernel(
-                source=print_kernel(loops, restrict=restrict),
-                symbol=symbol_of(loops),
-                grid=(min(-(-range_size(loops) // THREADS), MAX_BLOCKS), 1, 1),
+                source=f"// {nest.note}\n{print_kernel(nest.loops, restrict=restrict)}",
+                symbol=symbol_of(nest.loops),
+                grid=(min(-(-range_size(nest.loops) // THREADS), MAX_BLOCKS), 1, 1),
                 block=(THREADS, 1, 1),
                 arguments=(*inputs, *outputs),
             )
-            for loops in nests
+            for nest in nests
         )
     )

@@ -1,8 +1,8 @@
-"""Loops over memrefs become CUDA C++: one thread per iteration of the outermost loop.
+"""Loops over flat memrefs become CUDA C++: one thread per iteration of the outermost loop.
 
 The text is a translation of the IR, statement by statement; what it calls is in
-`templates/scalars.cuh`. Indices are 32-bit where every index that is computed is proved to stay
-below 2^31, with a grid's stride to spare, and 64-bit elsewhere.
+`templates/scalars.cuh` and `templates/vectors.cuh`. Indices are 32-bit where every value that they
+take is proved to stay below 2^31, with a grid's stride to spare, and 64-bit elsewhere.
 """
 
 from __future__ import annotations
@@ -11,29 +11,31 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import (
-    IntegerAttr,
-    MemRefType,
-)
+from xdsl.dialects import arith, func, memref, scf, ub, vector
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import SSAValue
 
-from convir.lowering.cuda.index_range import fits
-from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.lowering.cuda.index_range import wide_indices
+from convir.lowering.cuda.scalars import ScalarPrinter, lane_count
 from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Attribute, Block, Operation
 
 INDEX_LIMIT = (1 << 31) - (1 << 22)
 """Positions below this, and a grid's stride beyond it, are exact in 32 bits."""
+
+UNROLLED_TRIPS = 16
+"""Inner loops of at most so many iterations are unrolled, so that their loads are in flight."""
 
 
 def print_kernel(loops: func.FuncOp, *, restrict: bool) -> str:
     """The CUDA C++ source of a loop function, as one `extern "C"` kernel of the same name.
 
     Args:
-        loops: a function of scf, memref, arith and math ops, from `lower_kernel(…, 1)`. Its
+        loops: a function of scf, memref, vector, arith and math ops over flat memrefs. Its
             range is fixed: thread i of the grid does the iterations i, i + grid, … of all.
         restrict: whether no two buffers overlap.
 
@@ -41,15 +43,17 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool) -> str:
         PassFailedException: an op has no CUDA code.
     """
     block = loops.body.block
-    printer = _Printer("int" if fits(loops, range_size(loops), INDEX_LIMIT) else "long long")
+    size = range_size(loops)
+    printer = _Printer(wide_indices(loops, size, INDEX_LIMIT))
     *buffers, begin, end = block.args
     parameters = [printer.parameter(buffer, restrict) for buffer in buffers]
-    printer.names[end] = str(range_size(loops))
+    printer.names[end] = printer.number(size)
     printer.grid_start = begin
     printer.block(block)
     body = "\n".join(printer.lines)
     signature = f"{symbol_of(loops)}({', '.join(parameters)})"
-    return f'#include "scalars.cuh"\n\nextern "C" __global__ void {signature} {{\n{body}\n}}\n'
+    includes = '#include "scalars.cuh"\n#include "vectors.cuh"\n'
+    return f'{includes}\nextern "C" __global__ void {signature} {{\n{body}\n}}\n'
 
 
 def symbol_of(loops: func.FuncOp) -> str:
@@ -60,7 +64,7 @@ def symbol_of(loops: func.FuncOp) -> str:
 
 @dataclass
 class _Printer:
-    index: str
+    wide: set[SSAValue]
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     lines: list[str] = field(default_factory=list[str])
     depth: int = 1
@@ -68,7 +72,7 @@ class _Printer:
     scalars: ScalarPrinter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.scalars = ScalarPrinter(self.index, self.names)
+        self.scalars = ScalarPrinter("int", self.names, self.wide)
 
     def parameter(self, argument: SSAValue, restrict: bool) -> str:
         name = self._name(argument, "p")
@@ -79,8 +83,7 @@ class _Printer:
             cast("MemRefType[Attribute]", argument_type).element_type
         )
         is_written = any(
-            isinstance(use.operation, memref.StoreOp) and use.operation.memref is argument
-            for use in argument.uses
+            isinstance(use.operation, memref.StoreOp | vector.StoreOp) for use in argument.uses
         )
         const = "" if is_written else "const "
         return f"{const}{element} *{'__restrict__ ' if restrict else ''}{name}"
@@ -91,7 +94,7 @@ class _Printer:
 
     def op(self, op: Operation) -> None:
         match op:
-            case func.ReturnOp():
+            case func.ReturnOp() | ub.PoisonOp():
                 pass
             case scf.ForOp():
                 self.loop(op)
@@ -101,8 +104,22 @@ class _Printer:
                 self.define(op.res, self.element(op.memref, op.indices))
             case memref.StoreOp():
                 self.line(f"{self.element(op.memref, op.indices)} = {self.names[op.value]};")
+            case vector.LoadOp():
+                address = self.address(op.base, op.indices)
+                self.define(op.result, f"convir::load<{lane_count(op.result)}>({address})")
+            case vector.StoreOp():
+                address = self.address(op.base, op.indices)
+                self.line(f"convir::store({address}, {self.vector(op.vector)});")
+            case vector.ExtractOp():
+                self.names[op.result] = f"{self.names[op.vector]}[{_position(op)}]"
+            case vector.InsertOp():
+                self.insert(op)
+            case vector.BroadcastOp():
+                self.names[op.vector] = self.names[op.source]
             case arith.ConstantOp(value=IntegerAttr() as value):
                 self.names[op.result] = self.scalars.constant(value)
+            case _ if isinstance(op.results[0].type, VectorType):
+                self.each_lane(op)
             case _:
                 self.define(op.results[0], self.scalars.expression(op))
 
@@ -111,26 +128,36 @@ class _Printer:
         for result, init in zip(op.res, op.iter_args, strict=True):
             name = self._name(result, "acc")
             carried.append(name)
-            self.line(f"{self.scalars.type_name(result.type)} {name} = {self.names[init]};")
+            self.line(f"{self.type_of(result)} {name} = {self.vector(init)};")
         induction, *arguments = op.body.block.args
         i = self._name(induction, "i")
         self.names.update(zip(arguments, carried, strict=True))
         stop = self.names[op.ub]
+        index = self.type_of(induction)
         if op.lb is self.grid_start:
             first = "blockIdx.x * blockDim.x + threadIdx.x"
             stride = "gridDim.x * blockDim.x"
-            self.line(
-                f"for ({self.index} {i} = ({self.index}){first}; {i} < {stop}; {i} += {stride}) {{"
-            )
+            first = f"({index}){first}"
+            self.line(f"for ({index} {i} = {first}; {i} < {stop}; {i} += {stride}) {{")
         else:
+            trips = self.ranges_trips(op)
+            if trips is not None and trips <= UNROLLED_TRIPS:
+                self.line("#pragma unroll")
             start, step = self.names[op.lb], self.names[op.step]
-            self.line(f"for ({self.index} {i} = {start}; {i} < {stop}; {i} += {step}) {{")
+            self.line(f"for ({index} {i} = {start}; {i} < {stop}; {i} += {step}) {{")
         self.nested(op.body.block, carried)
+
+    def ranges_trips(self, op: scf.ForOp) -> int | None:
+        """The number of iterations of a loop from 0, if it is known."""
+        bound = op.ub.owner
+        if isinstance(bound, arith.ConstantOp) and isinstance(bound.value, IntegerAttr):
+            return bound.value.value.data
+        return None
 
     def branch(self, op: scf.IfOp) -> None:
         results = [self._name(result, "v") for result in op.output]
         for name, result in zip(results, op.output, strict=True):
-            self.line(f"{self.scalars.type_name(result.type)} {name};")
+            self.line(f"{self.type_of(result)} {name};")
         self.line(f"if ({self.names[op.cond]}) {{")
         self.nested(op.true_region.block, results, close=not op.false_region.blocks)
         if op.false_region.blocks:
@@ -144,7 +171,7 @@ class _Printer:
             if not isinstance(op, scf.YieldOp):
                 self.op(op)
                 continue
-            values = [self.names[value] for value in op.arguments]
+            values = [self.vector(value) for value in op.arguments]
             if len(values) > 1:
                 values = [
                     self.copy(value, v) for value, v in zip(values, op.arguments, strict=True)
@@ -156,22 +183,59 @@ class _Printer:
             self.line("}")
 
     def copy(self, name: str, value: SSAValue) -> str:
-        fresh = f"next{len(self.lines)}_{name}"
-        self.line(f"const {self.scalars.type_name(value.type)} {fresh} = {name};")
+        fresh = f"next{len(self.lines)}"
+        self.line(f"const {self.type_of(value)} {fresh} = {name};")
         return fresh
 
-    def element(self, buffer: SSAValue, indices: object) -> str:
-        shape = cast("MemRefType[Attribute]", buffer.type).get_shape()
-        position = ""
-        for index, size in zip(cast("tuple[SSAValue, ...]", indices), shape, strict=True):
-            name = self.names[index]
-            position = f"({position}) * {size} + {name}" if position else name
-        return f"{self.names[buffer]}[{position or 0}]"
+    def insert(self, op: vector.InsertOp) -> None:
+        """Set one lane: in place where nobody else asks for the vector as it was."""
+        is_new = isinstance(op.dest.owner, ub.PoisonOp)
+        if is_new or not op.dest.has_one_use():
+            name = self._name(op.result, "v")
+            initial = "" if is_new else f" = {self.names[op.dest]}"
+            self.line(f"{self.type_of(op.result)} {name}{initial};")
+        else:
+            self.names[op.result] = self.names[op.dest]
+        self.line(f"{self.names[op.result]}[{_position(op)}] = {self.names[op.source]};")
+
+    def each_lane(self, op: Operation) -> None:
+        """Compute an op on vectors lane by lane."""
+        result = op.results[0]
+        lane_names = dict(self.names)
+        for operand in op.operands:
+            if isinstance(operand.type, VectorType) and not _is_broadcast(operand):
+                lane_names[operand] = f"{self.names[operand]}[l]"
+        name = self._name(result, "v")
+        expression = ScalarPrinter("int", lane_names, self.wide).expression(op)
+        self.line(f"{self.type_of(result)} {name};")
+        self.line("#pragma unroll")
+        self.line(f"for (int l = 0; l < {lane_count(result)}; ++l) {name}[l] = {expression};")
+
+    def vector(self, value: SSAValue) -> str:
+        """A value where all of it is asked for: a vector of equal lanes is spelled out."""
+        name = self.names[value]
+        if not _is_broadcast(value):
+            return name
+        return f"{self.type_of(value)}{{{', '.join([name] * lane_count(value))}}}"
+
+    def type_of(self, value: SSAValue) -> str:
+        """The C++ type of a scalar or a vector."""
+        scalar = self.scalars.type_of(value)
+        if not isinstance(value.type, VectorType):
+            return scalar
+        return f"convir::Vector<{scalar}, {lane_count(value)}>"
+
+    def element(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+        return f"{self.names[buffer]}[{self.names[indices[0]]}]"
+
+    def address(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+        return f"{self.names[buffer]} + {self.names[indices[0]]}"
+
+    def number(self, value: int) -> str:
+        return self.scalars.constant(IntegerAttr(value, IndexType()))
 
     def define(self, value: SSAValue, expression: str) -> None:
-        self.line(
-            f"const {self.scalars.type_name(value.type)} {self._name(value, 'v')} = {expression};"
-        )
+        self.line(f"const {self.type_of(value)} {self._name(value, 'v')} = {expression};")
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -180,3 +244,11 @@ class _Printer:
         name = f"{prefix}{len(self.names)}"
         self.names[value] = name
         return name
+
+
+def _is_broadcast(value: SSAValue) -> bool:
+    return isinstance(value.owner, vector.BroadcastOp)
+
+
+def _position(op: vector.ExtractOp | vector.InsertOp) -> int:
+    return op.static_position.get_values()[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
@@ -16,12 +16,13 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    VectorType,
     i1,
 )
 from xdsl.utils.exceptions import PassFailedException
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -111,13 +112,49 @@ _LEAST_I64 = -(1 << 63)
 _F32_EXACT_BITS, _F64_EXACT_BITS = 24, 53
 
 
+WIDE_INDEX = "long long"
+"""The C++ type of an index that 32 bits may not hold, and of one in memory or in a vector."""
+
+
+def scalar_type(value: SSAValue) -> Attribute:
+    """The type of a scalar, or of a lane of a vector."""
+    value_type: Attribute = value.type
+    if isinstance(value_type, VectorType):
+        return cast("VectorType[Attribute]", value_type).element_type
+    return value_type
+
+
+def lane_count(value: SSAValue) -> int:
+    """How many lanes a vector has; a scalar has one."""
+    value_type: Attribute = value.type
+    if isinstance(value_type, VectorType):
+        return cast("VectorType[Attribute]", value_type).element_count()
+    return 1
+
+
 @dataclass
 class ScalarPrinter:
-    """Writes the expression of a scalar op, given the names of its operands."""
+    """Writes the expression of a scalar op, given the names of its operands.
+
+    An op on vectors is written for one lane, which is what the names stand for then.
+    """
 
     index: str
     """The C++ type of an index."""
     names: Mapping[SSAValue, str]
+    wide: Set[SSAValue] = field(default_factory=frozenset["SSAValue"])
+    """The indices that are of type `WIDE_INDEX` although `index` is a narrower one."""
+
+    def type_of(self, value: SSAValue) -> str:
+        """The C++ type of a scalar value, or of a lane of a vector.
+
+        Raises:
+            PassFailedException: there is none.
+        """
+        is_wide = value in self.wide or isinstance(value.type, VectorType)
+        if is_wide and isinstance(scalar_type(value), IndexType):
+            return WIDE_INDEX
+        return self.type_name(scalar_type(value))
 
     def type_name(self, scalar_type: Attribute) -> str:
         """The C++ type of a scalar.
@@ -141,7 +178,7 @@ class ScalarPrinter:
         Raises:
             PassFailedException: there is none.
         """
-        return "long long" if isinstance(scalar_type, IndexType) else self.type_name(scalar_type)
+        return WIDE_INDEX if isinstance(scalar_type, IndexType) else self.type_name(scalar_type)
 
     def expression(self, op: Operation) -> str:
         """The value of the only result of `op`.
@@ -183,95 +220,99 @@ class ScalarPrinter:
 
     def _integer(self, op: Operation, operands: list[str]) -> str | None:
         """An op on integers; None if `op` is none."""
-        name, result_type = op.name, op.results[0].type
+        name, result, result_type = op.name, op.results[0], scalar_type(op.results[0])
         if result_type == i1 and name in _BOOLEAN:
             return _BOOLEAN[name].format(a=operands[0], b=operands[1])
         if name in _WRAPPING:
             if isinstance(result_type, IndexType):
-                return f"{operands[0]} {_INDEX_INFIX[name]} {operands[1]}"
+                first = operands[0]
+                if any(self.type_of(x) != self.type_of(result) for x in op.operands):
+                    first = f"({self.type_of(result)}){first}"
+                return f"{first} {_INDEX_INFIX[name]} {operands[1]}"
             return f"convir::{_WRAPPING[name]}({', '.join(operands)})"
         if name in _INFIX:
-            return self._converted(result_type, f"{operands[0]} {_INFIX[name]} {operands[1]}")
+            return self._converted(result, f"{operands[0]} {_INFIX[name]} {operands[1]}")
         if name in _UNSIGNED_INFIX:
             a, b = map(self._unsigned, op.operands)
-            return self._converted(result_type, f"{a} {_UNSIGNED_INFIX[name]} {b}")
+            return self._converted(result, f"{a} {_UNSIGNED_INFIX[name]} {b}")
         if name in _ROUNDED_DIVISIONS:
-            return f"convir::{_ROUNDED_DIVISIONS[name]}({', '.join(operands)})"
+            widest = max(map(self.type_of, (result, *op.operands)), key=len)
+            return f"convir::{_ROUNDED_DIVISIONS[name]}<{widest}>({', '.join(operands)})"
         if name == "arith.ceildivui":
             a, b = map(self._unsigned, op.operands)
-            return self._converted(result_type, f"{a} / {b} + ({a} % {b} != 0)")
+            return self._converted(result, f"{a} / {b} + ({a} % {b} != 0)")
         if name in _CHOICES:
             sign, is_unsigned = _CHOICES[name]
-            a, b = map(self._unsigned, op.operands) if is_unsigned else operands
+            a, b = map(self._compared_unsigned, op.operands) if is_unsigned else operands
             return f"{a} {sign} {b} ? {operands[0]} : {operands[1]}"
         if name == "math.absi":
             return f"convir::absolute({operands[0]})"
         if name in _BIT_COUNTS:
             width = _width(result_type)
             function = _BIT_COUNTS[name].format(width=width)
-            return self._converted(result_type, f"{function}({self._unsigned(op.operands[0])})")
+            return self._converted(result, f"{function}({self._unsigned(op.operands[0])})")
         return None
 
     def _cast(self, op: Operation, operand: str) -> str | None:
         """A conversion; None if `op` is none."""
-        result_type, source = op.results[0].type, op.operands[0]
+        result, source = op.results[0], op.operands[0]
         match op.name:
             case "arith.extsi" | "arith.trunci" | "arith.index_cast":
-                return self._converted(result_type, self._signed(source))
+                return self._converted(result, self._signed(source))
             case "arith.extui":
-                return self._converted(result_type, self._unsigned(source))
+                return self._converted(result, self._unsigned(source))
             case "arith.bitcast":
-                return f"convir::bit_cast<{self.type_name(result_type)}>({operand})"
+                return f"convir::bit_cast<{self.type_of(result)}>({operand})"
             case "arith.sitofp":
-                return self._from_integer(source, result_type, self._signed(source), "long long")
+                return self._from_integer(source, result, self._signed(source), "long long")
             case "arith.uitofp":
                 text = self._unsigned(source)
-                return self._from_integer(source, result_type, text, "unsigned long long")
+                return self._from_integer(source, result, text, "unsigned long long")
             case "arith.fptosi":
-                return self._converted(result_type, f"(long long)convir::widen({operand})")
+                return self._converted(result, f"(long long)convir::widen({operand})")
             case "arith.fptoui":
                 wide = f"(unsigned long long)convir::widen({operand})"
-                return self._converted(result_type, wide)
+                return self._converted(result, wide)
             case "arith.extf" | "arith.truncf":
-                return self._narrow(result_type, f"convir::widen({operand})")
+                return self._narrow(result, f"convir::widen({operand})")
             case _:
                 return None
 
-    def _from_integer(self, source: SSAValue, target: Attribute, text: str, widest: str) -> str:
+    def _from_integer(self, source: SSAValue, target: SSAValue, text: str, widest: str) -> str:
         """An integer rounded once."""
-        width = _width(source.type)
-        is_half = isinstance(target, Float16Type | BFloat16Type)
+        width = _width(scalar_type(source))
+        is_half = isinstance(scalar_type(target), Float16Type | BFloat16Type)
         if is_half and width > _F64_EXACT_BITS:
             return self._narrow(target, f"convir::odd_double(({widest}){text})")
-        computed = self.type_name(target)
+        computed = self.type_of(target)
         if is_half:
             computed = "float" if width < _F32_EXACT_BITS else "double"
         return self._narrow(target, f"({computed}){text}")
 
     def _float(self, op: Operation, operands: list[str]) -> str:
-        name, result_type = op.name, op.results[0].type
+        name, result, result_type = op.name, op.results[0], scalar_type(op.results[0])
         wide = [f"convir::widen({operand})" for operand in operands]
         if name == "math.fma" and isinstance(result_type, Float16Type | BFloat16Type):
             doubles = ", ".join(f"(double){operand}" for operand in wide)
-            return self._narrow(result_type, f"convir::odd_multiply_add({doubles})")
+            return self._narrow(result, f"convir::odd_multiply_add({doubles})")
         if name == "math.copysign":
             return f"convir::copy_sign({', '.join(operands)})"
         if name == "math.rsqrt":
-            return self._narrow(result_type, f"1.0 / sqrt((double){wide[0]})")
+            return self._narrow(result, f"1.0 / sqrt((double){wide[0]})")
         if name in _FLOAT_INFIX:
-            return self._narrow(result_type, f"{wide[0]} {_FLOAT_INFIX[name]} {wide[1]}")
+            return self._narrow(result, f"{wide[0]} {_FLOAT_INFIX[name]} {wide[1]}")
         if name == "arith.negf":
-            return self._narrow(result_type, f"-{wide[0]}")
+            return self._narrow(result, f"-{wide[0]}")
         if name in _CALLS:
-            return self._narrow(result_type, f"{_CALLS[name]}({', '.join(wide)})")
+            return self._narrow(result, f"{_CALLS[name]}({', '.join(wide)})")
         raise PassFailedException(f"{name} has no CUDA code")
 
     def _compare_integers(self, op: arith.CmpiOp) -> str:
         predicate = op.predicate.value.data
         a, b = (self.names[operand] for operand in op.operands)
         if predicate >= _FIRST_UNSIGNED:
-            a, b = map(self._unsigned, op.operands)
-        elif predicate >= _FIRST_ORDER and op.lhs.type == i1:
+            a, b = map(self._compared_unsigned, op.operands)
+        elif predicate >= _FIRST_ORDER and scalar_type(op.lhs) == i1:
             a, b = b, a  # true is -1, the smaller one
         return f"{a} {_COMPARE_INTEGERS[predicate]} {b}"
 
@@ -283,21 +324,27 @@ class ScalarPrinter:
         a, b = (f"convir::widen({self.names[operand]})" for operand in op.operands)
         return template.format(a=a, b=b)
 
-    def _converted(self, scalar_type: Attribute, expression: str) -> str:
-        """An integer cut to a type; an i1 is its lowest bit."""
-        if scalar_type == i1:
+    def _converted(self, result: SSAValue, expression: str) -> str:
+        """An integer cut to the type of `result`; an i1 is its lowest bit."""
+        if scalar_type(result) == i1:
             return f"(({expression}) & 1) != 0"
-        return f"({self.type_name(scalar_type)})({expression})"
+        return f"({self.type_of(result)})({expression})"
 
-    def _narrow(self, scalar_type: Attribute, expression: str) -> str:
-        return f"convir::narrow<{self.type_name(scalar_type)}>({expression})"
+    def _narrow(self, result: SSAValue, expression: str) -> str:
+        return f"convir::narrow<{self.type_of(result)}>({expression})"
 
     def _signed(self, value: SSAValue) -> str:
         name = self.names[value]
-        return f"-(int){name}" if value.type == i1 else name
+        return f"-(int){name}" if scalar_type(value) == i1 else name
+
+    def _compared_unsigned(self, value: SSAValue) -> str:
+        """An operand of an unsigned comparison, whose other operand may be a wider index."""
+        if isinstance(scalar_type(value), IndexType):
+            return f"(unsigned {WIDE_INDEX}){self.names[value]}"
+        return self._unsigned(value)
 
     def _unsigned(self, value: SSAValue) -> str:
-        name = self.type_name(value.type)
+        name = self.type_of(value)
         if name == "bool":
             return f"(unsigned){self.names[value]}"
         return f"(unsigned {name.removeprefix('signed ')}){self.names[value]}"

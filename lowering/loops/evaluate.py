@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.scalars import scalar_constant
 from convir.dialects.structured import Structured, structured
+from convir.lowering.loops.indices import Flags, Lanes
 from convir.lowering.loops.pointwise import is_pointwise, on_scalars
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 
     from xdsl.builder import Builder
 
-    from convir.lowering.loops.indices import Index, IndexBuilder
+    from convir.lowering.loops.indices import Condition, Index, IndexBuilder
+
+Value: TypeAlias = SSAValue | Lanes | Flags
+"""What the body of an op computes: a scalar, or in code for many lanes also an index or a
+condition that differs between them."""
 
 Rule: TypeAlias = "Callable[[Evaluator, Operation, list[Index]], SSAValue]"
 
@@ -104,7 +109,7 @@ class Evaluator:
         rule = self.rules.get(owner.name)
         if rule is None and is_pointwise(owner):
             operands = [self.element(operand, indices) for operand in owner.operands]
-            return self.emit(on_scalars(owner, operands))
+            return self.pointwise(owner, operands)
         if rule is None:
             raise PassFailedException(f"{owner.name} has no loops")
         return rule(self, owner, indices)
@@ -115,15 +120,37 @@ class Evaluator:
             return self.buffers.get(value, value)
         block = cast("OpResult", value).op.parent_block()
         assert block is not None
-        return self.region_scalar(value, block, {}, self.scalar)
+        return self.data(self.region_scalar(value, block, {}, self.scalar))
+
+    def data(self, value: Value) -> SSAValue:
+        """A value of a body as an operand of the ops that compute with it.
+
+        Raises:
+            TypeError: it differs between lanes, of which scalar code has none.
+        """
+        if not isinstance(value, SSAValue):
+            raise TypeError("a value of many lanes is no scalar")
+        return value
+
+    def index_value(self, index: Index) -> Value:
+        """What a body that asks for a loop's index gets."""
+        return self.at.value(index)
+
+    def as_index(self, value: Value) -> Index:
+        """A value that a body computes, as an index into a tensor."""
+        return self.data(value)
+
+    def pointwise(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        """An op of arith or math on tensors, on one element of each of its operands."""
+        return self.emit(on_scalars(op, operands))
 
     def region_scalar(
         self,
         value: SSAValue,
         block: Block,
-        known: dict[SSAValue, SSAValue],
-        argument: Callable[[BlockArgument], SSAValue],
-    ) -> SSAValue:
+        known: dict[SSAValue, Value],
+        argument: Callable[[BlockArgument], Value],
+    ) -> Value:
         """A scalar that the ops of `block` compute, as a scalar of the loops.
 
         Args:
@@ -132,7 +159,7 @@ class Evaluator:
             known: scalars of the block that are computed already; grows.
             argument: computes the scalar of an argument of the block, which is asked for once.
         """
-        for op in _needed(value, block, known):
+        for op in needed_ops(value, block, known):
             operands = [
                 operand
                 if isinstance(operand.type, TensorType)
@@ -146,9 +173,9 @@ class Evaluator:
         self,
         value: SSAValue,
         block: Block,
-        known: dict[SSAValue, SSAValue],
-        argument: Callable[[BlockArgument], SSAValue],
-    ) -> SSAValue:
+        known: dict[SSAValue, Value],
+        argument: Callable[[BlockArgument], Value],
+    ) -> Value:
         found = known.get(value)
         if found is None:
             own = isinstance(value, BlockArgument) and value.owner is block
@@ -156,17 +183,22 @@ class Evaluator:
             known[value] = found
         return found
 
-    def _computed(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def _computed(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
         """The results of a scalar op on the scalars `operands`."""
         if isinstance(op, tensor.ExtractOp):
-            return [self.element(op.tensor, list(operands[1:]))]
+            return [self.element(op.tensor, [self.as_index(index) for index in operands[1:]])]
         if isinstance(op, tensor.DimOp):
             return [self.at.value(_size(op))]
         if op.regions or len(op.results) != 1:
             raise PassFailedException(f"{op.name} has no loops")
         if isinstance(op, arith.ConstantOp):
             return [self.constant(cast("ScalarAttr", op.value))]
-        return [self.emit(op.clone(dict(zip(op.operands, operands, strict=True))))]
+        return [self._scalar_op(op, operands)]
+
+    def _scalar_op(self, op: Operation, operands: Sequence[Value]) -> Value:
+        """The result of an op of a body on its operands."""
+        scalars = map(self.data, operands)
+        return self.emit(op.clone(dict(zip(op.operands, scalars, strict=True))))
 
     def emit(self, op: Operation) -> SSAValue:
         """Insert `op`, unless the same is computed already; returns its first result."""
@@ -187,13 +219,19 @@ class Evaluator:
 
     def choose(
         self,
-        condition: SSAValue | bool,
+        condition: Condition,
         if_true: Callable[[], SSAValue],
         if_false: Callable[[], SSAValue],
     ) -> SSAValue:
-        """One of two scalars, computing only the one that is asked for."""
+        """One of two scalars, computing only the one that is asked for.
+
+        Raises:
+            TypeError: the condition differs between lanes, of which scalar code has none.
+        """
         if isinstance(condition, bool):
             return if_true() if condition else if_false()
+        if isinstance(condition, Flags):
+            raise TypeError("a condition of many lanes is no scalar")
         blocks = [Block(), Block()]
         outer = self.builder.insertion_point
         values: list[SSAValue] = []
@@ -263,7 +301,7 @@ class Evaluator:
     ) -> Sequence[SSAValue]:
         outs = view.body.args[len(view.inputs) :]
         if not reductions:
-            known = dict[SSAValue, SSAValue](zip(outs, carried, strict=True))
+            known = dict[SSAValue, Value](zip(outs, carried, strict=True))
             return self._body(view, range(len(outs)), cast("list[Index]", loops), known)
         loop, *rest = reductions
         bound = view.bounds[loop]
@@ -281,7 +319,7 @@ class Evaluator:
         view: Structured,
         results: Sequence[int],
         loops: list[Index],
-        known: dict[SSAValue, SSAValue],
+        known: dict[SSAValue, Value],
     ) -> list[SSAValue]:
         """Those of the scalars that the body of `view` yields, at the loop indices `loops`."""
 
@@ -291,11 +329,11 @@ class Evaluator:
 
         for op in view.body.ops:
             if isinstance(op, linalg.ops.IndexOp):
-                known[op.result] = self.at.value(loops[op.dim.value.data])
+                known[op.result] = self.index_value(loops[op.dim.value.data])
         terminator = view.body.last_op
         assert terminator is not None
         return [
-            self.region_scalar(terminator.operands[result], view.body, known, argument)
+            self.data(self.region_scalar(terminator.operands[result], view.body, known, argument))
             for result in results
         ]
 
@@ -312,7 +350,7 @@ def _size(op: tensor.DimOp) -> int:
     return shape[dim.value.data]
 
 
-def _needed(value: SSAValue, block: Block, known: Mapping[SSAValue, SSAValue]) -> list[Operation]:
+def needed_ops(value: SSAValue, block: Block, known: Mapping[SSAValue, Value]) -> list[Operation]:
     """The ops of `block` that compute `value`, in their order, but for what is known."""
     pending = [value]
     found: set[Operation] = set()

@@ -24,8 +24,33 @@ if TYPE_CHECKING:
     from xdsl.ir import Block
     from xdsl.ir.affine import AffineExpr, AffineMap
 
-Index: TypeAlias = int | SSAValue
-"""An index known while the code is built, or one that the code computes."""
+
+@dataclass(frozen=True)
+class Lanes:
+    """An index that differs between the lanes of a vector: a base and an offset in each."""
+
+    lanes: tuple[int, ...]
+    """Which lanes of the vector these are."""
+    terms: tuple[Term, ...]
+    """The index in each of `lanes`."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """A condition that differs between the lanes of a vector."""
+
+    lanes: tuple[int, ...]
+    values: tuple[SSAValue | bool, ...]
+
+
+Term: TypeAlias = tuple[SSAValue | None, int]
+"""A base that the code computes, if any, plus an offset known while the code is built."""
+
+Index: TypeAlias = int | SSAValue | Lanes
+"""An index known while the code is built, or one that the code computes, for one lane or many."""
+
+Condition: TypeAlias = bool | SSAValue | Flags
+"""A condition known while the code is built, or one that the code computes."""
 
 
 @dataclass
@@ -56,7 +81,13 @@ class IndexBuilder:
             self.entry.insert_op_before(op, first)
 
     def value(self, index: Index) -> SSAValue:
-        """`index` as an SSA value."""
+        """`index` as an SSA value.
+
+        Raises:
+            TypeError: the index differs between lanes, of which scalar code has none.
+        """
+        if isinstance(index, Lanes):
+            raise TypeError("an index of many lanes is no scalar")
         return self.constant(index) if isinstance(index, int) else index
 
     def add(self, a: Index, b: Index) -> Index:
@@ -99,8 +130,8 @@ class IndexBuilder:
         if isinstance(a, int):
             return a // b
         if b & (b - 1) == 0:
-            return self._emit(arith.ShRUIOp(a, self.constant(b.bit_length() - 1)))
-        return self._emit(arith.DivUIOp(a, self.constant(b)))
+            return self._emit(arith.ShRUIOp(self.value(a), self.constant(b.bit_length() - 1)))
+        return self._emit(arith.DivUIOp(self.value(a), self.constant(b)))
 
     def mod(self, a: Index, b: int) -> Index:
         """a mod b for a >= 0 and b > 0; a mask where b is a power of two."""
@@ -109,33 +140,39 @@ class IndexBuilder:
         if isinstance(a, int):
             return a % b
         if b & (b - 1) == 0:
-            return self._emit(arith.AndIOp(a, self.constant(b - 1)))
-        return self._emit(arith.RemUIOp(a, self.constant(b)))
+            return self._emit(arith.AndIOp(self.value(a), self.constant(b - 1)))
+        return self._emit(arith.RemUIOp(self.value(a), self.constant(b)))
 
-    def at_least(self, a: Index, bound: int) -> SSAValue | bool:
+    def at_least(self, a: Index, bound: int) -> Condition:
         """Whether a >= bound, as a bool where it is known."""
         return a >= bound if isinstance(a, int) else self._compare(a, bound, "sge")
 
-    def less(self, a: Index, bound: int) -> SSAValue | bool:
+    def less(self, a: Index, bound: int) -> Condition:
         """Whether a < bound, as a bool where it is known."""
         return a < bound if isinstance(a, int) else self._compare(a, bound, "slt")
 
-    def equal(self, a: Index, b: int) -> SSAValue | bool:
+    def equal(self, a: Index, b: int) -> Condition:
         """Whether a == b, as a bool where it is known."""
         return a == b if isinstance(a, int) else self._compare(a, b, "eq")
 
-    def same(self, a: Index, b: SSAValue) -> SSAValue:
+    def same(self, a: Index, b: SSAValue) -> Condition:
         """Whether a == b, for an index `b` that the code computes."""
         return self._emit(arith.CmpiOp(self.value(a), b, "eq"))
 
-    def all(self, conditions: Sequence[SSAValue | bool]) -> SSAValue | bool:
-        """The conjunction, as a bool where it is known."""
+    def all(self, conditions: Sequence[Condition]) -> Condition:
+        """The conjunction, as a bool where it is known.
+
+        Raises:
+            TypeError: a condition differs between lanes, of which scalar code has none.
+        """
         if any(condition is False for condition in conditions):
             return False
         result: SSAValue | None = None
         for condition in conditions:
             if isinstance(condition, bool):
                 continue
+            if isinstance(condition, Flags):
+                raise TypeError("a condition of many lanes is no scalar")
             both = arith.AndIOp(result, condition) if result is not None else None
             result = condition if both is None else self._emit(both)
         return True if result is None else result
@@ -192,8 +229,8 @@ class IndexBuilder:
                 quotient = self._binary(AffineBinaryOpKind.FloorDiv, lhs, rhs)
                 return self.sub(lhs, self.mul(quotient, rhs))
 
-    def _compare(self, a: SSAValue, b: int, predicate: str) -> SSAValue:
-        return self._emit(arith.CmpiOp(a, self.constant(b), predicate))
+    def _compare(self, a: Index, b: int, predicate: str) -> SSAValue:
+        return self._emit(arith.CmpiOp(self.value(a), self.constant(b), predicate))
 
     def _emit(self, op: Operation) -> SSAValue:
         return self.numbers.emit(self.builder, op)

@@ -71,6 +71,14 @@ def lower_kernel(
     Raises:
         PassFailedException: an op of the body has no loops, or a size is dynamic.
     """
+    return [
+        _lower_piece(kernel_func, piece, name, inner_elements)
+        for name, piece in pieces_of(kernel_func)
+    ]
+
+
+def pieces_of(kernel_func: kernel.FuncOp) -> list[tuple[str, Piece]]:
+    """The pieces of a kernel's results in the order they are written, with their names."""
     returned = kernel_func.body.block.last_op
     assert returned is not None
     pieces = [
@@ -79,10 +87,7 @@ def lower_kernel(
         for piece in _pieces(result, value, ())
     ]
     name = kernel_func.sym_name.data
-    return [
-        _lower_piece(kernel_func, piece, f"{name}_{i}" if len(pieces) > 1 else name, inner_elements)
-        for i, piece in enumerate(pieces)
-    ]
+    return [(f"{name}_{i}" if len(pieces) > 1 else name, piece) for i, piece in enumerate(pieces)]
 
 
 def range_size(loops: func.FuncOp) -> int:
@@ -131,7 +136,7 @@ def _lower_piece(
 
     shape = static_shape(piece.value)
     split = _outer_rank(shape, inner_elements)
-    _for(
+    range_loop(
         ev,
         begin,
         end,
@@ -162,7 +167,7 @@ def _inner_loops(
 ) -> None:
     if len(outer) < len(shape):
         bound = ev.at.constant(shape[len(outer)])
-        _for(
+        range_loop(
             ev,
             ev.at.constant(0),
             bound,
@@ -170,10 +175,15 @@ def _inner_loops(
         )
         return
     value = ev.element(piece.value, outer)
-    target = outer
-    for view in piece.slices:
-        target = _slice_target(ev, view, target)
+    target = target_of(ev, piece, outer)
     ev.builder.insert(memref.StoreOp.get(value, out, [ev.at.value(index) for index in target]))
+
+
+def target_of(ev: Evaluator, piece: Piece, indices: list[Index]) -> list[Index]:
+    """The index of the result that the element of a piece at `indices` goes to."""
+    for view in piece.slices:
+        indices = _slice_target(ev, view, indices)
+    return indices
 
 
 def _slice_target(ev: Evaluator, view: SliceView, indices: list[Index]) -> list[Index]:
@@ -186,7 +196,10 @@ def _slice_target(ev: Evaluator, view: SliceView, indices: list[Index]) -> list[
     return target
 
 
-def _for(ev: Evaluator, begin: SSAValue, end: SSAValue, body: Callable[[SSAValue], None]) -> None:
+def range_loop(
+    ev: Evaluator, begin: SSAValue, end: SSAValue, body: Callable[[SSAValue], None]
+) -> None:
+    """A loop over [begin, end)."""
     block = Block(arg_types=[IndexType()])
     outer = ev.builder.insertion_point
     ev.builder.insertion_point = InsertPoint.at_end(block)

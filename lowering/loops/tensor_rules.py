@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Block, Operation, SSAValue
 
     from convir.dialects.slices import SliceView
-    from convir.lowering.loops.indices import Index
+    from convir.lowering.loops.indices import Condition, Index
 
 
 def _constant(ev: Evaluator, op: Operation, _indices: list[Index]) -> SSAValue:
@@ -65,10 +65,10 @@ def _insert_slice(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValu
 
 def slice_position(
     ev: Evaluator, view: SliceView, indices: Sequence[Index]
-) -> tuple[list[SSAValue | bool], list[Index]]:
+) -> tuple[list[Condition], list[Index]]:
     """Where `indices` of a destination lie in its slice: whether inside, and at which index."""
     assert view.dest is not None
-    inside: list[SSAValue | bool] = []
+    inside: list[Condition] = []
     source: list[Index] = []
     for dim, (index, size) in enumerate(zip(indices, static_shape(view.dest), strict=True)):
         offset, count, stride = (
@@ -90,7 +90,7 @@ def _pad(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
     pad = cast("tensor.PadOp", op)
     if pad.low or pad.high:
         raise PassFailedException("a tensor.pad by dynamic amounts has no loops")
-    inside: list[SSAValue | bool] = []
+    inside: list[Condition] = []
     source: list[Index] = []
     low = pad.static_low.get_values()
     high = pad.static_high.get_values()
@@ -114,9 +114,10 @@ def _yielded(ev: Evaluator, block: Block, indices: Sequence[Index]) -> SSAValue:
     """What the body of a pad yields at `indices`, which are its arguments."""
     terminator = block.last_op
     assert terminator is not None
-    return ev.region_scalar(
-        terminator.operands[0], block, {}, lambda argument: ev.at.value(indices[argument.index])
+    yielded = ev.region_scalar(
+        terminator.operands[0], block, {}, lambda argument: ev.index_value(indices[argument.index])
     )
+    return ev.data(yielded)
 
 
 def _from_elements(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:

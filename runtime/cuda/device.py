@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT, KernelPlan, Pointer
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.runtime.cuda import toolkit
@@ -167,11 +167,30 @@ class CudaProgram:
             offset += -(-size // ALIGNMENT) * ALIGNMENT
         self._arena_bytes = max(self._arena_bytes, offset)
 
+        buffers = tuple(addresses.values())
+        scalar: list[list[LoadedKernel]] = []
+
         def launch(pointers: list[Any]) -> None:
-            for kernel in kernels:
+            chosen = kernels
+            if any(address(pointers) % POINTER_ALIGNMENT for address in buffers):
+                if not scalar:
+                    scalar.append(_scalar_kernels(call))
+                chosen = scalar[0]
+            for kernel in chosen:
                 kernel.launch(lambda pointer: addresses[pointer](pointers))
 
         return launch
+
+
+def _scalar_kernels(call: Launch) -> list[LoadedKernel]:
+    """Kernels for arrays that begin anywhere, as views may."""
+    _log.warning(
+        "%s: an array does not begin at a multiple of %d bytes; loops on single elements instead",
+        call.kernel.sym_name.data,
+        POINTER_ALIGNMENT,
+    )
+    plan = plan_loops(call.kernel, restrict=not launch_overlaps(call), aligned=False)
+    return [LoadedKernel(kernel) for kernel in plan.kernels]
 
 
 def _plan(call: Launch) -> KernelPlan:

@@ -22,8 +22,7 @@ from scalar_cases import (
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.print_loops import print_kernel
-from convir.lowering.loops.nests import lower_kernel
+from convir.lowering.cuda.plan_loops import plan_loops
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.executable import Executable
@@ -38,7 +37,7 @@ SIZE = 5
 def source_of(case: Case, number: int) -> str:
     module = read_module(case.kernel.replace("?", str(SIZE)).replace("@k(", f"@k{number}("))
     function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
-    return "\n".join(print_kernel(nest, restrict=True) for nest in lower_kernel(function, 1))
+    return "\n".join(launch.source for launch in plan_loops(function, restrict=True).kernels)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

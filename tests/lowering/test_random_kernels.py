@@ -13,8 +13,7 @@ from random_kernels import RandomKernel, random_kernels
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.print_loops import print_kernel
-from convir.lowering.loops.nests import lower_kernel
+from convir.lowering.cuda.plan_loops import plan_loops
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.executable import Executable
@@ -49,7 +48,7 @@ def test_kernels_are_their_bodies(target: str, drawn: RandomKernel, seed: int) -
 
 def sources(module: ModuleOp) -> str:
     function = next(op for op in module.walk() if isinstance(op, kernel.FuncOp))
-    return "\n".join(print_kernel(nest, restrict=True) for nest in lower_kernel(function, 1))
+    return "\n".join(launch.source for launch in plan_loops(function, restrict=True).kernels)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = ("i8", "i16", "i32", "i64", "index")
 ELEMENTS = (*FLOATS, *INTEGERS, "i1")
-MAX_SIZE = 5
+SMALL_SIZES = (1, 2, 3, 4, 5)
+VECTOR_SIZES = (1, 2, 3, 4, 6, 8, 16)
+"""Sizes of dimensions that vectors of 2 to 16 elements divide, and others between them."""
 MAX_ELEMENTS = 120
 """Sums of so many values of at most 2 are exact in bf16."""
+MAX_VECTOR_ELEMENTS = 512
+"""Sums of so many values between -2 and 2 are exact in bf16 unless most have the same sign."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class RandomKernel:
     """A kernel being drawn; `text` and `arguments` when it is done."""
 
     draw: Callable[[Any], Any]
+    sizes: tuple[int, ...] = SMALL_SIZES
+    max_elements: int = MAX_ELEMENTS
     inputs: list[Value] = field(default_factory=list[Value])
     values: list[Value] = field(default_factory=list[Value])
     lines: list[str] = field(default_factory=list[str])
@@ -82,7 +88,9 @@ class RandomKernel:
 
     def add_input(self) -> None:
         rank = self.integer(0, 3)
-        shape = tuple(self.integer(1, MAX_SIZE) for _ in range(rank))
+        shape = tuple(self.pick(self.sizes) for _ in range(rank))
+        if np.prod(shape) > self.max_elements:
+            shape = shape[1:]
         element = self.pick(ELEMENTS)
         value = Value(f"%x{len(self.inputs)}", shape, element, small=True)
         self.inputs.append(value)
@@ -161,9 +169,9 @@ def transpose(k: RandomKernel, v: Value) -> None:
 
 
 def broadcast(k: RandomKernel, v: Value) -> None:
-    if len(v.shape) > 2 or np.prod(v.shape) * MAX_SIZE > MAX_ELEMENTS:
+    if len(v.shape) > 2 or np.prod(v.shape) * max(k.sizes) > k.max_elements:
         return
-    size, place = k.integer(1, MAX_SIZE), k.integer(0, len(v.shape))
+    size, place = k.pick(k.sizes), k.integer(0, len(v.shape))
     shape = (*v.shape[:place], size, *v.shape[place:])
     init = k.emit(shape, v.element, "tensor.empty() : TYPE", small=False)
     k.values.remove(init)
@@ -191,7 +199,7 @@ def insert_slice(k: RandomKernel, v: Value) -> None:
         offsets.append(k.integer(0, 2))
         strides.append(k.integer(1, 3))
         shape.append(offsets[-1] + (size - 1) * strides[-1] + 1 + k.integer(0, 2))
-    if np.prod(shape) > MAX_ELEMENTS:
+    if np.prod(shape) > k.max_elements:
         return
     fitting = [u for u in k.values if (u.shape, u.element) == (tuple(shape), v.element)]
     dest = k.pick([k.splat(tuple(shape), v.element, k.integer(0, 1)), *fitting])
@@ -203,7 +211,7 @@ def pad(k: RandomKernel, v: Value) -> None:
     low = [k.integer(0, 2) for _ in v.shape]
     high = [k.integer(0, 2) for _ in v.shape]
     shape = tuple(a + size + b for a, size, b in zip(low, v.shape, high, strict=True))
-    if not shape or np.prod(shape) > MAX_ELEMENTS:
+    if not shape or np.prod(shape) > k.max_elements:
         return
     literal = "1.0" if v.element in FLOATS else ("true" if v.element == "i1" else "1")
     constant = f"arith.constant {literal}" + ("" if v.element == "i1" else f" : {v.element}")
@@ -242,7 +250,7 @@ def expand(k: RandomKernel, v: Value) -> None:
 
 
 def concat(k: RandomKernel, v: Value) -> None:
-    if not v.shape or 2 * np.prod(v.shape) > MAX_ELEMENTS:
+    if not v.shape or 2 * np.prod(v.shape) > k.max_elements:
         return
     dim = k.integer(0, len(v.shape) - 1)
     shape = (*v.shape[:dim], 2 * v.shape[dim], *v.shape[dim + 1 :])
@@ -340,9 +348,14 @@ STEPS = (
 
 
 @st.composite
-def random_kernels(draw: Callable[[Any], Any]) -> RandomKernel:
-    """A kernel of up to eight ops on up to three inputs, with one or two results."""
+def random_kernels(draw: Callable[[Any], Any], *, vectors: bool = False) -> RandomKernel:
+    """A kernel of up to eight ops on up to three inputs, with one or two results.
+
+    With `vectors`, its rows are long enough for accesses of 16 bytes.
+    """
     k = RandomKernel(draw)
+    if vectors:
+        k = RandomKernel(draw, VECTOR_SIZES, MAX_VECTOR_ELEMENTS)
     for _ in range(k.integer(1, 3)):
         k.add_input()
     for _ in range(k.integer(1, 8)):

@@ -1,0 +1,145 @@
+"""Generated CUDA kernels run on the CPU: compiled as C++, one thread after the other.
+
+It shows what the code computes, not how a GPU runs it: threads that wait for each other are not
+covered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convir.runtime.cuda.compile import headers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from convir.lowering.cuda.kernel_plan import KernelPlan
+
+COMPILER = "g++"
+
+THREADS = 32
+"""Threads of a block, so that kernels of a few elements have several."""
+
+_PRELUDE = """
+#include <cmath>
+#include <cstring>
+#define __global__
+#define __device__
+using std::signbit;
+struct dim3 { unsigned x, y, z; };
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
+static dim3 blockIdx, threadIdx, blockDim, gridDim;
+struct __half { unsigned short bits; };
+struct __nv_bfloat16 { unsigned short bits; };
+template <typename To, typename From> static To bits_of(From x) {
+  To y;
+  memcpy(&y, &x, sizeof(To));
+  return y;
+}
+static float __half2float(__half x) { return bits_of<_Float16>(x.bits); }
+static __half __float2half_rn(float x) { return {bits_of<unsigned short>((_Float16)x)}; }
+static __half __double2half(double x) { return {bits_of<unsigned short>((_Float16)x)}; }
+static __half __ushort_as_half(unsigned short x) { return {x}; }
+static unsigned short __half_as_ushort(__half x) { return x.bits; }
+static __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) { return {x}; }
+static unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
+static float __bfloat162float(__nv_bfloat16 x) { return bits_of<float>((unsigned)x.bits << 16); }
+static __nv_bfloat16 __float2bfloat16_rn(float x) {
+  const unsigned bits = bits_of<unsigned>(x);
+  if (x != x) return {0x7fff};
+  return {(unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+static __nv_bfloat16 __double2bfloat16(double x) {
+  float near = (float)x;
+  if ((double)near != x && x == x && !(bits_of<unsigned>(near) & 1)) {
+    near = bits_of<float>(bits_of<unsigned>(near) + ((std::fabs(near) < std::fabs(x)) ? 1 : -1));
+  }
+  return __float2bfloat16_rn(near);
+}
+static float __uint_as_float(unsigned x) { return bits_of<float>(x); }
+static double __longlong_as_double(long long x) { return bits_of<double>(x); }
+static long long __double_as_longlong(double x) { return bits_of<long long>(x); }
+static int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
+static int __ffsll(unsigned long long x) { return __builtin_ffsll((long long)x); }
+static double __dadd_rn(double a, double b) { return a + b; }
+static double __dsub_rn(double a, double b) { return a - b; }
+"""
+"""What the templates ask of CUDA's own headers, for a CPU."""
+
+
+def missing() -> str | None:
+    """Why kernels cannot be emulated here; None if they can."""
+    return None if shutil.which(COMPILER) else f"there is no {COMPILER}"
+
+
+def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], folder: Path) -> None:
+    """Run all launches of `plan`, in order, on NumPy arrays that it reads and writes in place.
+
+    Args:
+        plan: launches whose arguments are inputs and outputs.
+        inputs: dense arrays.
+        outputs: dense arrays.
+        folder: where the compiled code goes.
+    """
+    arrays = {"input": inputs, "output": outputs}
+    for kernel in plan.kernels:
+        library = _compiled(_source(kernel.source, kernel.symbol), folder)
+        pointers: list[int] = []
+        for argument in kernel.arguments:
+            place: Any = argument
+            pointers.append(arrays[place.place][place.index].ctypes.data)
+        threads = kernel.grid[0] * kernel.block[0]
+        blocks = min(kernel.grid[0], -(-threads // THREADS))
+        call = ctypes.CDLL(str(library))["emulate"]
+        call(blocks, THREADS, (ctypes.c_void_p * len(pointers))(*pointers))
+
+
+def _source(source: str, symbol: str) -> str:
+    start = source.index("(", source.index(f" {symbol}("))
+    parameters = source[start + 1 : source.index(")", start)].split(",")
+    types = [parameter.replace("__restrict__", "").rsplit("*", 1)[0] for parameter in parameters]
+    arguments = ", ".join(f"({t}*)arguments[{i}]" for i, t in enumerate(types))
+    return f"""{_PRELUDE}
+{source}
+extern "C" void emulate(int blocks, int threads, void **arguments) {{
+  gridDim.x = blocks;
+  blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) {symbol}({arguments});
+}}
+"""
+
+
+def _compiled(source: str, folder: Path) -> Path:
+    name = hashlib.sha256(source.encode()).hexdigest()[:16]
+    library = folder / f"{name}.so"
+    if library.exists():
+        return library
+    for header, text in (*headers(), ("cuda_bf16.h", ""), ("cuda_fp16.h", "")):
+        (folder / header).write_text(text)
+    (folder / f"{name}.cpp").write_text(source)
+    flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"]
+    flags += ["-ffp-contract=off", f"-I{folder}"]
+    command = [COMPILER, *flags, "-o", str(library), str(folder / f"{name}.cpp")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{done.stderr[:4000]}\n{source}")
+    return library
+
+
+def aligned(array: Any, offset: int = 0) -> Any:
+    """A copy of `array` that begins `offset` bytes after a multiple of 16."""
+    raw = np.empty(array.nbytes + 32, np.uint8)
+    start = -raw.ctypes.data % 16 + offset
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
