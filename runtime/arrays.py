@@ -39,6 +39,8 @@ class ArrayBorder:
             TypeError: `value` is no array, or has another dtype than `spec`.
             ValueError: it has another shape.
         """
+        if self._is_ready(value, spec):
+            return value
         what = f"argument {position}"
         array = typed(self._adopt(value, spec, what), spec, what)
         if array.flags.c_contiguous and getattr(array.flags, "aligned", True):
@@ -70,6 +72,16 @@ class ArrayBorder:
     def shares(self, array: Array, others: Sequence[Array]) -> bool:
         """Whether `array` may share memory with one of `others`."""
         return any(self.arrays.may_share_memory(array, other) for other in others)
+
+    def _is_ready(self, value: Any, spec: TensorSpec) -> bool:
+        """Whether `value` is an array that the program reads as it is: the common case, decided
+        in a microsecond."""
+        if self.arrays is not np or type(value) is not np.ndarray:
+            return False
+        if value.dtype != spec.dtype or value.shape != spec.shape:
+            return False
+        flags = value.flags
+        return flags.c_contiguous and flags.aligned
 
     def _adopt(self, value: Any, spec: TensorSpec, what: str) -> Array:
         if isinstance(value, self.arrays.ndarray):

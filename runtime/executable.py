@@ -107,16 +107,27 @@ class Executable:
             return self._run(arguments, out)
 
     def _run(self, arguments: Sequence[Any], out: Any) -> Any:
-        specs = self.inputs
+        specs, border = self.inputs, self._border
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")
-        border = self._border
         inputs = [
             border.argument(value, spec, i)
             for i, (value, spec) in enumerate(zip(arguments, specs, strict=True))
         ]
-        results = self._results(out)
-        # A caller may pass an argument as `out`; what is still to be read must not be overwritten.
+        if out is None:
+            results = [border.empty(spec) for spec in self.outputs]
+            self._compiled.run(inputs, results)
+        else:
+            results = self._destinations(out)
+            self._run_into(inputs, results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _run_into(self, inputs: list[Array], results: list[Array]) -> None:
+        """Run into a caller's arrays, which may be the arguments, or overlap.
+
+        What is still to be read must not be overwritten.
+        """
+        border = self._border
         private = [
             border.empty(spec) if border.shares(result, [*inputs, *results[:i]]) else result
             for i, (result, spec) in enumerate(zip(results, self.outputs, strict=True))
@@ -125,12 +136,9 @@ class Executable:
         for result, computed in zip(results, private, strict=True):
             if result is not computed:
                 result[...] = computed
-        return results[0] if len(results) == 1 else tuple(results)
 
-    def _results(self, out: Any) -> list[Array]:
+    def _destinations(self, out: Any) -> list[Array]:
         specs = self.outputs
-        if out is None:
-            return [self._border.empty(spec) for spec in specs]
         one = len(specs) == 1 and not isinstance(out, tuple | list)
         given: list[Any] = [out] if one else list(cast("Sequence[Any]", out))
         if len(given) != len(specs):
