@@ -21,7 +21,8 @@ from convir.passes.size_rules import spelled
 from convir.runtime.devices import find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
-from convir.runtime.program import DYNAMIC_SIZE, read_program, tensor_spec
+from convir.runtime.program import DYNAMIC_SIZE
+from convir.runtime.read_program import read_program, tensor_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

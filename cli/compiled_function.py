@@ -9,7 +9,7 @@ from convir.cli.arguments import UsageError
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import find_device
 from convir.runtime.executable import Executable
-from convir.runtime.program import read_program
+from convir.runtime.read_program import read_program
 from convir.runtime.reference import find_function
 from convir.runtime.reference.programs import is_program
 

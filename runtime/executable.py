@@ -17,7 +17,21 @@ if TYPE_CHECKING:
 class DeviceProgram(Protocol):
     """A program compiled for one device."""
 
-    program: Program
+    @property
+    def program(self) -> Program:
+        """What it was compiled from."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every argument."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every result."""
+        ...
+
     arrays: Any
     """The array module of the device: `numpy` or `cupy`."""
 
@@ -53,6 +67,7 @@ class Executable:
 
     def __init__(self, compiled: DeviceProgram) -> None:
         self._compiled = compiled
+        self._inputs, self._outputs = compiled.inputs, compiled.outputs
         self._border = ArrayBorder(compiled.arrays, compiled.index)
 
     @property
@@ -63,12 +78,12 @@ class Executable:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
-        return self.program.inputs
+        return self._inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every result."""
-        return self.program.outputs
+        return self._outputs
 
     def empty(self, spec: TensorSpec) -> Any:
         """A new array on the program's device, for an input or a result."""

@@ -1,7 +1,7 @@
 """An rt program as plain data: what any device runs, in order, on which memory.
 
-`read_program` is the only reader of `rt` text in the runtime. Devices see the dataclasses below
-and the bodies of the kernels.
+Devices see the dataclasses below and the bodies of the kernels; `runtime/read_program.py` makes
+them from IR. Nothing here needs xDSL, so that a program compiled before runs without it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects import func
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    FloatAttr,
-    IntegerAttr,
-    MemRefType,
-    TensorType,
-    UnitAttr,
-)
-from xdsl.traits import SymbolTable
-from xdsl.utils.exceptions import PassFailedException
-
-from convir.dialects import kernel, rt
-from convir.lowering.implementations import LOOPS, config_of
-from convir.runtime.reference.blobs import elements_of
-from convir.runtime.reference.dtypes import dtype_of
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from convir.dialects import kernel
 
 DType: TypeAlias = np.dtype[Any]
 Array: TypeAlias = npt.NDArray[Any]
@@ -146,6 +129,8 @@ class Program:
 
     def summary(self, device: str) -> list[str]:
         """What each call is, in a word: `gemm`, `fill`, or the config of a launch."""
+        from convir.lowering.implementations import LOOPS, config_of  # noqa: PLC0415
+
         return [
             (config_of(call.kernel, device) or LOOPS)
             if isinstance(call, Launch)
@@ -154,137 +139,31 @@ class Program:
         ]
 
 
-def read_program(module: ModuleOp, function: str = "main") -> Program:
-    """The rt program `function` of a verified module.
+class Memories(Protocol):
+    """What has the memories of a program, beside its arena."""
 
-    Raises:
-        PassFailedException: there is no such program, or it holds what no runtime call does.
-    """
-    program = SymbolTable.lookup_symbol(module, function)
-    if not isinstance(program, func.FuncOp):
-        raise PassFailedException(f"the module has no function @{function}")
-    if rt.PROGRAM_ATTR not in program.attributes:
-        raise PassFailedException(f"@{function} is not an rt program: lower it first")
-    written = rt.outputs_of(program)
-    reader = _Reader(program, len(program.body.block.args) - written)
-    for op in program.body.block.ops:
-        reader.read(op)
-    specs = [_spec(argument.type) for argument in program.body.block.args]
-    split = len(specs) - written
-    return Program(
-        name=function,
-        inputs=tuple(specs[:split]),
-        outputs=tuple(specs[split:]),
-        arena_bytes=reader.arena_bytes,
-        constants=tuple(reader.constants),
-        state_bytes=tuple(reader.states),
-        calls=tuple(reader.calls),
-    )
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every argument."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every result."""
+        ...
+
+    @property
+    def constants(self) -> tuple[Array, ...]:
+        """What the program brings along."""
+        ...
+
+    @property
+    def state_bytes(self) -> tuple[int, ...]:
+        """The size of every state."""
+        ...
 
 
-def _spec(buffer_type: Attribute) -> TensorSpec:
-    static = cast("MemRefType[Attribute]", buffer_type)
-    return TensorSpec(static.get_shape(), _dtype(static.element_type))
-
-
-def tensor_spec(declared: Attribute) -> TensorSpec:
-    """Shape and dtype of an argument or result of a function on tensors; a number has rank 0.
-
-    Raises:
-        PassFailedException: no device stores such elements.
-    """
-    if not isinstance(declared, TensorType):
-        return TensorSpec((), _dtype(declared))
-    tensor = cast("TensorType[Attribute]", declared)
-    sizes = (DYNAMIC_SIZE if size == DYNAMIC_INDEX else size for size in tensor.get_shape())
-    return TensorSpec(tuple(sizes), _dtype(tensor.element_type))
-
-
-def _dtype(element_type: Attribute) -> DType:
-    dtype = dtype_of(element_type)
-    if dtype is None:
-        raise PassFailedException(f"no device stores elements of type {element_type}")
-    return dtype
-
-
-class _Reader:
-    def __init__(self, program: func.FuncOp, inputs: int) -> None:
-        self.buffers: dict[SSAValue, Buffer] = {}
-        self.arena_bytes = 0
-        self.constants: list[Array] = []
-        self.known_constants: dict[int, int] = {}
-        self.states: list[int] = []
-        self.calls: list[Call] = []
-        for i, argument in enumerate(program.body.block.args):
-            space = Space.INPUT if i < inputs else Space.OUTPUT
-            self._define(argument, space, i if i < inputs else i - inputs)
-
-    def read(self, op: Operation) -> None:
-        match op:
-            case rt.ArenaOp():
-                self._define(op.memory, Space.ARENA, 0)
-                self.arena_bytes = rt.buffer_bytes(op.memory.type)
-            case rt.StateOp():
-                self._define(op.memory, Space.STATE, len(self.states))
-                self.states.append(rt.buffer_bytes(op.memory.type))
-            case rt.ConstantOp():
-                # The programs of several chunks repeat their constants.
-                index = self.known_constants.setdefault(id(op.value), len(self.constants))
-                if index == len(self.constants):
-                    self.constants.append(_elements(op))
-                self._define(op.buffer, Space.CONSTANT, index)
-            case rt.ViewOp():
-                source = self.buffers[op.source]
-                spec = _spec(op.view.type)
-                offset = source.offset + op.offset.value.data
-                self.buffers[op.view] = Buffer(
-                    source.space, source.index, offset, spec.shape, spec.dtype
-                )
-            case rt.FillOp():
-                value = cast("FloatAttr | IntegerAttr", op.value).value.data
-                self.calls.append(Fill(value, self.buffers[op.out]))
-            case rt.CopyOp():
-                self.calls.append(Copy(self.buffers[op.source], self.buffers[op.out]))
-            case rt.GemmOp():
-                self.calls.append(self._gemm(op))
-            case rt.LaunchOp():
-                self.calls.append(self._launch(op))
-            case func.ReturnOp():
-                pass
-            case _:
-                raise PassFailedException(f"{op.name} is no runtime call")
-
-    def _define(self, value: SSAValue, space: Space, index: int) -> None:
-        spec = _spec(value.type)
-        self.buffers[value] = Buffer(space, index, 0, spec.shape, spec.dtype)
-
-    def _gemm(self, op: rt.GemmOp) -> Gemm:
-        names = ("m", "n", "k", "batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c")
-        sizes = {name: op.size(name) for name in names}
-        flags = {
-            name: isinstance(op.properties.get(name), UnitAttr)
-            for name in ("transpose_a", "transpose_b", "accumulate")
-        }
-        a, b, c = (self.buffers[operand] for operand in (op.a, op.b, op.c))
-        return Gemm(a, b, c, **sizes, **flags)
-
-    def _launch(self, op: rt.LaunchOp) -> Launch:
-        callee = SymbolTable.lookup_symbol(op, op.callee)
-        assert isinstance(callee, kernel.FuncOp)
-        inputs, outputs, workspace = (
-            tuple(self.buffers[buffer] for buffer in group)
-            for group in (op.inputs, op.outputs, op.workspace)
-        )
-        return Launch(callee, inputs, outputs, workspace)
-
-
-def _elements(op: rt.ConstantOp) -> Array:
-    spec = _spec(op.buffer.type)
-    tensor_type = TensorType(op.buffer.type.element_type, spec.shape)
-    return np.ascontiguousarray(elements_of(op, op.value, tensor_type))
-
-
-def memory_positions(program: Program) -> dict[Space, int]:
+def memory_positions(program: Memories) -> dict[Space, int]:
     """The position of the first memory of each space, where all memories form one list."""
     counts = {
         Space.INPUT: len(program.inputs),

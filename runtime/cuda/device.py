@@ -33,7 +33,7 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.runtime.program import Array
+    from convir.runtime.program import Array, TensorSpec
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +75,16 @@ class CudaProgram:
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
             self._steps = [self._step(call) for call in program.calls]
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every argument."""
+        return self.program.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Shape and dtype of every result."""
+        return self.program.outputs
 
     def scope(self, stream: Any = None) -> OnDevice:
         """A context in which this GPU is current, and `stream` if it is not None.

@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,18 @@ class CompileOptions:
 
     def __str__(self) -> str:
         return f"-O{self.opt_level}{'' if self.optimize_ir else ' as it is'}"
+
+
+@dataclass(frozen=True)
+class ObjectCode:
+    """Machine code for one target, to be loaded."""
+
+    key: str
+    """The digest of what it was compiled from: equal keys are equal code."""
+    exports: tuple[str, ...]
+    """The functions that are called from outside."""
+    code: bytes = field(repr=False)
+    """An object file."""
 
 
 class Library:
@@ -91,24 +103,43 @@ def compile_ir(
         CompileError: the IR is wrong, or a symbol is defined nowhere. Nothing has run.
     """
     cpu = target() if cpu is None else cpu
-    key = _key(ir, cpu, options)
-    identity = (key, tuple(exports))
+    identity = (_key(ir, cpu, options), tuple(exports))
     with _lock:
         library = _libraries.get(identity)
         if library is None:
-            library = _load(_object_code(ir, cpu, options, key), ir, cpu, options, exports)
-            _libraries[identity] = library
+            code = object_code(ir, cpu, options, exports)
+            library = load(code, cpu, source=ir)
         return library
 
 
-def object_code(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -> bytes:
-    """The object file of `ir`, from the cache where it is there.
+def object_code(
+    ir: str,
+    cpu: Target,
+    options: CompileOptions = CompileOptions(),
+    exports: Sequence[str] = (),
+) -> ObjectCode:
+    """The object code of `ir`, from the cache where it is there.
 
     Raises:
         CompileError: the IR is wrong.
     """
+    key = _key(ir, cpu, options)
     with _lock:
-        return _object_code(ir, cpu, options, _key(ir, cpu, options))
+        return ObjectCode(key, tuple(exports), _object_code(ir, cpu, options, key))
+
+
+def load(code: ObjectCode, cpu: Target, *, source: str = "") -> Library:
+    """Load object code that was compiled for `cpu`; the IR `source` only stands in errors.
+
+    Raises:
+        CompileError: a symbol is defined nowhere. Nothing has run.
+    """
+    identity = (code.key, code.exports)
+    with _lock:
+        library = _libraries.get(identity)
+        if library is None:
+            library = _libraries[identity] = _load(code, source, cpu)
+        return library
 
 
 def assembly(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -> str:
@@ -177,7 +208,7 @@ def _linker() -> Any:
 @cache
 def _builtins(cpu: Target) -> bytes:
     ir = resources.files("convir.runtime.host").joinpath("builtins.ll").read_text(encoding="utf-8")
-    return object_code(ir, cpu)
+    return object_code(ir, cpu).code
 
 
 def _in_process(name: str) -> bool:
@@ -194,26 +225,26 @@ def _process() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def _load(
-    code: bytes, ir: str, cpu: Target, options: CompileOptions, exports: Sequence[str]
-) -> Library:
-    undefined = undefined_symbols(code)
+def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
+    undefined = undefined_symbols(code.code)
     supplied = undefined & _BUILTINS
     missing = sorted(name for name in undefined - supplied if not _in_process(name))
     if missing:
         log = f"undefined: {', '.join(missing)}"
-        raise _error("generated code calls what does not exist: " + log, ir, cpu, options, log)
-    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        raise _error("generated code calls what does not exist: " + log, ir, cpu, "load", log)
+    builder = llvm.JITLibraryBuilder().add_object_img(code.code).add_current_process()
     if supplied:
         builder.add_object_img(_builtins(cpu))
-    for name in exports:
+    for name in code.exports:
         builder.export_symbol(name)
     try:
         tracker = builder.link(_linker(), f"convir.{next(_library_numbers)}")
     except RuntimeError as error:
-        raise _error("the generated code cannot be loaded", ir, cpu, options, str(error)) from error
-    return Library(tracker, {name: tracker[name] for name in exports})
+        raise _error("the generated code cannot be loaded", ir, cpu, "load", str(error)) from error
+    return Library(tracker, {name: tracker[name] for name in code.exports})
 
 
-def _error(message: str, ir: str, cpu: Target, options: CompileOptions, log: str) -> CompileError:
+def _error(
+    message: str, ir: str, cpu: Target, options: CompileOptions | str, log: str
+) -> CompileError:
     return CompileError(message, source=ir, options=f"{cpu.name} ({cpu.cpu}) {options}", log=log)

@@ -26,7 +26,7 @@ from convir.lowering.cuda.plan_loops import plan_loops
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.executable import Executable
-from convir.runtime.program import read_program
+from convir.runtime.read_program import read_program
 from convir.runtime.reference import evaluate
 
 EXACT = [*ARITHMETIC, *DIVISIONS, *SHIFTS, *CASTS, *TO_INTEGERS, *EXACT_MATH]

@@ -24,9 +24,10 @@ from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.executable import Executable
 from convir.runtime.host import device as host_device
-from convir.runtime.host.contraction import HostKernel
 from convir.runtime.host.device import HostProgram
-from convir.runtime.program import Launch, Program, read_program
+from convir.runtime.host.plan import KernelLaunch
+from convir.runtime.program import Launch, Program
+from convir.runtime.read_program import read_program
 from convir.runtime.reference import evaluate
 
 GUARD_BYTES = 4096
@@ -142,28 +143,22 @@ def test_any_convolution_runs_in_its_plan(problem: ConvProblem, cpu: str):
 
 
 @pytest.mark.parametrize("name", ["fprop", "dgrad", "depthwise", "fprop NCHW"])
-def test_constant_weights_are_packed_once(name: str, monkeypatch: pytest.MonkeyPatch):
-    packed: list[HostKernel] = []
-    pack = HostKernel.pack
-
-    def counted(self: HostKernel, *args: Any) -> None:
-        packed.append(self)
-        pack(self, *args)
-
-    monkeypatch.setattr(HostKernel, "pack", counted)
+def test_constant_weights_are_packed_once(name: str):
     problem = problem_of(LINES[name])
     images, weights = arguments(problem)
     program = lowered(with_constant(problem, weights))
     (launch,) = (call for call in program.calls if isinstance(call, Launch))
     as_argument = program_of(problem)
     assert program.arena_bytes < as_argument.arena_bytes
-    executable = Executable(HostProgram(program))
-    assert len(packed) == 1
+    compiled = HostProgram(program)
+    executable = Executable(compiled)
+    (packing,) = compiled.plan.packings
+    steps = [step for step in compiled.plan.steps if isinstance(step, KernelLaunch)]
+    assert packing.entry not in [step.entry for step in steps]
     wanted = expected(problem, [images, weights])
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(executable, [images] * 16))
     assert all(np.array_equal(result, wanted) for result in results)
-    assert len(packed) == 1
     assert len(launch.workspace) == (1 if program.arena_bytes else 0)
 
 
@@ -177,7 +172,7 @@ def test_chunks_share_their_packed_weights():
     assert len(program.calls) > 2
     compiled = HostProgram(program)
     # One for the chunks that are full, one for the rest at the end.
-    assert len(compiled._packed) <= 2  # pyright: ignore[reportPrivateUsage]
+    assert len(compiled.plan.packings) <= 2
     assert np.array_equal(Executable(compiled)(images), expected(problem, [images, weights]))
 
 

@@ -159,7 +159,7 @@ def test_bad_ir_is_a_compile_error(ir: str, log: str):
 
 
 def test_undefined_symbols_of_an_object():
-    code = jit.object_code(conversion("half", "float"), target("x86-64"))
+    code = jit.object_code(conversion("half", "float"), target("x86-64")).code
     assert undefined_symbols(code) == {"__extendhfsf2"}
     assert undefined_symbols(b"\xcf\xfa\xed\xfe a Mach-O file") == frozenset()
 

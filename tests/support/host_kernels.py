@@ -10,7 +10,7 @@ from convir.dialects.context import read_module
 from convir.lowering.llvm.target import HOST, X86_64, X86_64_V3, target
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
-from convir.runtime.program import read_program
+from convir.runtime.read_program import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

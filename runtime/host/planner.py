@@ -1,0 +1,169 @@
+"""From a program to a plan for one CPU: every kernel is compiled, every argument placed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
+from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module
+from convir.lowering.loops.nests import lower_kernel, range_size
+from convir.runtime.host.contraction import AS_EMITTED
+from convir.runtime.host.jit import object_code
+from convir.runtime.host.plan import HostPlan, KernelLaunch
+from convir.runtime.program import (
+    Copy,
+    Launch,
+    Space,
+    launch_overlaps,
+    memory_positions,
+)
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.llvm.contraction.plan import Buffer as Name
+    from convir.lowering.llvm.contraction.plan import ContractionPlan
+    from convir.lowering.llvm.target import Target
+    from convir.runtime.host.jit import ObjectCode
+    from convir.runtime.host.plan import Place, Step
+    from convir.runtime.program import Buffer, Program
+
+_log = logging.getLogger(__name__)
+
+
+def plan_program(program: Program, cpu: Target) -> HostPlan:
+    """Compile every kernel of `program` for `cpu`.
+
+    Raises:
+        PassFailedException: a kernel has no code for the host.
+        CompileError: LLVM refuses the code.
+    """
+    planner = _Planner(program, cpu)
+    steps = [step for call in program.calls for step in planner.steps(call)]
+    return HostPlan(
+        program.inputs,
+        program.outputs,
+        _aligned(program.arena_bytes) + planner.beside_bytes,
+        tuple(np.ascontiguousarray(constant) for constant in program.constants),
+        program.state_bytes,
+        tuple(planner.kept_bytes),
+        tuple(planner.packings),
+        tuple(planner.codes),
+        tuple(steps),
+    )
+
+
+class _Planner:
+    """Collects the code and the memory of one program."""
+
+    def __init__(self, program: Program, cpu: Target) -> None:
+        self._program = program
+        self._cpu = cpu
+        self._first = memory_positions(program)
+        self._kept = self._first[Space.STATE] + len(program.state_bytes)
+        self._contractions: dict[Contraction, tuple[int, ContractionPlan]] = {}
+        self._packed: dict[tuple[Buffer, Contraction], Place] = {}
+        self.codes: list[ObjectCode] = []
+        self.packings: list[KernelLaunch] = []
+        self.kept_bytes: list[int] = []
+        self.beside_bytes = 0
+
+    def steps(self, call: Step | Launch) -> list[Step]:
+        """What the host does for one call."""
+        if not isinstance(call, Launch):
+            return [call]
+        if config_of(call.kernel, HOST) == CONTRACTION:
+            return self._contraction(call)
+        return self._loops(call)
+
+    def _place(self, buffer: Buffer) -> Place:
+        return self._first[buffer.space] + buffer.index, buffer.offset
+
+    def _loops(self, call: Launch) -> list[Step]:
+        """The loops of a kernel, as functions to launch in order."""
+        loops = lower_kernel(call.kernel)
+        module = llvm_module(
+            loops, noalias=not launch_overlaps(call), f16_in_hardware=self._cpu.f16_in_hardware
+        )
+        names = [entry_of(function) for function in loops]
+        ir = llvm_ir(module, self._cpu.triple)
+        self.codes.append(object_code(ir, self._cpu, exports=names))
+        code = len(self.codes) - 1
+        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
+        return [
+            KernelLaunch(code, name, range_size(function), places)
+            for name, function in zip(names, loops, strict=True)
+        ]
+
+    def _contraction(self, call: Launch) -> list[Step]:
+        """A register-tiled kernel: its weights are packed, at once if they are constant, then its
+        rows are contracted."""
+        reading = read_contraction(call.kernel)
+        if isinstance(reading, Refusal):
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
+        code, plan = self._planned(reading.spec)
+        out = call.outputs[0]
+        a, other = call.inputs[reading.a], call.inputs[reading.other]
+        b, c = (other, out) if reading.spec.result == "C" else (out, other)
+        places: dict[Name, Place] = {"a": self._place(a), "b": self._place(b), "c": self._place(c)}
+        constants = [i for i, x in enumerate(call.inputs) if x.space is Space.CONSTANT]
+        is_constant = reading.has_constant_weights(constants)
+        layout = layout_workspace(plan, constant_weights=is_constant)
+        memory, start = self._workspace(call, layout.nbytes)
+        places |= {name: (memory, start + offset) for name, offset in layout.offsets.items()}
+        stages = plan.stages
+        if is_constant:
+            places["packed"] = self._packed_constant(code, plan, b)
+        else:
+            stages = (*plan.prepare, *stages)
+        steps: list[Step] = [
+            KernelLaunch(code, s.entry, s.items, tuple(places[name] for name in s.buffers))
+            for s in stages
+        ]
+        init = None if reading.init is None else call.inputs[reading.init]
+        return steps if init is None or init == out else [Copy(init, out), *steps]
+
+    def _planned(self, spec: Contraction) -> tuple[int, ContractionPlan]:
+        """The number of the code of a contraction, and its plan; equal contractions share both."""
+        if spec not in self._contractions:
+            plan = plan_contraction(spec, self._cpu)
+            self.codes.append(object_code(plan.ir, self._cpu, AS_EMITTED, plan.entries))
+            self._contractions[spec] = (len(self.codes) - 1, plan)
+        return self._contractions[spec]
+
+    def _workspace(self, call: Launch, nbytes: int) -> Place:
+        """Memory for what a kernel needs beside its operands."""
+        if call.workspace and call.workspace[0].nbytes >= nbytes:
+            return self._place(call.workspace[0])
+        if nbytes:
+            given = sum(buffer.nbytes for buffer in call.workspace)
+            _log.warning(
+                "@%s takes %d bytes beside the plan: it needs them on %s, its launch has %d",
+                call.kernel.sym_name.data, nbytes, self._cpu.name, given,
+            )  # fmt: skip
+        self.beside_bytes = max(self.beside_bytes, nbytes)
+        return self._first[Space.ARENA], _aligned(self._program.arena_bytes)
+
+    def _packed_constant(self, code: int, plan: ContractionPlan, weights: Buffer) -> Place:
+        """Weights that are packed once for all calls, and for all launches that read them so."""
+        key = (weights, plan.spec)
+        if key not in self._packed:
+            self._packed[key] = (self._kept + len(self.kept_bytes), 0)
+            places: dict[Name, Place] = {"b": self._place(weights), "packed": self._packed[key]}
+            self.kept_bytes.append(plan.workspace["packed"])
+            self.packings += [
+                KernelLaunch(code, s.entry, s.items, tuple(places[name] for name in s.buffers))
+                for s in plan.prepare
+            ]
+        return self._packed[key]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
