@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from convir.frontends.miopen import ConvLine
 
 TOOL = "convir-bench"
 
-PEERS = {"host": ("torch", "onnxruntime"), "cuda": ("cudnn",)}
+PEERS = {"host": ("torch", "onnxruntime", "plain"), "cuda": ("cudnn", "plain")}
 """What each kind of device can be compared against."""
+CLOCKS = {"host": ("host",), "cuda": ("events", "graph")}
+"""What a time may be taken of, by kind of device, the default first."""
+BUDGETS = {"host": 1.0, "cuda": 0.05}
+"""Seconds of calls for each backend and line."""
 
-_VALUED = ("--commands-file", "--device", "--against", "--threads", "--csv", "--json")
-_VALUED_NUMBERS = ("--seed", "--budget")
+_VALUED_FILES = ("--commands-file", "--csv", "--json", "--html")
+_VALUED = (*_VALUED_FILES, "--device", "--against", "--clock")
+_VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs")
 _DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
 
 
@@ -72,13 +76,33 @@ def _parser() -> ArgumentParser:
         "--against",
         default="",
         metavar="PEERS",
-        help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU",
+        help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU; plain, our own "
+        "program without rewrites, on both",
+    )
+    add(
+        "--clock",
+        metavar="CLOCK",
+        help="on a GPU, events around a call (default), or graph: around a CUDA graph's replay",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
     add("--seed", type=int, default=0, metavar="N", help="of the data (0)")
-    add("--budget", type=float, default=1.0, metavar="S", help="seconds per backend and line (1)")
+    add(
+        "--budget",
+        type=float,
+        metavar="S",
+        help="seconds of calls per backend and line (1 on the host, 0.05 on a GPU)",
+    )
+    add("--repeats", type=int, metavar="N", help="time N calls of each, whatever that takes")
+    add(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="compile a GPU's kernels with N processes before anything is timed (1)",
+    )
     add("--csv", metavar="FILE", help="write the rows as CSV")
     add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
+    add("--html", metavar="FILE", help="write one page with a roofline and bars against the peers")
     add("--debug", action="store_true", help="show the traceback behind an error")
     # For the help text only: the line's words are split off before argparse sees them.
     add("line", nargs="*", metavar="LINE", help="conv -n 4 -c 64 -H 56 -W 56 -k 64 …")
@@ -94,16 +118,20 @@ def _check(options: argparse.Namespace) -> None:
         if name not in PEERS[kind]:
             known = ", ".join(PEERS[kind])
             raise UsageError(f"--against: {kind} has no peer '{name}'; there is {known}")
-    if options.threads < 1 or options.budget <= 0:
-        raise UsageError("--threads is at least 1, --budget more than 0")
-    for path in (options.csv, options.json):
+    if options.clock is None:
+        options.clock = CLOCKS[kind][0]
+    if options.clock not in CLOCKS[kind]:
+        known = ", ".join(CLOCKS[kind])
+        raise UsageError(f"--clock: {kind} has no clock '{options.clock}'; there is {known}")
+    if options.budget is None:
+        options.budget = BUDGETS[kind]
+    if options.threads < 1 or options.jobs < 1 or options.budget <= 0:
+        raise UsageError("--threads and --jobs are at least 1, --budget more than 0")
+    if options.repeats is not None and options.repeats < 1:
+        raise UsageError("--repeats is at least 1")
+    for path in (options.csv, options.json, options.html):
         if path is not None:
             check_writable(path)
-
-
-def lines_of(suites: Sequence[tuple[str, Sequence[ConvLine]]]) -> int:
-    """How many problems the suites hold."""
-    return sum(len(line.problems) for _, lines in suites for line in lines)
 
 
 if __name__ == "__main__":

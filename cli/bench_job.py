@@ -14,15 +14,17 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
-from convir.cli.bench import lines_of
+from convir.cli.arguments import UsageError
+from convir.cli.bench_html import page_of
+from convir.cli.bench_problems import PLAIN_PIPELINE, module_of, precompile, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK, write_output
-from convir.frontends.conv_module import function_of
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.row import OURS
-from convir.runtime.bench.session import Task, geomean, run_task, speedups
+from convir.runtime.bench.row import OURS, PLAIN
+from convir.runtime.bench.session import Effort, Task, geomean, run_task, speedups
+from convir.runtime.cuda.toolkit import NoGpuError
+from convir.runtime.devices import HOST
 from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from convir.frontends.miopen import ConvLine
     from convir.runtime.bench.device import BenchDevice
     from convir.runtime.bench.row import Row
+    from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
 _TEXT_COLUMNS = ("backend", "layout", "config")
@@ -53,20 +56,25 @@ def run_suites(
 ) -> int:
     """Measure everything, print the table, write the files; returns the exit status."""
     device = _device(options)
+    effort = Effort(options.seed, options.budget, options.repeats)
+    problems = [problem for _, lines in suites for problem in problems_of(lines)]
+    if options.jobs > 1 and device.name != HOST:
+        precompile(problems, device.name, options.jobs)
     console, errors = Console(), Console(stderr=True)
     rows: list[Row] = []
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        bar = progress.add_task("measuring", total=lines_of(suites))
+        bar = progress.add_task("measuring", total=len(problems))
         for task in _tasks(suites, options):
             progress.update(bar, description=task.line[:60])
-            rows += run_task(
-                task, device, options.peers, seed=options.seed, budget_s=options.budget
-            )
+            rows += run_task(task, device, options.peers, effort)
             progress.advance(bar)
     for suite, _ in suites:
         _print_suite(console, suite, [r for r in rows if r.suite == suite], options.peers)
+    report = _report(device, rows, list(dict.fromkeys(p.dtype for p in problems)))
     if options.json is not None:
-        write_output(options.json, json.dumps(_report(device, rows, options), indent=1) + "\n")
+        write_output(options.json, json.dumps(report, indent=1) + "\n")
+    if options.html is not None:
+        write_output(options.html, page_of(report))
     if options.csv is not None:
         write_output(options.csv, _csv(rows))
     failed = [row for row in rows if row.backend == OURS and row.failure is not None]
@@ -74,35 +82,42 @@ def run_suites(
 
 
 def _device(options: argparse.Namespace) -> BenchDevice:
-    if options.device == "host":
+    if options.device == HOST:
         return HostBench(options.threads)
     from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (needs a GPU)
 
-    return CudaBench(int(options.device.partition(":")[2] or 0))
+    try:
+        return CudaBench(int(options.device.partition(":")[2] or 0), options.clock)
+    except NoGpuError as error:
+        raise UsageError(f"--device {options.device}: {error}") from error
+    except ImportError as error:
+        raise UsageError(
+            f"--device {options.device}: results are checked by PyTorch ({error}): "
+            "pip install torch"
+        ) from error
 
 
 def _tasks(
     suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
 ) -> Iterator[Task]:
     for suite, lines in suites:
-        for line in lines:
-            for problem in line.problems.values():
-                yield _task(suite, problem, options)
+        for problem in problems_of(lines):
+            yield _task(suite, problem, options)
 
 
 def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
-    module = ModuleOp([function_of("main", problem)])
+    def compiled(backend: str) -> Executable:
+        return convir_compile(
+            module_of(problem),
+            pipeline=PLAIN_PIPELINE if backend == PLAIN else "default",
+            device=options.device,
+            threads=options.threads,
+        )
 
-    def expected(inputs: Sequence[Array]) -> Array:
-        return evaluate(module, "main", inputs, float_format=FloatFormat.WIDE)[0]
+    def formula(inputs: Sequence[Array]) -> Array:
+        return evaluate(module_of(problem), "main", inputs, float_format=FloatFormat.WIDE)[0]
 
-    return Task(
-        suite=suite,
-        line=str(problem),
-        problem=problem,
-        compile=lambda: convir_compile(module, device=options.device, threads=options.threads),
-        expected=expected,
-    )
+    return Task(suite, str(problem), problem, formula, compiled)
 
 
 def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Sequence[str]) -> None:
@@ -146,12 +161,10 @@ def _errors(row: Row) -> str:
     return f"{row.error:.1g}/{row.tolerance:.1g}{' WRONG' if row.failure else ''}"
 
 
-def _report(
-    device: BenchDevice, rows: Sequence[Row], options: argparse.Namespace
-) -> dict[str, Any]:
+def _report(device: BenchDevice, rows: Sequence[Row], dtypes: Sequence[str]) -> dict[str, Any]:
     ceilings = {
         dtype: {"gflops": c.gflops, "gbytes": c.gbytes}
-        for dtype in ("f16", "bf16", "f32", "f64")
+        for dtype in dtypes
         for c in [device.ceilings(dtype)]
     }
     return {
@@ -160,10 +173,7 @@ def _report(
             "command": " ".join([sys.argv[0].rpartition("/")[2], *sys.argv[1:]]),
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "packages": {
-                name: _version(name)
-                for name in ("convir", "xdsl", "torch", "onnxruntime", "cupy-cuda13x")
-            },
+            "packages": {name: _version(name) for name in _PACKAGES},
         },
         "ceilings": ceilings,
         "rows": [row.record() for row in rows],

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, TensorType
 
 from convir.runtime.reference.dtypes import (
+    BFLOAT16,
     BOOL,
     Array,
     DType,
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Attribute
+
+DTYPES: dict[str, DType] = {
+    "f16": np.dtype(np.float16),
+    "bf16": BFLOAT16,
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+"""Dtype by the name of a float type."""
 
 SMALL_INTEGER = 2
 """The largest magnitude of `Distribution.INTEGERS`."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from convir.dialects.problem import ConvProblem
     from convir.runtime.bench.row import Ceilings
+    from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
@@ -23,8 +24,10 @@ class Candidate:
     config: str
     call: Callable[[], object]
     """Computes the problem once; on a GPU it only enqueues."""
-    result: Callable[[], Array]
-    """What the last call computed, on the host, in our layout."""
+    result: Callable[[], Any]
+    """What the last call computed, in our layout, as an array of the device."""
+    poison: Callable[[], object]
+    """Puts NaN where the next call will write, as far as that is known."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,28 @@ class BenchDevice(Protocol):
         """What the device can do at best with elements of `dtype`."""
         ...
 
-    def ours(self, executable: Executable, inputs: Sequence[Array]) -> Candidate:
-        """Our own program on `inputs`."""
+    def inputs(self, problem: ConvProblem, seed: int) -> Sequence[Any]:
+        """Random operands in the problem's layouts, as arrays of the device."""
+        ...
+
+    def ours(self, backend: str, executable: Executable, inputs: Sequence[Any]) -> Candidate:
+        """A program of ours on `inputs`."""
         ...
 
     def peer(
-        self, name: str, problem: ConvProblem, inputs: Sequence[Array]
+        self, name: str, problem: ConvProblem, inputs: Sequence[Any]
     ) -> list[Candidate | Failed]:
         """The backend `name`, once per layout worth trying."""
+        ...
+
+    def expected(
+        self, problem: ConvProblem, inputs: Sequence[Any], formula: Callable[..., Array]
+    ) -> Any:
+        """The result in f64, as an array of the device; `formula` computes it with NumPy."""
+        ...
+
+    def difference(self, expected: Any, result: Any, relative: float) -> Difference:
+        """Where a result differs most from what is expected."""
         ...
 
     def clock(self, call: Callable[[], object], repeats: int) -> float:

@@ -7,12 +7,16 @@ import platform
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from convir.lowering.implementations import HOST
 from convir.runtime.bench.ceilings import host_ceilings
 from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.onnx_peer import onnxruntime_candidates
 from convir.runtime.bench.timing import host_us
-from convir.runtime.bench.torch_peer import torch_candidates
+from convir.runtime.bench.torch_peer import numpy_of, torch_candidates
+from convir.runtime.compare import Difference, largest_error
+from convir.runtime.inputs import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,15 +42,50 @@ class HostBench:
             "cpu": _cpu_model(),
             "threads": self.threads,
             "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+            "clock": "the host's, around calls in a row",
+            "reference": "f64: the formula in NumPy",
         }
 
     def ceilings(self, dtype: str) -> Ceilings:
         """Register-only multiply-adds, and a copy, on our threads."""
         return host_ceilings(dtype, self.threads)
 
-    def ours(self, executable: Executable, inputs: Sequence[Array]) -> Candidate:
-        """Our program, writing into one array."""
-        return our_candidate(executable, HOST, inputs, lambda array: array)
+    def inputs(self, problem: ConvProblem, seed: int) -> Sequence[Array]:
+        """Normally distributed operands, as NumPy arrays."""
+        rng = np.random.default_rng(seed)
+        dtype = DTYPES[problem.dtype]
+        return [
+            rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+            for shape in problem.shapes[:2]
+        ]
+
+    def ours(self, backend: str, executable: Executable, inputs: Sequence[Array]) -> Candidate:
+        """A program of ours, writing into one array."""
+        (spec,) = executable.outputs
+        out = executable.empty(spec)
+        calls = "+".join(executable.program.summary(HOST))
+
+        def call() -> None:
+            executable(*inputs, out=out)
+
+        call()
+        return Candidate(
+            backend, "as given", calls, call, lambda: out, lambda: out.fill(float("nan"))
+        )
+
+    def expected(
+        self, problem: ConvProblem, inputs: Sequence[Array], formula: Callable[..., Array]
+    ) -> Array:
+        """The formula in NumPy."""
+        del problem
+        return formula(inputs)
+
+    def difference(self, expected: Array, result: Any, relative: float) -> Difference:
+        """By NumPy."""
+        on_host: Any = result
+        if hasattr(result, "is_contiguous"):
+            on_host = numpy_of(result)
+        return largest_error(expected, on_host, relative)
 
     def clock(self, call: Callable[[], object], repeats: int) -> float:
         """µs per call by the host's clock."""
@@ -72,18 +111,3 @@ def _cpu_model() -> str:
     except OSError:
         named = []
     return named[0].partition(":")[2].strip() if named else platform.processor()
-
-
-def our_candidate(
-    executable: Executable, device: str, inputs: Sequence[Any], to_host: Callable[[Any], Array]
-) -> Candidate:
-    """Our program on `inputs`, which lie on `device`."""
-    (spec,) = executable.outputs
-    out = executable.empty(spec)
-    calls = "+".join(executable.program.summary(device))
-
-    def call() -> None:
-        executable(*inputs, out=out)
-
-    call()
-    return Candidate("convir", "as given", calls, call, lambda: to_host(out))

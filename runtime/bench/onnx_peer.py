@@ -60,7 +60,15 @@ def onnxruntime_candidates(
     order = problem.axes(roles[2])
     back = [order.index(axis) for axis in range(len(order))]
     return [
-        Candidate(BACKEND, "NCHW", runtime.__version__, call, lambda: results[0].transpose(back))
+        Candidate(
+            BACKEND,
+            "NCHW",
+            runtime.__version__,
+            call,
+            lambda: results[0].transpose(back),
+            # The session allocates its results itself.
+            lambda: None,
+        )
     ]
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 OURS = "convir"
 """The backend of our own rows."""
+PLAIN = "plain"
+"""A peer everywhere: our own program without the rewrites of a pipeline."""
 
 
 @dataclass(frozen=True)

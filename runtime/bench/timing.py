@@ -48,6 +48,7 @@ def measure(
     calls: Mapping[str, Callable[[], object]],
     clock: Callable[[Callable[[], object], int], float] = host_us,
     budget_s: float = 1.0,
+    rounds: int | None = None,
 ) -> dict[str, Timing]:
     """Time every call, in turns, for about `budget_s` seconds each.
 
@@ -55,14 +56,16 @@ def measure(
         calls: what to time, by name.
         clock: µs per call of so many calls in a row.
         budget_s: seconds for each of them, warm-up not counted.
+        rounds: how often each gets its turn, whatever that takes; None to follow the budget.
     """
     once: dict[str, float] = {}
     for _ in range(WARM_UP_ROUNDS):
         once = {name: clock(call, 1) for name, call in calls.items()}
     repeats = {name: max(1, int(SHORT_US / max(us, 1e-3))) for name, us in once.items()}
     round_us = sum(once[name] * repeats[name] for name in calls)
-    rounds = int(budget_s * 1e6 * len(calls) / max(round_us, 1.0))
-    rounds = min(max(rounds, MIN_ROUNDS), MAX_ROUNDS)
+    if rounds is None:
+        affordable = int(budget_s * 1e6 * len(calls) / max(round_us, 1.0))
+        rounds = min(max(affordable, MIN_ROUNDS), MAX_ROUNDS)
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():

@@ -22,15 +22,21 @@ _CHANNELS_LAST_RANKS = {2: "channels_last", 3: "channels_last_3d"}
 
 
 def torch_candidates(
-    backend: str, problem: ConvProblem, inputs: Sequence[Array], device: str
+    backend: str,
+    problem: ConvProblem,
+    inputs: Sequence[Any],
+    device: str,
+    prepare: Callable[[Any], Any] | None = None,
 ) -> list[Candidate | Failed]:
     """PyTorch on `problem` in channels-first and, where it has one, channels-last memory.
 
     Args:
         backend: the name that the rows carry.
         problem: what to compute.
-        inputs: the operands in the problem's layouts, on the host.
+        inputs: the operands in the problem's layouts: NumPy arrays, or PyTorch tensors.
         device: PyTorch's name of the device.
+        prepare: turns the function that computes a result into what is called; a CUDA graph of
+            it, for example.
     """
     torch = import_module("torch")
     geometry = problem.geometry
@@ -46,7 +52,7 @@ def torch_candidates(
         name = _CHANNELS_LAST_RANKS[len(problem.spatial)]
         formats.append(("NHWC", getattr(torch, name)))
     return [
-        _candidate(torch, backend, problem, tensors, layout, memory_format)
+        _candidate(torch, backend, problem, tensors, layout, memory_format, prepare)
         for layout, memory_format in formats
     ]
 
@@ -58,6 +64,7 @@ def _candidate(
     tensors: dict[str, Any],
     layout: str,
     memory_format: Any,
+    prepare: Callable[[Any], Any] | None,
 ) -> Candidate | Failed:
     arranged = {
         role: tensor.contiguous(memory_format=memory_format) for role, tensor in tensors.items()
@@ -65,17 +72,27 @@ def _candidate(
     compute = _call(torch, problem, arranged)
     results: list[Any] = [None]
 
+    try:
+        with torch.no_grad():
+            compute()
+            if prepare is not None:
+                compute = prepare(compute)
+            results[0] = compute()
+    except RuntimeError as error:
+        return Failed(backend, layout, str(error).splitlines()[0])
+
     def call() -> None:
         results[0] = compute()
 
-    try:
-        with torch.no_grad():
-            call()
-    except RuntimeError as error:
-        return Failed(backend, layout, str(error).splitlines()[0])
-    return Candidate(
-        backend, layout, torch.__version__, call, lambda: _to_ours(torch, problem, results[0])
-    )
+    def poison() -> None:
+        # The next call takes its memory from what was freed last.
+        results[0].fill_(float("nan"))
+        results[0] = None
+
+    def result() -> Any:
+        return _to_ours(problem, results[0])
+
+    return Candidate(backend, layout, torch.__version__, call, result, poison)
 
 
 def _call(torch: Any, problem: ConvProblem, tensors: dict[str, Any]) -> Callable[[], Any]:
@@ -113,20 +130,27 @@ def _format_of(torch: Any, tensor: Any) -> Any:
     return torch.contiguous_format
 
 
-def _canonical(torch: Any, problem: ConvProblem, role: Role, array: Array) -> Any:
+def _canonical(torch: Any, problem: ConvProblem, role: Role, array: Any) -> Any:
     """The operand as a tensor with the axes N C spatial, or K C spatial."""
     order = problem.axes(role)
+    if isinstance(array, torch.Tensor):
+        return array.permute(order)
     if array.dtype == BFLOAT16:
         raw = torch.from_numpy(np.ascontiguousarray(array).view(np.int16))
         return raw.view(torch.bfloat16).permute(order)
     return torch.from_numpy(np.ascontiguousarray(array)).permute(order)
 
 
-def _to_ours(torch: Any, problem: ConvProblem, tensor: Any) -> Array:
-    """A result as an array in the problem's layout."""
+def _to_ours(problem: ConvProblem, tensor: Any) -> Any:
+    """A result as a tensor in the problem's layout."""
     order = problem.axes(problem.direction.roles[2])
-    back = [order.index(axis) for axis in range(len(order))]
-    tensor = tensor.permute(back).contiguous().cpu()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(BFLOAT16)
-    return tensor.numpy()
+    return tensor.permute([order.index(axis) for axis in range(len(order))])
+
+
+def numpy_of(tensor: Any) -> Array:
+    """A tensor of the CPU as an array, bf16 included."""
+    torch: Any = import_module("torch")
+    dense = tensor.contiguous()
+    if dense.dtype == torch.bfloat16:
+        return dense.view(torch.int16).numpy().view(BFLOAT16)
+    return dense.numpy()

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from convir.cli.bench import main
+from convir.cli.bench_html import page_of
+from convir.cli.bench_problems import module_of
 from convir.frontends.miopen import parse_line
-from convir.runtime.bench.session import geomean, tolerance_of
+from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.row import Ceilings
+from convir.runtime.bench.session import (
+    Effort,
+    Task,
+    geomean,
+    run_task,
+    speedups,
+    tolerance_of,
+)
 from convir.runtime.bench.timing import Timing, measure
+from convir.runtime.bench.torch_reference import convolve, largest_difference
+from convir.runtime.compare import Difference, largest_error
+from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from convir.dialects.problem import ConvProblem
@@ -23,6 +42,7 @@ LINE = (
     " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 )
 QUICK = ["--budget", "0.01"]
+SVG, XHTML = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
 
 
 def problem(line: str) -> ConvProblem:
@@ -72,7 +92,10 @@ def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[
         ([], "expected a line"),
         (["--device", "tpu", *LINE.split()], "no device 'tpu'"),
         (["--against", "cudnn", *LINE.split()], "host has no peer 'cudnn'"),
-        (["--threads", "0", *LINE.split()], "--threads is at least 1"),
+        (["--threads", "0", *LINE.split()], "--threads and --jobs are at least 1"),
+        (["--repeats", "0", *LINE.split()], "--repeats is at least 1"),
+        (["--clock", "graph", *LINE.split()], "host has no clock 'graph'; there is host"),
+        (["--html", "/nowhere/page.html", *LINE.split()], "No such directory"),
         (["--bugdet", "1", *LINE.split()], "did you mean"),
         (["conv", "-n", "one"], "column"),
     ],
@@ -106,3 +129,139 @@ def test_the_tolerance_grows_with_the_terms_of_the_sum() -> None:
     assert tolerance_of(long) > tolerance_of(short)
     half = problem(LINE.replace("conv ", "convbfp16 "))
     assert tolerance_of(half) == 2.0**-8
+
+
+def test_a_page_with_plots(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    suite = tmp_path / "suite.txt"
+    suite.write_text(f"{LINE}\n{LINE.replace('-F 1', '-F 2')}\n")
+    arguments = [*QUICK, "--against", "plain", "--html", str(path), "--commands-file", str(suite)]
+    assert main(arguments) == 0
+    text = path.read_text()
+    assert "http-equiv" not in text
+    assert "<script" not in text
+    assert not re.search(r"(?:src|href)=", text), "it loads nothing"
+    page = ElementTree.fromstring(text.partition("\n")[2])
+    plots = {plot.get("class"): plot for plot in page.iter(f"{SVG}svg")}
+    assert set(plots) == {"roofline", "bars"}
+    dots = [dot.get("class") for dot in plots["roofline"].iter(f"{SVG}circle")]
+    assert sorted(map(str, dots)) == ["ours", "ours", "peer", "peer"]
+    for dot in plots["roofline"].iter(f"{SVG}circle"):
+        assert 0 < float(dot.get("cx", 0)) < 720
+        assert 0 < float(dot.get("cy", 0)) < 400
+    assert len(list(plots["bars"].iter(f"{SVG}rect"))) == 2
+    assert len(list(page.iter(f"{XHTML}tr"))) == 1 + 4
+
+
+def test_rows_that_fail_are_on_the_page() -> None:
+    row = {
+        "suite": "s",
+        "line": LINE,
+        "backend": "convir",
+        "layout": "as given",
+        "config": "",
+        "us": None,
+        "flops": 1,
+        "bytes": 1,
+        "floor_us": 1.0,
+        "error": None,
+        "tolerance": None,
+        "failure": "a < b & c",
+    }
+    report: dict[str, Any] = {"environment": {"packages": {}}, "ceilings": {}, "rows": [row]}
+    page = ElementTree.fromstring(page_of(report).partition("\n")[2])
+    texts = ["".join(cell.itertext()) for cell in page.iter(f"{XHTML}td")]
+    assert texts == ["f32 n1 c4 6x6 k4 3x3", "convir", "as given", "", "a < b & c"]
+
+
+DIRECTIONS = ["-F 1", "-F 2", "-F 4"]
+GEOMETRIES = [
+    "-n 2 -c 6 -H 7 -W 9 -k 4 -y 3 -x 2 -p 1 -q 1 -u 2 -v 1 -l 1 -j 2 -g 2",
+    "-n 2 -c 4 -H 6 -W 5 -k 6 -y 1 -x 1 -p 0 -q 0 -u 2 -v 2 -l 1 -j 1 -g 1",
+    "--spatial_dim 1 -n 1 -c 4 -W 11 -k 4 -x 3 -q 2 -v 2 -j 2 -g 4",
+]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("last", [False, True])
+def test_the_reference_of_a_gpu_is_the_formula(geometry: str, direction: str, last: bool) -> None:
+    torch = pytest.importorskip("torch")
+    letters = "NWC" if "spatial_dim" in geometry else "NHWC"
+    layout = f" --in_layout {letters} --fil_layout {letters} --out_layout {letters}"
+    case = problem(f"conv {geometry} {direction}{layout if last else ''}")
+    inputs = HostBench(1).inputs(case, 0)
+    expected = evaluate(module_of(case), "main", inputs, float_format=FloatFormat.WIDE)[0]
+    found = convolve(case, [torch.from_numpy(array) for array in inputs])
+    assert found.dtype == torch.float64
+    assert largest_error(expected, found.numpy(), 1e-12).error < 1e-12
+    worst = largest_difference(torch.from_numpy(expected), found.float(), 1e-7)
+    assert worst.error <= worst.allowed
+    found[(0,) * found.dim()] = torch.nan
+    worst = largest_difference(torch.from_numpy(expected), found, 1e-7)
+    assert (worst.position, worst.error) == (0, float("inf"))
+
+
+class Drifting:
+    """A device on which every backend is as far off as it says."""
+
+    name = "drifting"
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def ceilings(self, dtype: str) -> Ceilings:
+        return Ceilings(1.0, 1.0)
+
+    def inputs(self, problem: ConvProblem, seed: int) -> Sequence[Any]:
+        return []
+
+    def ours(self, backend: str, executable: Any, inputs: Sequence[Any]) -> Candidate:
+        return candidate(backend, executable)
+
+    def peer(
+        self, name: str, problem: ConvProblem, inputs: Sequence[Any]
+    ) -> list[Candidate | Failed]:
+        return [Failed(name, "NCHW", "no such layout"), candidate(name, 0.0)]
+
+    def expected(self, problem: ConvProblem, inputs: Sequence[Any], formula: Any) -> Any:
+        return 0.0
+
+    def difference(self, expected: Any, result: Any, relative: float) -> Difference:
+        return Difference(0, result, relative)
+
+    def clock(self, call: Any, repeats: int) -> float:
+        call()
+        return 10.0
+
+
+def candidate(backend: str, error: float) -> Candidate:
+    """A backend that is wrong by `error` wherever it was called since it was poisoned."""
+    results = [0.0]
+
+    def call() -> None:
+        results[0] = error
+
+    def poison() -> None:
+        results[0] = float("inf")
+
+    return Candidate(backend, "as given", "", call, lambda: results[0], poison)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"), [(0.0, None), (1.0, "wrong: error 1, allowed"), ("no", "ValueError: no")]
+)
+def test_failures_are_rows(error: Any, failure: str | None) -> None:
+    def compiled(backend: str) -> Any:
+        if isinstance(error, str):
+            raise ValueError(error)
+        return error
+
+    task = Task("suite", LINE, problem(LINE), lambda inputs: np.zeros(1), compiled)
+    effort = Effort(seed=0, budget_s=0.01, rounds=3)
+    ours, failed, peer = run_task(task, Drifting(), ["peer"], effort)
+    assert (ours.failure is None) == (failure is None)
+    assert ours.failure is None or ours.failure.startswith(failure or "?")
+    assert failed.failure == "no such layout"
+    assert peer.us == Timing(10.0, 10.0, 10.0)
+    assert speedups([ours, failed, peer], "peer") == ([1.0] if failure is None else [])

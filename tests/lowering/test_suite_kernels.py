@@ -10,38 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import PassPipeline
 
-from convir.api.compile import DEFAULT_PIPELINE
-from convir.dialects.context import new_context
-from convir.frontends.conv_module import function_of
+from convir.cli.bench_problems import cuda_kernels, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.kernel_code import cuda_plans
-from convir.lowering.pipeline import lowering_passes
-from convir.passes import run
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 from convir.runtime.cuda.usage import Usage, parse_usage
 
 if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
-    from convir.lowering.cuda.kernel_plan import CudaKernel
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 
-def problems_of(suite: Path) -> list[ConvProblem]:
+def problems_in(suite: Path) -> list[ConvProblem]:
     lines = map(strip_comment, suite.read_text().splitlines())
-    return [p for line in lines if line.strip() for p in parse_line(line).problems.values()]
-
-
-def kernels_of(problem: ConvProblem, gpu: Gpu) -> list[CudaKernel]:
-    module = run(ModuleOp([function_of("main", problem)]), DEFAULT_PIPELINE).module
-    PassPipeline(lowering_passes("cuda", gpu=gpu)).apply(new_context(), module)
-    return [kernel for _, plan in cuda_plans(module) for kernel in plan.kernels]
+    return problems_of([parse_line(line) for line in lines if line.strip()])
 
 
 @pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
@@ -53,8 +39,8 @@ def test_kernels_compile_without_spills(suite: Path, gpu: Gpu) -> None:
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
     spilled: list[str] = []
-    for problem in problems_of(suite):
-        for kernel in kernels_of(problem, gpu):
+    for problem in problems_in(suite):
+        for kernel in cuda_kernels(problem, gpu):
             assert compile_cubin(kernel.source, gpu.arch)
             usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
             assert kernel.shared_bytes <= gpu.shared_bytes

@@ -1,0 +1,73 @@
+"""The problems of a benchmark as modules, and their kernels compiled ahead of the clock."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+
+from convir.api.compile import DEFAULT_PIPELINE
+from convir.dialects.context import new_context
+from convir.frontends.conv_module import function_of
+from convir.lowering.cuda.gpu import Gpu
+from convir.lowering.kernel_code import cuda_plans
+from convir.lowering.pipeline import lowering_passes
+from convir.passes import run
+from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.devices import CUDA, find_device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.dialects.problem import ConvProblem
+    from convir.frontends.miopen import ConvLine
+    from convir.lowering.cuda.kernel_plan import CudaKernel
+
+PLAIN_PIPELINE = "convert-conv-to-linalg"
+"""What has to be run even where nothing is rewritten."""
+
+
+def problems_of(lines: Sequence[ConvLine]) -> list[ConvProblem]:
+    """The problems of all lines, in order."""
+    return [problem for line in lines for problem in line.problems.values()]
+
+
+def module_of(problem: ConvProblem) -> ModuleOp:
+    """A module whose function `main` computes `problem`."""
+    return ModuleOp([function_of("main", problem)])
+
+
+def precompile(problems: Sequence[ConvProblem], device: str, jobs: int) -> None:
+    """Put the kernels of all problems into the cache of cubins, with so many processes.
+
+    What cannot be compiled is left out: it fails again, with a reason, where it is run.
+    """
+    compiled = partial(_compile_kernels, gpu=str(find_device(device).gpu))
+    # Processes that are forked off one that uses a GPU cannot use NVRTC.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        list(pool.map(compiled, problems))
+
+
+def cuda_kernels(problem: ConvProblem, gpu: Gpu) -> list[CudaKernel]:
+    """The kernels that compute `problem` on a GPU after the default pipeline.
+
+    Raises:
+        DiagnosticError: a kernel has no code for a GPU.
+    """
+    module = run(module_of(problem), DEFAULT_PIPELINE).module
+    PassPipeline(lowering_passes(CUDA, gpu=gpu)).apply(new_context(), module)
+    return [kernel for _, plan in cuda_plans(module) for kernel in plan.kernels]
+
+
+def _compile_kernels(problem: ConvProblem, gpu: str) -> None:
+    planned = Gpu.parse(gpu)
+    try:
+        for kernel in cuda_kernels(problem, planned):
+            compile_cubin(kernel.source, planned.arch)
+    except Exception:
+        return
