@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test setup lint types lit unit wheel clean
+.PHONY: demo test setup lint types lit unit wheel sanitize clean
 
 demo: $(STAMP)
 	$(BIN)/python -m convir.cli.demo
@@ -41,6 +41,10 @@ wheel: $(STAMP)
 	rm -rf build dist
 	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	$(BIN)/python tests/wheel.py dist/*.whl
+
+# On a machine with a GPU and CUDA's compute-sanitizer.
+sanitize: $(STAMP)
+	$(BIN)/python tests/sanitize.py
 
 clean:
 	rm -rf $(VENV) .link build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

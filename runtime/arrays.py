@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
 from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class ArrayBorder:
             return value
         what = f"argument {position}"
         array = typed(self._adopt(value, spec, what), spec, what)
-        if array.flags.c_contiguous and getattr(array.flags, "aligned", True):
+        if array.flags.c_contiguous and _is_aligned(array):
             return array
-        _log.debug("%s is not dense and is copied", what)
+        _log.debug("%s is not dense and aligned, and is copied", what)
         return array.copy()
 
     def destination(self, value: Any, spec: TensorSpec, position: int) -> Array:
@@ -60,8 +61,11 @@ class ArrayBorder:
             raise TypeError(f"{what} lies on the host, the program on cuda:{self.device}")
         array = typed(self._adopt(value, spec, what), spec, what)
         flags = array.flags
-        usable = getattr(flags, "writeable", True) and getattr(flags, "aligned", True)
-        if not flags.c_contiguous or not usable:
+        if (
+            not flags.c_contiguous
+            or not getattr(flags, "writeable", True)
+            or not _is_aligned(array)
+        ):
             raise ValueError(f"{what} must be dense, aligned and writable")
         return array
 
@@ -105,6 +109,14 @@ class ArrayBorder:
                 "copy it there first"
             )
         return array
+
+
+def _is_aligned(array: Any) -> bool:
+    """Whether elements, and on a GPU the vectors that kernels move, lie at multiples of their
+    size."""
+    if isinstance(array, np.ndarray):
+        return array.flags.aligned
+    return array.data.ptr % POINTER_ALIGNMENT == 0
 
 
 def _lies_on_host(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -147,12 +148,7 @@ class CudaBench:
         graph = self._torch.cuda.CUDAGraph()
         with self._torch.cuda.graph(graph):
             result = compute()
-
-        def replay() -> Any:
-            graph.replay()
-            return result
-
-        return replay
+        return _Replay(graph, result, compute)
 
     def _to_cupy(self, tensor: Any) -> Any:
         if tensor.dtype == self._torch.bfloat16:
@@ -163,6 +159,20 @@ class CudaBench:
         if array.dtype == BFLOAT16:
             return self._torch.from_dlpack(array.view("i2")).view(self._torch.bfloat16)
         return self._torch.from_dlpack(array)
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """A CUDA graph of PyTorch's, with what it reads and writes."""
+
+    graph: Any
+    result: Any
+    compute: Callable[[], Any]
+    """What was captured: it keeps the operands alive."""
+
+    def __call__(self) -> Any:
+        self.graph.replay()
+        return self.result
 
 
 @cache

@@ -115,6 +115,16 @@ def test_pytorch_streams_and_tensors(cupy: Any) -> None:
         executable(a, b, out=torch.zeros(3, SIZE, SIZE))
 
 
+def test_arrays_that_vectors_cannot_be_read_from_are_copied(cupy: Any) -> None:
+    executable = on_gpu(NEGATION.replace("ELT", "f32"))
+    x = cupy.arange(65, dtype=np.float32)
+    for offset in (0, 1):
+        part = x[offset : offset + 64]
+        assert (executable(part) == -part).all()
+    with pytest.raises(ValueError, match="out 0 must be dense, aligned and writable"):
+        executable(x[:64], out=cupy.zeros(65, np.float32)[1:])
+
+
 def test_bfloat16_tensors_of_pytorch(cupy: Any) -> None:
     torch = pytest.importorskip("torch")
     executable = on_gpu(NEGATION.replace("ELT", "bf16"))
