@@ -27,7 +27,7 @@ from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
 from convir.lowering.llvm.target import target
 from convir.runtime.bench.device import Candidate
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.timing import host_us, measure
+from convir.runtime.bench.timing import host_us, measure, settled_us
 from convir.runtime.host.contraction import compile_contraction
 from convir.runtime.host.device import aligned_bytes
 from convir.runtime.host.fma_peak import fma_gflops
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
     from convir.lowering.llvm.contraction.plan import Buffer
     from convir.runtime.program import Array
-
-SETTLE_S = 0.02
-"""Seconds for which a machine rests before a backend on several threads has its turn."""
 
 OPERANDS: dict[Buffer, Role] = {"a": "input", "b": "filter", "c": "output"}
 """The operands of a contraction, by what they are in forward and backward weight; backward data
@@ -89,17 +86,6 @@ def cpu_us(call: Callable[[], object], repeats: int) -> float:
     for _ in range(repeats):
         call()
     return (time.thread_time_ns() - start) / (1000 * repeats)
-
-
-def settled_us(call: Callable[[], object], repeats: int) -> float:
-    """µs per call of `repeats` calls in a row, once the last backend's threads stopped spinning.
-
-    Idle threads of OpenMP and onnxruntime look for work for milliseconds, on cores that the next
-    backend needs.
-    """
-    time.sleep(SETTLE_S)
-    call()
-    return host_us(call, repeats)
 
 
 def problems(suites: list[Path], only: str) -> Iterator[ConvProblem]:

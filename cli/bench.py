@@ -6,6 +6,10 @@
 One row per line and backend on stdout: median [p20–p80] µs, useful TFLOP/s and GB/s, share of the
 roofline, error beside tolerance, and last the geometric mean of our speed over each peer's. The
 exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong.
+
+On the host, forward and backward data have two rows of ours: the filter is an argument of each
+call, or a constant of the program, rearranged once when it is loaded. A peer is compared with the
+row of the same kind: PyTorch takes the filter as an argument, onnxruntime has it in the model.
 """
 
 from __future__ import annotations
@@ -77,7 +81,8 @@ def _parser() -> ArgumentParser:
         default="",
         metavar="PEERS",
         help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU; plain, our own "
-        "program without rewrites, on both",
+        "program without rewrites, on both. onnxruntime has the filter as a constant of its model, "
+        "and is compared with our row of constant weights; the others get it with each call",
     )
     add(
         "--clock",

@@ -31,7 +31,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem }
 dt { opacity: .7 } dd { margin: 0 }
 """
 
-_COLUMNS = ("problem", "backend", "layout", "config", "µs", "p20", "p80", "TFLOP/s", "GB/s", "roof")
+_TEXTS = ("backend", "layout", "weights", "config")
+_COLUMNS = ("problem", *_TEXTS, "µs", "p20", "p80", "TFLOP/s", "GB/s", "roof")
 
 
 def page_of(report: Mapping[str, Any]) -> str:
@@ -104,16 +105,15 @@ def _suite(suite: str, rows: Sequence[Record], ceilings: Mapping[str, Any]) -> s
 def _ratios(rows: Sequence[Record], peer: str) -> list[tuple[str, str, float]]:
     found: list[tuple[str, str, float]] = []
     for line in dict.fromkeys(row["line"] for row in rows):
-        times = {
-            backend: [
-                row["us"]["median"]
-                for row in rows
-                if row["line"] == line and row["backend"] == backend
-            ]
-            for backend in (OURS, peer)
-        }
-        if all(times.values()):
-            found.append((short_name(line), line, min(times[peer]) / min(times[OURS])))
+        on_line = [row for row in rows if row["line"] == line]
+        ours = {row["weights"]: row["us"]["median"] for row in on_line if row["backend"] == OURS}
+        ratios = [
+            row["us"]["median"] / ours[row["weights"]]
+            for row in on_line
+            if row["backend"] == peer and row["weights"] in ours
+        ]
+        if ratios:
+            found.append((short_name(line), line, min(ratios)))
     return found
 
 
@@ -124,9 +124,7 @@ def _table(rows: Sequence[Record]) -> str:
 
 def _table_row(row: Record) -> str:
     name = f'<td title="{escape(row["line"])}">{escape(short_name(row["line"]))}</td>'
-    texts = "".join(
-        f'<td class="text">{escape(str(row[key]))}</td>' for key in ("backend", "layout", "config")
-    )
+    texts = "".join(f'<td class="text">{escape(str(row[key]))}</td>' for key in _TEXTS)
     us = row["us"]
     if us is None:
         reason = escape(str(row["failure"]))

@@ -22,7 +22,14 @@ from convir.cli.bench_problems import PLAIN_PIPELINE, module_of, precompile, pro
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK, write_output
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import OURS, PLAIN
-from convir.runtime.bench.session import Effort, Task, geomean, run_task, speedups
+from convir.runtime.bench.session import (
+    Effort,
+    Task,
+    geomean,
+    over_ours,
+    run_task,
+    speedups,
+)
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import HOST
 from convir.runtime.reference import FloatFormat, evaluate
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
-_TEXT_COLUMNS = ("backend", "layout", "config")
+_TEXT_COLUMNS = ("backend", "layout", "weights", "config")
 _COLUMNS = (
     *_TEXT_COLUMNS,
     "µs [p20–p80]",
@@ -106,9 +113,9 @@ def _tasks(
 
 
 def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
-    def compiled(backend: str) -> Executable:
+    def compiled(backend: str, weights: Array | None) -> Executable:
         return convir_compile(
-            module_of(problem),
+            module_of(problem, weights),
             pipeline=PLAIN_PIPELINE if backend == PLAIN else "default",
             device=options.device,
             threads=options.threads,
@@ -125,27 +132,28 @@ def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Seque
     for line in dict.fromkeys(row.line for row in rows):
         _print_line(console, line, [row for row in rows if row.line == line])
     for peer in peers:
-        mean = geomean(speedups(rows, peer))
+        ratios = speedups(rows, peer)
+        mean = geomean(ratios)
         if mean is not None:
-            console.print(f"geomean over {peer}'s best layout: {mean:.2f}")
+            least = min(ratios)
+            console.print(f"geomean over {peer}'s best layout: {mean:.2f}, least {least:.2f}")
 
 
 def _print_line(console: Console, line: str, rows: Sequence[Row]) -> None:
     table = Table(title=line, title_justify="left", show_edge=False, pad_edge=False)
     for column in _COLUMNS:
         table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right")
-    ours = next((row.us for row in rows if row.backend == OURS), None)
     for row in rows:
-        ratio = row.us.median / ours.median if row.us is not None and ours is not None else None
         table.add_row(
             row.backend,
             row.layout,
+            row.weights,
             row.config,
             str(row.us) if row.us is not None else row.failure,
             _number(row.tflops, ".3f"),
             _number(row.gbytes, ".1f"),
             _number(row.roofline, ".0%"),
-            _number(ratio, ".2f"),
+            _number(over_ours(row, rows), ".2f"),
             _errors(row),
         )
     console.print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
@@ -23,6 +23,8 @@ from convir.runtime.devices import CUDA, find_device
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
     from convir.lowering.cuda.kernel_plan import CudaKernel
@@ -36,9 +38,9 @@ def problems_of(lines: Sequence[ConvLine]) -> list[ConvProblem]:
     return [problem for line in lines for problem in line.problems.values()]
 
 
-def module_of(problem: ConvProblem) -> ModuleOp:
-    """A module whose function `main` computes `problem`."""
-    return ModuleOp([function_of("main", problem)])
+def module_of(problem: ConvProblem, weights: npt.NDArray[Any] | None = None) -> ModuleOp:
+    """A module whose function `main` computes `problem`, with `weights` as a constant if given."""
+    return ModuleOp([function_of("main", problem, weights)])
 
 
 def precompile(problems: Sequence[ConvProblem], device: str, jobs: int) -> None:

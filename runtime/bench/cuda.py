@@ -42,6 +42,8 @@ _TORCH_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": 
 class CudaBench:
     """One GPU; our programs and PyTorch's both run on the default stream."""
 
+    prepares_weights = False
+
     def __init__(self, index: int, clock: Clock = "events") -> None:
         """Raises NoGpuError where there is no such GPU, ImportError without PyTorch."""
         toolkit.require_gpu(index)

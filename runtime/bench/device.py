@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
+
+
+Weights: TypeAlias = Literal["argument", "constant"]
+"""Whether a backend is given the filter with each call, or once before: then it may rearrange it
+in advance, which is not measured. Backward weight reads no filter: all of it are arguments."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Candidate:
     """What the last call computed, in our layout, as an array of the device."""
     poison: Callable[[], object]
     """Puts NaN where the next call will write, as far as that is known."""
+    weights: Weights = "argument"
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,15 @@ class Failed:
     backend: str
     layout: str
     reason: str
+    weights: Weights = "argument"
 
 
 class BenchDevice(Protocol):
     """One device of one run."""
 
     name: str
+    prepares_weights: bool
+    """Whether our programs do more for constant weights than for weights that are arguments."""
 
     def describe(self) -> dict[str, Any]:
         """What a result file says of the device: model, driver, threads, libraries."""
@@ -57,7 +66,7 @@ class BenchDevice(Protocol):
         ...
 
     def ours(self, backend: str, executable: Executable, inputs: Sequence[Any]) -> Candidate:
-        """A program of ours on `inputs`."""
+        """A program of ours on `inputs`, the operands that are no constant of it."""
         ...
 
     def peer(

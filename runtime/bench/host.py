@@ -13,7 +13,7 @@ from convir.lowering.implementations import HOST
 from convir.runtime.bench.ceilings import host_ceilings
 from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.onnx_peer import onnxruntime_candidates
-from convir.runtime.bench.timing import host_us
+from convir.runtime.bench.timing import host_us, settled_us
 from convir.runtime.bench.torch_peer import numpy_of, torch_candidates
 from convir.runtime.compare import Difference, largest_error
 from convir.runtime.inputs import DTYPES
@@ -31,6 +31,7 @@ class HostBench:
     """The CPU on a fixed number of threads."""
 
     name = "host"
+    prepares_weights = True
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -88,8 +89,8 @@ class HostBench:
         return largest_error(expected, on_host, relative)
 
     def clock(self, call: Callable[[], object], repeats: int) -> float:
-        """µs per call by the host's clock."""
-        return host_us(call, repeats)
+        """µs per call by the host's clock, when no other backend's threads are awake."""
+        return host_us(call, repeats) if self.threads == 1 else settled_us(call, repeats)
 
     def peer(
         self, name: str, problem: ConvProblem, inputs: Sequence[Array]

@@ -27,7 +27,8 @@ def onnxruntime_candidates(
 ) -> list[Candidate | Failed]:
     """onnxruntime on `problem`: Conv, or ConvTranspose for backward data; always channels first.
 
-    The filter is an input of the model, as it is of ours, so that nothing is packed in advance.
+    The filter is an initializer of the model, as exported models have it: onnxruntime rearranges
+    it for the processor when the session is made.
 
     Raises:
         ImportError: onnx or onnxruntime is not installed.
@@ -35,26 +36,26 @@ def onnxruntime_candidates(
     if problem.direction is Direction.WGRAD:
         return [Failed(BACKEND, "NCHW", "onnxruntime has no backward weight")]
     if problem.dtype not in _ELEMENTS:
-        return [Failed(BACKEND, "NCHW", f"onnxruntime does not convolve {problem.dtype}")]
+        reason = f"onnxruntime does not convolve {problem.dtype}"
+        return [Failed(BACKEND, "NCHW", reason, "constant")]
+    roles = problem.direction.roles
+    image, weights = (
+        np.ascontiguousarray(array.transpose(problem.axes(role)))
+        for role, array in zip(roles, inputs, strict=False)
+    )
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     try:
-        session = runtime.InferenceSession(
-            _model(problem).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        model = _model(problem, weights).SerializeToString()
+        session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        return [Failed(BACKEND, "NCHW", str(error).splitlines()[0])]
-    roles = problem.direction.roles
-    feeds = {
-        name: np.ascontiguousarray(array.transpose(problem.axes(role)))
-        for name, role, array in zip("xw", roles, inputs, strict=False)
-    }
+        return [Failed(BACKEND, "NCHW", str(error).splitlines()[0], "constant")]
     results: list[Any] = [None]
 
     def call() -> None:
-        results[0] = session.run(None, feeds)[0]
+        results[0] = session.run(None, {"x": image})[0]
 
     call()
     order = problem.axes(roles[2])
@@ -68,12 +69,14 @@ def onnxruntime_candidates(
             lambda: results[0].transpose(back),
             # The session allocates its results itself.
             lambda: None,
+            "constant",
         )
     ]
 
 
-def _model(problem: ConvProblem) -> Any:
+def _model(problem: ConvProblem, weights: Array) -> Any:
     helper: Any = import_module("onnx.helper")
+    numpy_helper: Any = import_module("onnx.numpy_helper")
     geometry = problem.geometry
     transposed = problem.direction is Direction.DGRAD
     attributes: dict[str, Any] = {
@@ -89,20 +92,17 @@ def _model(problem: ConvProblem) -> Any:
     shapes = {
         "input": (problem.n, problem.c, *problem.spatial),
         "output": (problem.n, problem.k, *problem.output_spatial),
-        "filter": (problem.k, problem.c // geometry.groups, *problem.taps),
     }
-    lhs, rhs, result = (shapes[role] for role in problem.direction.roles)
+    lhs, result = (shapes[role] for role in problem.direction.roles if role in shapes)
     node = helper.make_node(
         "ConvTranspose" if transposed else "Conv", ["x", "w"], ["y"], **attributes
     )
     graph = helper.make_graph(
         [node],
         "convolution",
-        [
-            helper.make_tensor_value_info("x", element, lhs),
-            helper.make_tensor_value_info("w", element, rhs),
-        ],
+        [helper.make_tensor_value_info("x", element, lhs)],
         [helper.make_tensor_value_info("y", element, result)],
+        [numpy_helper.from_array(weights, "w")],
     )
     opset = helper.make_opsetid("", OPSET)
     return helper.make_model(graph, opset_imports=[opset], ir_version=9)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from convir.runtime.bench.device import Weights
     from convir.runtime.bench.timing import Timing
 
 OURS = "convir"
@@ -37,6 +38,7 @@ class Row:
     backend: str
     layout: str
     config: str
+    weights: Weights
     us: Timing | None
     flops: int
     nbytes: int
@@ -70,6 +72,7 @@ class Row:
             "backend": self.backend,
             "layout": self.layout,
             "config": self.config,
+            "weights": self.weights,
             "us": times,
             "flops": self.flops,
             "bytes": self.nbytes,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convir.dialects.conv_geometry import Direction
 from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.row import OURS, PLAIN, Ceilings, Row
 from convir.runtime.bench.timing import Timing, measure
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.dialects.problem import ConvProblem
-    from convir.runtime.bench.device import BenchDevice
+    from convir.runtime.bench.device import BenchDevice, Weights
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
@@ -32,8 +33,9 @@ class Task:
     problem: ConvProblem
     formula: Callable[[Sequence[Array]], Array]
     """Computes it from NumPy operands, in f64."""
-    compile: Callable[[str], Executable]
-    """Compiles a program of ours for it; the argument is a backend: `convir`, or `plain`."""
+    compile: Callable[[str, Array | None], Executable]
+    """Compiles a program of ours for it; the arguments are a backend (`convir`, or `plain`) and
+    the weights, where they are a constant of the program."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,10 @@ class _Checked:
 
 
 def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effort) -> list[Row]:
-    """Measure our program and every peer on one problem; the first row is ours.
+    """Measure our program and every peer on one problem.
 
+    The first row is ours. On a device where constant weights are prepared once, so is the second,
+    with the filter as a constant.
     Every backend first computes into memory full of NaN, and is compared with the formula.
     """
     problem = task.problem
@@ -70,6 +74,8 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
     except Exception as error:
         return [_failed(task, Failed(OURS, "as given", f"no reference: {_why(error)}"), ceilings)]
     candidates: list[Candidate | Failed] = [_ours(task, OURS, device, inputs)]
+    if device.prepares_weights and problem.direction is not Direction.WGRAD:
+        candidates.append(_ours(task, OURS, device, inputs, "constant"))
     for peer in peers:
         if peer == PLAIN:
             candidates.append(_ours(task, PLAIN, device, inputs))
@@ -83,11 +89,7 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
         for candidate in candidates
     ]
     del expected
-    calls = {
-        f"{c.candidate.backend} {c.candidate.layout}": c.candidate.call
-        for c in checked
-        if isinstance(c, _Checked)
-    }
+    calls = {_key(c.candidate): c.candidate.call for c in checked if isinstance(c, _Checked)}
     timings = measure(calls, device.clock, effort.budget_s, effort.rounds) if calls else {}
     return [_row(task, c, timings, ceilings) for c in checked]
 
@@ -100,7 +102,7 @@ def _check(
         candidate.call()
         worst = device.difference(expected, candidate.result(), relative)
     except Exception as error:
-        return Failed(candidate.backend, candidate.layout, _why(error))
+        return Failed(candidate.backend, candidate.layout, _why(error), candidate.weights)
     wrong = worst.error > worst.allowed
     failure = f"wrong: error {worst.error:.3g}, allowed {worst.allowed:.3g}" if wrong else None
     return _Checked(candidate, worst, failure)
@@ -120,28 +122,44 @@ def geomean(ratios: Sequence[float]) -> float | None:
 
 
 def speedups(rows: Sequence[Row], peer: str) -> list[float]:
-    """Per line: the best time of `peer` over ours, where both ran."""
+    """Per line: the best time of `peer` over ours under the same conditions, where both ran."""
     ratios: list[float] = []
     for line in dict.fromkeys(row.line for row in rows):
-        times = [row for row in rows if row.line == line and row.us is not None]
-        ours = [
-            row.us.median
-            for row in times
-            if row.backend == OURS and row.us is not None and row.failure is None
-        ]
-        theirs = [row.us.median for row in times if row.backend == peer and row.us is not None]
-        if ours and theirs:
-            ratios.append(min(theirs) / min(ours))
+        on_line = [row for row in rows if row.line == line]
+        theirs = [over_ours(row, on_line) for row in on_line if row.backend == peer]
+        ratios += sorted(ratio for ratio in theirs if ratio is not None)[:1]
     return ratios
 
 
+def over_ours(row: Row, rows: Sequence[Row]) -> float | None:
+    """The time of `row` over ours in `rows` that is given the weights in the same way."""
+    ours = [
+        r.us
+        for r in rows
+        if r.backend == OURS and r.weights == row.weights and r.us is not None and r.failure is None
+    ]
+    return row.us.median / ours[0].median if row.us is not None and ours else None
+
+
+def _key(candidate: Candidate) -> str:
+    return f"{candidate.backend} {candidate.layout} {candidate.weights}"
+
+
 def _ours(
-    task: Task, backend: str, device: BenchDevice, inputs: Sequence[Any]
+    task: Task,
+    backend: str,
+    device: BenchDevice,
+    inputs: Sequence[Any],
+    weights: Weights = "argument",
 ) -> Candidate | Failed:
+    constant, arguments = None, inputs
+    if weights == "constant":
+        *arguments, constant = inputs
     try:
-        return device.ours(backend, task.compile(backend), inputs)
+        candidate = device.ours(backend, task.compile(backend, constant), arguments)
     except Exception as error:
-        return Failed(backend, "as given", _why(error))
+        return Failed(backend, "as given", _why(error), weights)
+    return replace(candidate, weights=weights)
 
 
 def _why(error: Exception) -> str:
@@ -165,6 +183,7 @@ def _failed(task: Task, failed: Failed, ceilings: Ceilings) -> Row:
         backend=failed.backend,
         layout=failed.layout,
         config="",
+        weights=failed.weights,
         us=None,
         flops=problem.flops,
         nbytes=problem.bytes,
@@ -181,7 +200,8 @@ def _measured(task: Task, checked: _Checked, timings: dict[str, Timing], ceiling
         backend=candidate.backend,
         layout=candidate.layout,
         config=candidate.config,
-        us=timings[f"{candidate.backend} {candidate.layout}"],
+        weights=candidate.weights,
+        us=timings[_key(candidate)],
         flops=problem.flops,
         nbytes=problem.bytes,
         floor_us=ceilings.floor_us(problem.flops, problem.bytes),

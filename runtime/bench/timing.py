@@ -44,6 +44,21 @@ def host_us(call: Callable[[], object], repeats: int) -> float:
     return (time.perf_counter_ns() - start) / (1000 * repeats)
 
 
+SETTLE_S = 0.02
+"""Seconds for which a machine rests before a backend on several threads has its turn."""
+
+
+def settled_us(call: Callable[[], object], repeats: int) -> float:
+    """µs per call of `repeats` calls in a row, once the last backend's threads stopped spinning.
+
+    Idle threads of OpenMP and onnxruntime look for work for milliseconds, on cores that the next
+    backend needs. One call before the clock starts wakes the backend's own threads.
+    """
+    time.sleep(SETTLE_S)
+    call()
+    return host_us(call, repeats)
+
+
 def measure(
     calls: Mapping[str, Callable[[], object]],
     clock: Callable[[Callable[[], object], int], float] = host_us,
@@ -59,10 +74,14 @@ def measure(
         rounds: how often each gets its turn, whatever that takes; None to follow the budget.
     """
     once: dict[str, float] = {}
+    beside_us = 0.0
     for _ in range(WARM_UP_ROUNDS):
+        start = time.perf_counter_ns()
         once = {name: clock(call, 1) for name, call in calls.items()}
+        # What the clock does beside the calls that it counts takes time too.
+        beside_us = (time.perf_counter_ns() - start) / 1000 - sum(once.values())
     repeats = {name: max(1, int(SHORT_US / max(us, 1e-3))) for name, us in once.items()}
-    round_us = sum(once[name] * repeats[name] for name in calls)
+    round_us = beside_us + sum(once[name] * repeats[name] for name in calls)
     if rounds is None:
         affordable = int(budget_s * 1e6 * len(calls) / max(round_us, 1.0))
         rounds = min(max(affordable, MIN_ROUNDS), MAX_ROUNDS)

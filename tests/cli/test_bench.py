@@ -17,11 +17,12 @@ from convir.cli.bench_problems import module_of
 from convir.frontends.miopen import parse_line
 from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.row import Ceilings
+from convir.runtime.bench.row import Ceilings, Row
 from convir.runtime.bench.session import (
     Effort,
     Task,
     geomean,
+    over_ours,
     run_task,
     speedups,
     tolerance_of,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from convir.dialects.problem import ConvProblem
+    from convir.runtime.bench.device import Weights
 
 LINE = (
     "conv -n 1 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1"
@@ -57,15 +59,17 @@ def test_rows_as_text_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "convir" in out
     report = json.loads(rows.read_text())
     assert set(report) == {"environment", "ceilings", "rows"}
-    (row,) = report["rows"]
-    assert row["backend"] == "convir"
+    row, constant = report["rows"]
+    assert (row["weights"], constant["weights"]) == ("argument", "constant")
+    assert row["backend"] == constant["backend"] == "convir"
+    assert constant["failure"] is None
     assert row["failure"] is None
     assert row["us"]["p20"] <= row["us"]["median"] <= row["us"]["p80"]
     assert row["flops"] == problem(LINE).flops
     assert row["bytes"] == problem(LINE).bytes
     assert row["error"] <= row["tolerance"]
     with table.open() as stream:
-        (flat,) = csv.DictReader(stream)
+        flat, _ = csv.DictReader(stream)
     assert flat["line"] == row["line"]
 
 
@@ -75,6 +79,36 @@ def test_a_peer_in_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "NCHW" in out
     assert "geomean over torch's best layout" in out
+
+
+def test_a_peer_with_constant_weights(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    file = tmp_path / "rows.json"
+    arguments = ["--against", "onnxruntime", "--json", str(file), "--threads", "2"]
+    assert main([*QUICK, *arguments, *LINE.split()]) == 0
+    peer = json.loads(file.read_text())["rows"][-1]
+    assert (peer["backend"], peer["weights"]) == ("onnxruntime", "constant")
+    assert peer["failure"] is None
+
+
+def row_of(backend: str, weights: Weights, us: float | None) -> Row:
+    timing = None if us is None else Timing(us, us, us)
+    return Row("suite", "line", backend, "", "", weights, timing, 1, 1, 1.0)
+
+
+def test_peers_are_compared_under_their_conditions() -> None:
+    rows = [
+        row_of("convir", "argument", 20.0),
+        row_of("convir", "constant", 10.0),
+        row_of("torch", "argument", 30.0),
+        row_of("torch", "argument", 40.0),
+        row_of("onnxruntime", "constant", 5.0),
+        row_of("broken", "argument", None),
+    ]
+    assert speedups(rows, "torch") == [1.5]
+    assert speedups(rows, "onnxruntime") == [0.5]
+    assert speedups(rows, "broken") == []
+    assert over_ours(row_of("torch", "argument", 1.0), []) is None
 
 
 def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,12 +179,12 @@ def test_a_page_with_plots(tmp_path: Path) -> None:
     plots = {plot.get("class"): plot for plot in page.iter(f"{SVG}svg")}
     assert set(plots) == {"roofline", "bars"}
     dots = [dot.get("class") for dot in plots["roofline"].iter(f"{SVG}circle")]
-    assert sorted(map(str, dots)) == ["ours", "ours", "peer", "peer"]
+    assert sorted(map(str, dots)) == [*["ours"] * 4, "peer", "peer"]
     for dot in plots["roofline"].iter(f"{SVG}circle"):
         assert 0 < float(dot.get("cx", 0)) < 720
         assert 0 < float(dot.get("cy", 0)) < 400
     assert len(list(plots["bars"].iter(f"{SVG}rect"))) == 2
-    assert len(list(page.iter(f"{XHTML}tr"))) == 1 + 4
+    assert len(list(page.iter(f"{XHTML}tr"))) == 1 + 6
 
 
 def test_rows_that_fail_are_on_the_page() -> None:
@@ -160,6 +194,7 @@ def test_rows_that_fail_are_on_the_page() -> None:
         "backend": "convir",
         "layout": "as given",
         "config": "",
+        "weights": "argument",
         "us": None,
         "flops": 1,
         "bytes": 1,
@@ -171,7 +206,7 @@ def test_rows_that_fail_are_on_the_page() -> None:
     report: dict[str, Any] = {"environment": {"packages": {}}, "ceilings": {}, "rows": [row]}
     page = ElementTree.fromstring(page_of(report).partition("\n")[2])
     texts = ["".join(cell.itertext()) for cell in page.iter(f"{XHTML}td")]
-    assert texts == ["f32 n1 c4 6x6 k4 3x3", "convir", "as given", "", "a < b & c"]
+    assert texts == ["f32 n1 c4 6x6 k4 3x3", "convir", "as given", "argument", "", "a < b & c"]
 
 
 DIRECTIONS = ["-F 1", "-F 2", "-F 4"]
@@ -206,6 +241,7 @@ class Drifting:
     """A device on which every backend is as far off as it says."""
 
     name = "drifting"
+    prepares_weights = False
 
     def describe(self) -> dict[str, Any]:
         return {}
@@ -252,7 +288,7 @@ def candidate(backend: str, error: float) -> Candidate:
     ("error", "failure"), [(0.0, None), (1.0, "wrong: error 1, allowed"), ("no", "ValueError: no")]
 )
 def test_failures_are_rows(error: Any, failure: str | None) -> None:
-    def compiled(backend: str) -> Any:
+    def compiled(backend: str, weights: Any) -> Any:
         if isinstance(error, str):
             raise ValueError(error)
         return error
