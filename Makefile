@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 		{ echo "convir needs Python 3.11 or newer: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p .link && ln -sfn .. .link/convir
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,peers,cuda]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,peers,nvrtc]'
 	touch $@
 
 lint: $(STAMP)

@@ -30,6 +30,7 @@ from convir.runtime.bench.session import (
 from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.bench.torch_reference import convolve, largest_difference
 from convir.runtime.compare import Difference, largest_error
+from convir.runtime.cuda import toolkit
 from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
@@ -142,6 +143,18 @@ def test_wrong_command_lines(
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_a_gpu_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(index: int) -> None:
+        raise toolkit.NoGpuError(f"there is no GPU number {index}")
+
+    monkeypatch.setattr(toolkit, "require_gpu", refuses)
+    assert main(["--device", "cuda:7", *LINE.split()]) == 2
+    message = "convir-bench: error: --device cuda:7: there is no GPU number 7\n"
+    assert capsys.readouterr().err == message
 
 
 def test_turns_and_geometric_means() -> None:

@@ -6,14 +6,17 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.run import main as convir_run
 from convir.runtime import devices
+from convir.runtime.arrays import ArrayBorder
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.cuda.streams import OnDevice, stream_of
+from convir.runtime.program import TensorSpec
 
 NEGATION = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = arith.negf %x : tensor<4xf32>
@@ -265,3 +268,22 @@ def test_streams_of_other_libraries(world: dict[str, Any]) -> None:
     for nonsense in ("fast", -1, 1.5, True):
         with pytest.raises(TypeError, match=r"a stream's address, is expected"):
             stream_of(nonsense, 0)
+
+
+class FakeArray:
+    """Stands for an array of another GPU's."""
+
+    def __init__(self, device: int) -> None:
+        self.device = SimpleNamespace(id=device)
+
+
+def test_arrays_of_another_gpu_are_refused() -> None:
+    border = ArrayBorder(SimpleNamespace(ndarray=FakeArray), device=1)
+    spec = TensorSpec((4,), np.dtype(np.float32))
+    message = "argument 0 lies on cuda:0, the program on cuda:1: copy it there first"
+    with pytest.raises(ValueError, match=message):
+        border.argument(FakeArray(0), spec, 0)
+    with pytest.raises(ValueError, match="out 0 lies on cuda:2, the program on cuda:1"):
+        border.destination(FakeArray(2), spec, 0)
+    with pytest.raises(TypeError, match="out 0 lies on the host, the program on cuda:1"):
+        border.destination(np.zeros(4, np.float32), spec, 0)
