@@ -410,12 +410,9 @@ def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] |
     written = {piece.offsets: piece.dims.out.shape for piece in pieces}
     if len(written) != len(pieces):
         return Refusal("two phases write the same elements")
-    dense = _dense(shape)
-    rank = len(like.axes)
-    if set(strides[rank:]) - {1} or [axis.out_stride for axis in like.axes] != [
-        stride * step for stride, step in zip(strides[:rank], dense[:rank], strict=True)
-    ]:
-        return Refusal("its result does not end in the columns of a row")
+    axis_dims = _axis_dims(like, pieces[0], _dense(shape))
+    if any(strides[dim] != 1 for dim in set(range(len(shape))) - set(axis_dims)):
+        return Refusal("its columns are scattered")
     holes: list[Phase] = []
     for starts in product(*(range(min(s, n)) for s, n in zip(strides, shape, strict=True))):
         sizes = tuple(-(-(n - o) // s) for n, o, s in zip(shape, starts, strides, strict=True))
@@ -423,21 +420,28 @@ def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] |
         if found is not None and found != sizes:
             return Refusal("a phase writes only part of its residue")
         if found is None:
-            holes.append(_hole(sizes, strides, dense, starts, rank))
+            offset = sum(start * step for start, step in zip(starts, _dense(shape), strict=True))
+            holes.append(_hole(like, [sizes[dim] for dim in axis_dims], offset))
     return Refusal("a phase begins past its stride") if written else holes
 
 
-def _hole(
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    dense: tuple[int, ...],
-    starts: tuple[int, ...],
-    rank: int,
-) -> Phase:
-    """Zeros at every element of a residue; the last dimension is the columns."""
+def _axis_dims(phase: Phase, piece: _Piece, dense: tuple[int, ...]) -> list[int]:
+    """The dimension of the result that each axis of a piece's phase runs along."""
+    steps = [stride * step for stride, step in zip(piece.strides, dense, strict=True)]
+    free = list(range(len(dense)))
+    found: list[int] = []
+    for axis in phase.axes:
+        wanted = (axis.out_stride, axis.size)
+        dim = next(d for d in free if (steps[d], piece.dims.out.shape[d]) == wanted)
+        free.remove(dim)
+        found.append(dim)
+    return found
+
+
+def _hole(like: Phase, sizes: list[int], offset: int) -> Phase:
+    """Zeros at every element of a residue, whose axes are those of a phase."""
     axes = [
-        Axis(size, 1, 0, (), (), 0, stride * step)
-        for size, stride, step in zip(sizes, strides, dense, strict=True)
+        Axis(size, 1, 0, (), (), 0, axis.out_stride)
+        for size, axis in zip(sizes, like.axes, strict=True)
     ]
-    offset = sum(start * step for start, step in zip(starts, dense, strict=True))
-    return Phase(tuple(axes[:rank]), offset)
+    return Phase(tuple(axes), offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ TEMPLATES = "convir.lowering.cuda.templates"
 
 _CUBINS, _LOGS = "cubins", "cubin-logs"
 """Folders of the cache."""
+
+_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 BASE_OPTIONS = ("--std=c++17", "-default-device")
 
@@ -82,9 +85,22 @@ def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
     return made[folder]
 
 
+def included(source: str) -> tuple[tuple[str, str], ...]:
+    """File name and text of the template headers that `source` includes, directly or not."""
+    known = dict(headers())
+    found: dict[str, str] = {}
+    texts = [source]
+    while texts:
+        for name in _INCLUDE.findall(texts.pop()):
+            if name in known and name not in found:
+                found[name] = known[name]
+                texts.append(known[name])
+    return tuple(sorted(found.items()))
+
+
 def _key(source: str, flags: Sequence[str]) -> str:
     digest = hashlib.sha256(repr((toolkit.nvrtc().getVersion(), tuple(flags))).encode())
-    for name, text in headers():
+    for name, text in included(source):
         digest.update(f"{name}\0{text}\0".encode())
     digest.update(source.encode())
     return digest.hexdigest()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction import implicit_gemm
 from convir.lowering.cuda.contraction.read import read_problem
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Template:
     kernels: Launches
 
 
-TEMPLATES: tuple[Template, ...] = ()
+TEMPLATES: tuple[Template, ...] = (
+    Template(implicit_gemm.FAMILY, implicit_gemm.plan, implicit_gemm.parse, implicit_gemm.kernels),
+)
 """Every template, the most specialised first: the first one that does not refuse is used."""
 
 

@@ -1,0 +1,46 @@
+"""Kernels of convolution problems, for tests of CUDA templates: what selection would see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from convir.dialects import kernel
+from convir.dialects.context import new_context
+from convir.dialects.refusal import Refusal
+from convir.frontends.conv_module import function_of
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.outline_kernels import outlined
+from convir.passes import run
+
+if TYPE_CHECKING:
+    from convir.dialects.problem import ConvProblem
+
+
+def kernels_of(problem: ConvProblem) -> list[kernel.FuncOp]:
+    """The kernels that a convolution becomes."""
+    module = run(ModuleOp([function_of("main", problem)]), "backward-data").module
+    return kernels_in(module)
+
+
+def kernels_in(module: ModuleOp) -> list[kernel.FuncOp]:
+    """The kernels that the functions of a module become."""
+    FormKernelRegionsPass().apply(new_context(), module)
+    regions = [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
+    return [outlined(region, "k")[0] for region in regions]
+
+
+def contractions_of(problem: ConvProblem) -> list[ContractionProblem]:
+    """Those of a problem's kernels that templates may compute."""
+    found = [read_problem(callee) for callee in kernels_of(problem)]
+    return [one for one in found if not isinstance(one, Refusal)]
+
+
+def contraction_of_line(text: str) -> ContractionProblem:
+    """The contraction of a MIOpenDriver line with one problem."""
+    (problem,) = parse_line(text).problems.values()
+    (found,) = contractions_of(problem)
+    return found
