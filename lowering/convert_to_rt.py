@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith, func, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    BFloat16Type,
     DenseIntOrFPElementsAttr,
+    Float16Type,
     FunctionType,
     IntegerAttr,
     MemRefType,
@@ -29,6 +31,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, SymbolTable
@@ -233,7 +236,7 @@ def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
     assert returned is not None
     if len(returned.operands) != 1 or not isinstance(returned.operands[0].owner, Operation):
         return Refusal("it does not return one computed value")
-    dims = contraction_dims(returned.operands[0].owner)
+    dims = contraction_dims(_before_rounding(returned.operands[0].owner))
     if isinstance(dims, Refusal):
         return dims
     lhs, rhs = (access_of(operand.value, operand.index) for operand in dims.inputs)
@@ -248,6 +251,24 @@ def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
     if not isinstance(init, BlockArgument):
         return Refusal("its init is neither zero nor an argument")
     return GemmCall(layout, lhs.root.index, rhs.root.index, init.index)
+
+
+def _before_rounding(op: Operation) -> Operation:
+    """The product of 16-bit matrices that `op` rounds to their type, as GEMMs do; else `op`."""
+    view = structured(op)
+    if view is None or len(view.inputs) != 1 or len(view.body.ops) != len(("truncf", "yield")):
+        return op
+    cast_op, source = view.body.first_op, view.inputs[0].owner
+    identity = AffineMap.identity(len(view.iterators))
+    if not isinstance(cast_op, arith.TruncFOp) or any(m != identity for m in view.maps):
+        return op
+    dims = contraction_dims(source if isinstance(source, Operation) else None)
+    if isinstance(dims, Refusal) or not is_zero(dims.out.value):
+        return op
+    stored = cast_op.result.type
+    is_half = isinstance(stored, Float16Type | BFloat16Type)
+    same = all(getattr(x.value.type, "element_type", None) == stored for x in dims.inputs)
+    return dims.op if is_half and same else op
 
 
 def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:

@@ -121,7 +121,7 @@ def _choose(region: kernel.RegionOp, device: str, gpu: Gpu) -> tuple[Chosen | No
     for name, chooses in IMPLEMENTATIONS[device]:
         chosen = chooses(function, gpu)
         if isinstance(chosen, Chosen):
-            return chosen, []
+            return Chosen(chosen.config, (*reasons, *chosen.refused)), []
         reasons.append(f"not {name}: {chosen.reason}")
     return None, reasons
 

@@ -154,11 +154,11 @@ def legality(
     other = spec.c if computes_b else spec.b
     a_line = config.k if lines.a_by_depth != computes_b else config.m
     other_line = config.k if lines.other_by_reduction else config.n
-    for what, line, width, stored in (
-        ("A", a_line, vectors.a, spec.a.type),
-        ("the other input", other_line, vectors.other, other.type),
+    for what, line, width, size in (
+        ("A", a_line, vectors.a, STORAGE_BYTES[spec.a.type]),
+        ("the other input", other_line, vectors.other, STORAGE_BYTES[other.type]),
     ):
-        if line % width or line * STORAGE_BYTES[stored] % 16:
+        if line % width or line * size % 16:
             return f"a line of {line} elements of {what} is not whole vectors of {width}"
         if config.threads % (line // width):
             return f"{config.threads} threads do not share lines of {line // width} vectors"
