@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import implicit_gemm
+from convir.lowering.cuda.contraction import (
+    implicit_gemm,
+    implicit_gemm_config,
+    implicit_gemm_rule,
+)
 from convir.lowering.cuda.contraction.read import read_problem
 
 if TYPE_CHECKING:
@@ -39,7 +43,12 @@ class Template:
 
 
 TEMPLATES: tuple[Template, ...] = (
-    Template(implicit_gemm.FAMILY, implicit_gemm.plan, implicit_gemm.parse, implicit_gemm.kernels),
+    Template(
+        family=implicit_gemm_config.FAMILY,
+        plan=implicit_gemm_rule.plan,
+        parse=implicit_gemm_config.parse,
+        kernels=implicit_gemm.kernels,
+    ),
 )
 """Every template, the most specialised first: the first one that does not refuse is used."""
 

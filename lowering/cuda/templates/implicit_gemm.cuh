@@ -200,8 +200,9 @@ struct ASource {
   }
 };
 
+template <class P>
 struct Column {
-  long long offset;
+  typename P::BOffset offset;
   bool inside;
 };
 
@@ -231,16 +232,15 @@ struct OtherSource {
       return TapStart<P, kBK>(phase, at);
     }
   }
-  __device__ __forceinline__ Column fixed(int column) const {
+  __device__ __forceinline__ Column<P> fixed(int column) const {
     const long long stride = P::kComputesB ? P::kCStride : P::kBColumn;
-    return {stride * column, column < P::kColumns};
+    return {static_cast<typename P::BOffset>(stride) * column, column < P::kColumns};
   }
   template <class Moving>
-  __device__ __forceinline__ const Element* find(const Column& column, const Moving& moving,
+  __device__ __forceinline__ const Element* find(const Column<P>& column, const Moving& moving,
                                                  bool& inside) const {
     inside = column.inside && moving.inside;
-    return inside ? base + (static_cast<typename P::BOffset>(column.offset) + moving.weight)
-                  : base;
+    return inside ? base + (column.offset + moving.weight) : base;
   }
 };
 
