@@ -9,6 +9,8 @@ from convir.lowering.cuda.contraction.implicit_gemm_widths import (
     INDEX_LIMIT,
     first_weight,
     leaves,
+    linear_out,
+    linear_rows,
     orientation,
 )
 
@@ -81,6 +83,8 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
         "kBGroup": spec.b.group_stride,
         "kCStride": spec.c.stride,
         "kCGroup": spec.c.group_stride,
+        "kALinear": linear_rows(spec),
+        "kCLinear": linear_out(spec),
     }
     sizes = {
         "kAxes": rank,

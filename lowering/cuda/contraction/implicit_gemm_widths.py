@@ -189,6 +189,27 @@ def _c_width(spec: Contraction, *, by_columns: bool) -> int:
     return gcd(most, *(run.length for run in runs), columns, *offsets, groups, *_outer(runs))
 
 
+def linear_rows(spec: Contraction) -> int:
+    """Elements of A between two positions, where all of them are evenly spaced and inside; else 0.
+
+    A phase without taps reads none.
+    """
+    phases = [phase for phase in spec.phases if phase.taps]
+    if any(leaves(axis) for phase in phases for axis in phase.axes):
+        return 0
+    return _even([_run(p, (axis.row_stride * axis.step for axis in p.axes)) for p in phases])
+
+
+def linear_out(spec: Contraction) -> int:
+    """Elements of C between two positions, where all of them are evenly spaced; else 0."""
+    return _even([_run(p, (axis.out_stride for axis in p.axes)) for p in spec.phases])
+
+
+def _even(runs: Sequence[_Run]) -> int:
+    steps = {run.step for run in runs}
+    return runs[0].step if len(steps) == 1 and not any(run.outer for run in runs) else 0
+
+
 @dataclass(frozen=True)
 class _Run:
     """The longest run of positions that are evenly spaced in memory."""

@@ -41,6 +41,10 @@ __device__ __forceinline__ Position<P> position(int phase, int x) {
   const auto& in = P::kPhase[phase];
   Position<P> result;
   result.inside = x < in.positions;
+  if constexpr (P::kALinear != 0) {
+    result.offset = static_cast<typename P::AOffset>(P::kALinear) * x;
+    return result;
+  }
   result.offset = 0;
   int rest = x;
 #pragma unroll
@@ -58,6 +62,7 @@ template <class P, class Offset>
 __device__ __forceinline__ Offset out_offset(int phase, int x) {
   const auto& in = P::kPhase[phase];
   Offset offset = static_cast<Offset>(in.out);
+  if constexpr (P::kCLinear != 0) return offset + static_cast<Offset>(P::kCLinear) * x;
   int rest = x;
 #pragma unroll
   for (int axis = P::kAxes - 1; axis >= 0; --axis) {
@@ -141,15 +146,29 @@ __device__ __forceinline__ bool reads(int phase, const Position<P>& x, const Tap
   return inside;
 }
 
-// The reduced loop of a tile begins at a tap and stays there if depths are whole tiles.
+// Taps in the order of the reduction, kBK steps at a time. Where depths are whole tiles, a tile has
+// one tap, and the next one follows by additions.
 template <class P, int kBK>
-struct TapStart {
+struct TapWalk {
   static constexpr bool kIsUniform = !P::kTapMinor && P::kDepth % kBK == 0;
+  int phase, begin, depth;
+  int number[P::kAxes];
   Tap<P> first;
-  int phase, begin;
-  __device__ __forceinline__ TapStart(int in_phase, int at) : phase(in_phase), begin(at) {
-    if constexpr (kIsUniform) first = tap<P>(phase, begin);
+
+  __device__ __forceinline__ TapWalk(int in_phase, int at) : phase(in_phase), begin(at) {
+    if constexpr (kIsUniform) {
+      const auto& in = P::kPhase[phase];
+      first = tap<P>(phase, begin);
+      depth = begin % P::kDepth;
+      int rest = begin / P::kDepth;
+#pragma unroll
+      for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+        number[axis] = axis == 0 ? rest : rest % in.along[axis];
+        rest /= axis == 0 ? 1 : in.along[axis];
+      }
+    }
   }
+
   __device__ __forceinline__ Tap<P> at(int distance) const {
     if constexpr (kIsUniform) {
       return first.shifted(distance);
@@ -157,15 +176,45 @@ struct TapStart {
       return tap<P>(phase, begin + distance);
     }
   }
+
+  __device__ __forceinline__ void advance() {
+    begin += kBK;
+    if constexpr (kIsUniform) {
+      depth += kBK;
+      first = first.shifted(kBK);
+      if (depth == P::kDepth) next_tap();
+    }
+  }
+
+  __device__ __forceinline__ void next_tap() {
+    using AOffset = typename P::AOffset;
+    using BOffset = typename P::BOffset;
+    const auto& in = P::kPhase[phase];
+    depth = 0;
+    first = first.shifted(-P::kDepth);
+    bool carry = true;
+#pragma unroll
+    for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+      if (!carry) continue;
+      const bool wraps = axis > 0 && number[axis] + 1 == in.along[axis];
+      const int by = wraps ? -number[axis] : 1;
+      number[axis] += by;
+      first.at[axis] += by * in.tap_step[axis];
+      first.offset += static_cast<AOffset>(in.row[axis]) * (by * in.tap_step[axis]);
+      first.weight += static_cast<BOffset>(in.tap_weight[axis]) * by;
+      carry = wraps;
+    }
+  }
 };
 
 template <class P, int kBK>
-struct PositionStart {
+struct PositionWalk {
   int phase, begin;
-  __device__ __forceinline__ PositionStart(int in_phase, int at) : phase(in_phase), begin(at) {}
+  __device__ __forceinline__ PositionWalk(int in_phase, int at) : phase(in_phase), begin(at) {}
   __device__ __forceinline__ Position<P> at(int distance) const {
     return position<P>(phase, begin + distance);
   }
+  __device__ __forceinline__ void advance() { begin += kBK; }
 };
 
 // A as the rows of the product.
@@ -175,11 +224,11 @@ struct ASource {
   int phase;
   const Element* base;
 
-  __device__ __forceinline__ auto start(int at) const {
+  __device__ __forceinline__ auto walk(int begin) const {
     if constexpr (P::kComputesB) {
-      return PositionStart<P, kBK>(phase, at);
+      return PositionWalk<P, kBK>(phase, begin);
     } else {
-      return TapStart<P, kBK>(phase, at);
+      return TapWalk<P, kBK>(phase, begin);
     }
   }
   __device__ __forceinline__ auto fixed(int outer) const {
@@ -217,19 +266,20 @@ struct OtherSource {
     typename P::BOffset weight;
     bool inside;
   };
-  struct OutStart {
+  struct OutWalk {
     int phase, begin;
     __device__ __forceinline__ Out at(int distance) const {
       const int x = begin + distance;
       return {out_offset<P, typename P::BOffset>(phase, x), x < P::kPhase[phase].positions};
     }
+    __device__ __forceinline__ void advance() { begin += kBK; }
   };
 
-  __device__ __forceinline__ auto start(int at) const {
+  __device__ __forceinline__ auto walk(int begin) const {
     if constexpr (P::kComputesB) {
-      return OutStart{phase, at};
+      return OutWalk{phase, begin};
     } else {
-      return TapStart<P, kBK>(phase, at);
+      return TapWalk<P, kBK>(phase, begin);
     }
   }
   __device__ __forceinline__ Column<P> fixed(int column) const {
@@ -249,13 +299,16 @@ template <class T, class Source>
 struct Loader {
   using E = typename T::Element;
   using Fixed = decltype(Source().fixed(0));
+  using Walk = decltype(Source().walk(0));
   static constexpr int kFixed = T::kLineIsReduced ? T::kPasses : 1;
   Source source;
+  Walk walk;
   Fixed fixed[kFixed];
   int line, at;
   Vector<E, T::kWidth> staged[T::kIsAsync ? 1 : T::kPasses];
 
-  __device__ __forceinline__ Loader(Source from, int outer) : source(from) {
+  __device__ __forceinline__ Loader(Source from, int outer, int begin)
+      : source(from), walk(from.walk(begin)) {
     line = threadIdx.x / T::kVectors;
     at = threadIdx.x % T::kVectors * T::kWidth;
 #pragma unroll
@@ -265,19 +318,19 @@ struct Loader {
     }
   }
 
-  // Begins to fill `tile` with the reduction from `begin` on.
-  __device__ __forceinline__ void fetch(char* tile, int begin) {
-    const auto start = source.start(begin);
+  // Begins to fill `tile` with the next part of the reduction.
+  __device__ __forceinline__ void fetch(char* tile) {
     if constexpr (T::kLineIsReduced) {
-      const auto moving = start.at(at);
+      const auto moving = walk.at(at);
 #pragma unroll
       for (int pass = 0; pass < T::kPasses; ++pass) move(tile, pass, fixed[pass], moving);
     } else {
 #pragma unroll
       for (int pass = 0; pass < T::kPasses; ++pass) {
-        move(tile, pass, fixed[0], start.at(line + pass * T::kLinesAtOnce));
+        move(tile, pass, fixed[0], walk.at(line + pass * T::kLinesAtOnce));
       }
     }
+    walk.advance();
   }
 
   // Ends it, where copies are not asynchronous.
@@ -545,15 +598,15 @@ struct Product {
   __device__ __forceinline__ void reduce(char* shared, const typename P::A* a,
                                          const typename P::Other* b, const TilePlace<P, C>& tile,
                                          int begin, int end) {
-    Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row);
-    Loader<BTile, OtherSource<P, C::kBK>> columns({tile.phase, b}, tile.column);
+    Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
+    Loader<BTile, OtherSource<P, C::kBK>> columns({tile.phase, b}, tile.column, begin);
     const int steps = (end - begin + C::kBK - 1) / C::kBK;
 #pragma unroll
     for (int s = 0; s < C::kStages - 1; ++s) {
       if (s < steps) {
         char* stage = shared + s * kStageBytes;
-        rows.fetch(stage, begin + s * C::kBK);
-        columns.fetch(stage + ATile::kBytes, begin + s * C::kBK);
+        rows.fetch(stage);
+        columns.fetch(stage + ATile::kBytes);
         rows.finish(stage);
         columns.finish(stage + ATile::kBytes);
       }
@@ -566,8 +619,8 @@ struct Product {
       const int next = step + C::kStages - 1;
       char* to = shared + writing * kStageBytes;
       if (next < steps) {
-        rows.fetch(to, begin + next * C::kBK);
-        columns.fetch(to + ATile::kBytes, begin + next * C::kBK);
+        rows.fetch(to);
+        columns.fetch(to + ATile::kBytes);
       }
       commit_copies();
       const char* from = shared + reading * kStageBytes;
