@@ -307,8 +307,8 @@ class _Reader:
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
         if depth is None or columns is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
-        a = Channels(stored["A"], depth[1] or 1, groups[1])
-        c = Channels(stored["C"], columns[1] or 1, groups[3])
+        a = Channels(stored["A"], depth[1] or groups[1] or 1, groups[1])
+        c = Channels(stored["C"], columns[1] or groups[3] or 1, groups[3])
         if groups[0] > 1 and (a.group_stride, c.group_stride) != (
             depth[0] * a.stride,
             columns[0] * c.stride,
