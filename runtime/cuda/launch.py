@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convir.lowering.cuda.kernel_plan import TensorMap
+from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.tensor_maps import encode
 
@@ -32,7 +33,7 @@ class LoadedKernel:
         self._kernel = kernel
         self._function: Any = load_kernel(kernel.source, kernel.symbol)
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
-            self._function.max_dynamic_shared_size_bytes = kernel.shared_bytes
+            toolkit.allow_shared_bytes(self._function, kernel.shared_bytes)
         self._arguments = [_value_of(argument) for argument in kernel.arguments]
 
     def launch(self, address: Callable[[Pointer], int]) -> None:

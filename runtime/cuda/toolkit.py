@@ -80,6 +80,16 @@ def gpu() -> Gpu:
     )
 
 
+def allow_shared_bytes(function: Any, size: int) -> None:
+    """Let a CuPy function be launched with `size` bytes of dynamic shared memory a block.
+
+    Raises:
+        NoGpuError: CuPy cannot load the CUDA libraries.
+    """
+    api = _module("cupy_backends.cuda.api.driver")
+    api.funcSetAttribute(function.ptr, api.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
+
+
 def driver() -> Any:
     """NVIDIA's bindings of the driver, which encode tensor maps.
 
