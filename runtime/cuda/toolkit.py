@@ -86,7 +86,7 @@ def allow_shared_bytes(function: Any, size: int) -> None:
     Raises:
         NoGpuError: CuPy cannot load the CUDA libraries.
     """
-    api = _module("cupy_backends.cuda.api.driver")
+    api = _module("cupy_backends.cuda.api.driver", "CuPy", _CUPY)
     api.funcSetAttribute(function.ptr, api.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size)
 
 
