@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import threading
+from collections import defaultdict, deque
 from functools import cache
 from typing import Any
 
@@ -29,7 +29,10 @@ _GEMM_TYPES = (
 
 
 class Cublas:
-    """The library; handles belong to one thread and one GPU each, as its manual advises."""
+    """The library; a handle belongs to one GPU, and to one thread at a time.
+
+    Handles are kept for whoever calls next: there are as many as threads ever called at once.
+    """
 
     def __init__(self, path: str) -> None:
         """Args: path: the shared library's."""
@@ -45,7 +48,7 @@ class Cublas:
         self._set_workspace.argtypes = (_POINTER, _POINTER, ctypes.c_size_t)
         self._gemm.argtypes = _GEMM_TYPES
         self._status_name.restype = ctypes.c_char_p
-        self._threads = threading.local()
+        self._free: defaultdict[int, deque[int]] = defaultdict(deque)
 
     def gemm(self, stream: int, workspace: int, *arguments: Any) -> None:
         """Enqueue a product of matrices.
@@ -58,23 +61,24 @@ class Cublas:
         Raises:
             RuntimeError: cuBLAS refuses.
         """
-        handle = self._handle()
-        self._check(self._set_stream(handle, stream))
-        # A new stream takes the workspace back, so that it is set each time.
-        self._check(self._set_workspace(handle, workspace, WORKSPACE_BYTES))
-        self._check(self._gemm(handle, *arguments))
+        free = self._free[toolkit.cupy().cuda.runtime.getDevice()]
+        try:
+            handle = free.pop()
+        except IndexError:
+            handle = self._new_handle()
+        try:
+            self._check(self._set_stream(handle, stream))
+            # A new stream takes the workspace back, so that it is set each time.
+            self._check(self._set_workspace(handle, workspace, WORKSPACE_BYTES))
+            self._check(self._gemm(handle, *arguments))
+        finally:
+            free.append(handle)
 
-    def _handle(self) -> int:
-        handles: dict[int, int] | None = getattr(self._threads, "handles", None)
-        if handles is None:
-            handles = self._threads.handles = {}
-        device = toolkit.cupy().cuda.runtime.getDevice()
-        if device not in handles:
-            created = ctypes.c_void_p()
-            self._check(self._create(ctypes.byref(created)))
-            self._check(self._set_math_mode(created, _NO_REDUCED_PRECISION_REDUCTION))
-            handles[device] = created.value or 0
-        return handles[device]
+    def _new_handle(self) -> int:
+        created = ctypes.c_void_p()
+        self._check(self._create(ctypes.byref(created)))
+        self._check(self._set_math_mode(created, _NO_REDUCED_PRECISION_REDUCTION))
+        return created.value or 0
 
     def _check(self, status: int) -> None:
         if status != 0:

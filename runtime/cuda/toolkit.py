@@ -96,12 +96,7 @@ def driver() -> Any:
     Raises:
         NoGpuError: they are not installed.
     """
-    try:
-        return import_module("cuda.bindings.driver")
-    except ImportError as error:
-        raise NoGpuError(
-            f"a kernel needs the driver's bindings ({error}): pip install cuda-bindings"
-        ) from error
+    return _module("cuda.bindings.driver", "CUDA's Python binding", "cuda-bindings")
 
 
 def library(name: str, what: str, package: str) -> str:
