@@ -44,3 +44,16 @@ def test_channels_last_is_read_where_it_lies(
     assert spec.result == result
     assert (spec.a.stride, spec.c.stride) == (1, 1)
     assert spec.taps == (1 if shape == "1x1" else 9)
+
+
+@pytest.mark.parametrize("direction", [1, 2, 4])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_channels_first_is_read_too(direction: int, stride: int, groups: int):
+    sizes = f"-n 2 -c 6 -H 5 -W 7 -k 6 -y 3 -x 3 -p 1 -q 1 -u {stride} -v {stride} -g {groups}"
+    spec = reading(f"conv {sizes} -F {direction}").spec
+    assert spec.groups == groups
+    assert {spec.a.stride, spec.c.stride} <= {5 * 7, 3 * 4}
+    assert spec.result == ("B" if direction == 4 else "C")
+    phases = stride * stride if direction == 2 else 1
+    assert len(spec.phases) == phases
