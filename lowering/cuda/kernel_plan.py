@@ -53,7 +53,36 @@ class TensorMap:
     """Every how many elements one is copied; all of them if empty."""
 
 
-Argument: TypeAlias = Pointer | TensorMap
+@dataclass(frozen=True)
+class Im2colMap:
+    """An argument that is an im2col tensor map (`CUtensorMap`), passed by value.
+
+    One copy gathers the channels of consecutive pixels of a box that slides over the spatial
+    dimensions, and zeros outside of the tensor. Source: cuTensorMapEncodeIm2col in the CUDA driver
+    API; dimension 0 is the channels, the last one the batch.
+    """
+
+    buffer: Pointer
+    element: StorageType
+    sizes: tuple[int, ...]
+    """Elements along each dimension, innermost first; 3 to 5 of them."""
+    strides: tuple[int, ...]
+    """Bytes between neighbours along dimensions 1, 2, …; multiples of 16."""
+    lower: tuple[int, ...]
+    """Per spatial dimension the first pixel, relative to position 0."""
+    upper: tuple[int, ...]
+    """Per spatial dimension the last pixel, relative to the last position."""
+    steps: tuple[int, ...]
+    """Per spatial dimension the positions between two pixels."""
+    channels: int
+    """Channels that one copy moves."""
+    pixels: int
+    """Pixels that one copy moves."""
+    swizzle: Literal[0, 32, 64, 128] = 0
+    """Bytes of the shared-memory swizzle; 0 for none."""
+
+
+Argument: TypeAlias = Pointer | TensorMap | Im2colMap
 
 
 @dataclass(frozen=True)
@@ -89,9 +118,9 @@ class KernelPlan:
 
 def _resolved_kernel(kernel: CudaKernel, place: Callable[[Pointer], Pointer]) -> CudaKernel:
     arguments = tuple(
-        replace(argument, buffer=place(argument.buffer))
-        if isinstance(argument, TensorMap)
-        else place(argument)
+        place(argument)
+        if isinstance(argument, Pointer)
+        else replace(argument, buffer=place(argument.buffer))
         for argument in kernel.arguments
     )
     return replace(kernel, arguments=arguments)

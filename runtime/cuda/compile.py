@@ -14,7 +14,8 @@ from convir.runtime.cuda.usage import VERBOSE, Usage, parse_usage
 from convir.runtime.object_cache import ObjectCache, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from importlib.resources.abc import Traversable
 
 TEMPLATES = "convir.lowering.cuda.templates"
 
@@ -28,12 +29,17 @@ BASE_OPTIONS = ("--std=c++17", "-default-device")
 
 @cache
 def headers() -> tuple[tuple[str, str], ...]:
-    """File name and text of every template header."""
-    return tuple(
-        (entry.name, entry.read_text(encoding="utf-8"))
-        for entry in sorted(resources.files(TEMPLATES).iterdir(), key=lambda entry: entry.name)
-        if entry.name.endswith(".cuh")
-    )
+    """Path below the templates, and text, of every template header."""
+    return tuple(sorted(_headers_in(resources.files(TEMPLATES), "")))
+
+
+def _headers_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            yield from _headers_in(entry, f"{name}/")
+        elif name.endswith(".cuh"):
+            yield name, entry.read_text(encoding="utf-8")
 
 
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.cuda.kernel_plan import TensorMap
 from convir.runtime.cuda.toolkit import driver
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.cuda.kernel_plan import TensorMap
+    from convir.lowering.cuda.kernel_plan import Im2colMap
     from convir.runtime.program import Array
 
 MAP_BYTES = 128
@@ -27,7 +28,7 @@ _ELEMENTS: dict[StorageType, str] = {
 }
 
 
-def encode(tensor_map: TensorMap, address: int) -> Array:
+def encode(tensor_map: TensorMap | Im2colMap, address: int) -> Array:
     """The map for a buffer at `address`, as bytes that a launch passes by value.
 
     Raises:
@@ -35,20 +36,39 @@ def encode(tensor_map: TensorMap, address: int) -> Array:
         RuntimeError: the driver refuses the map.
     """
     cu: Any = driver()
-    rank = len(tensor_map.sizes)
-    status, encoded = cu.cuTensorMapEncodeTiled(
-        getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tensor_map.element]}"),
-        rank,
-        address + tensor_map.offset,
+    element = f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tensor_map.element]}"
+    swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+    tensor = (
+        getattr(cu.CUtensorMapDataType, element),
+        len(tensor_map.sizes),
+        address + (tensor_map.offset if isinstance(tensor_map, TensorMap) else 0),
         [cu.cuuint64_t(size) for size in tensor_map.sizes],
         [cu.cuuint64_t(stride) for stride in tensor_map.strides],
-        [cu.cuuint32_t(size) for size in tensor_map.box],
-        [cu.cuuint32_t(step) for step in tensor_map.element_strides or (1,) * rank],
+    )
+    layout = (
         cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_swizzle(tensor_map)}"),
+        getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
         cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
+    if isinstance(tensor_map, TensorMap):
+        steps = tensor_map.element_strides or (1,) * len(tensor_map.sizes)
+        status, encoded = cu.cuTensorMapEncodeTiled(
+            *tensor,
+            [cu.cuuint32_t(size) for size in tensor_map.box],
+            [cu.cuuint32_t(step) for step in steps],
+            *layout,
+        )
+    else:
+        status, encoded = cu.cuTensorMapEncodeIm2col(
+            *tensor,
+            list(tensor_map.lower),
+            list(tensor_map.upper),
+            tensor_map.channels,
+            tensor_map.pixels,
+            [cu.cuuint32_t(step) for step in (1, *tensor_map.steps, 1)],
+            *layout,
+        )
     if status != cu.CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"the driver refuses a tensor map ({status.name}): {tensor_map}")
     return _aligned(np.array([int(word) for word in encoded.opaque], np.uint64).view(np.uint8))
@@ -57,10 +77,6 @@ def encode(tensor_map: TensorMap, address: int) -> Array:
 def box_bytes(tensor_map: TensorMap) -> int:
     """What one copy moves, in bytes."""
     return int(np.prod(tensor_map.box)) * STORAGE_BYTES[tensor_map.element]
-
-
-def _swizzle(tensor_map: TensorMap) -> str:
-    return f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
 
 
 def _aligned(content: Array) -> Array:

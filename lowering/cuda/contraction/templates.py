@@ -10,6 +10,8 @@ from convir.lowering.cuda.contraction import (
     implicit_gemm,
     implicit_gemm_config,
     implicit_gemm_rule,
+    wgmma,
+    wgmma_config,
 )
 from convir.lowering.cuda.contraction.read import read_problem
 
@@ -43,6 +45,12 @@ class Template:
 
 
 TEMPLATES: tuple[Template, ...] = (
+    Template(
+        family=wgmma_config.FAMILY,
+        plan=wgmma.plan,
+        parse=wgmma_config.WgmmaConfig.parse,
+        kernels=wgmma.kernels,
+    ),
     Template(
         family=implicit_gemm_config.FAMILY,
         plan=implicit_gemm_rule.plan,

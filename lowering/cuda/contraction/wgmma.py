@@ -1,0 +1,134 @@
+"""`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and copy engine.
+
+Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
+They are in `templates/wgmma_contraction.cuh`; see `docs/kernels/wgmma-dgrad.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.wgmma_config import (
+    BLOCK_K,
+    THREADS,
+    WgmmaConfig,
+    weights_by_depth,
+)
+from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT, WgmmaProblem, problem_of
+from convir.lowering.cuda.contraction.wgmma_rule import candidates, cost
+from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.cuda.kernel_plan import (
+    CudaKernel,
+    Im2colMap,
+    KernelPlan,
+    Pointer,
+    TensorMap,
+)
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.gpu import Gpu
+
+
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    configs = candidates(spec, problem, gpu)
+    legal = [c for c in configs if legality(spec, problem, c, gpu.shared_bytes) is None]
+    if not legal:
+        return Refusal(str(legality(spec, problem, configs[-1], gpu.shared_bytes)))
+    return tuple(sorted(legal, key=lambda config: cost(spec, problem, config)))
+
+
+def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = legality(spec, problem, config, H200.shared_bytes)
+    if reason is not None:
+        return Refusal(reason)
+    tiles = sum(
+        -(-phase.positions // (config.block_m * config.cluster)) for phase in problem.phases
+    ) * -(-spec.columns // config.block_n)
+    clusters = min(tiles, config.blocks // config.cluster)
+    maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
+    kernel = CudaKernel(
+        source_of(spec, epilogue, problem, config),
+        SYMBOL,
+        (clusters * config.cluster, 1, 1),
+        (THREADS, 1, 1),
+        config.shared_bytes(spec),
+        (Pointer("c"), _weight_map(spec, problem, config), *maps),
+    )
+    return KernelPlan((kernel,))
+
+
+def legality(
+    spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig, shared_bytes: int
+) -> str | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    reason = config.illegal()
+    if reason is not None:
+        return reason
+    is_whole = config.store == "direct" and config.store_columns >= spec.columns
+    if problem.fused_holes and not is_whole:
+        return "holes behind narrow rows are stored with them, whole and by the threads"
+    needed = config.shared_bytes(spec)
+    if needed > shared_bytes:
+        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
+    return None
+
+
+def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
+    if epilogue.operands:
+        return Refusal("its epilogue has operands")
+    return problem_of(spec)
+
+
+def _row_map(
+    spec: Contraction, problem: WgmmaProblem, index: int, config: WgmmaConfig
+) -> TensorMap | Im2colMap:
+    rows, a = problem.maps[index], spec.a
+    if not rows.slides:
+        sizes, box = (spec.depth, rows.rows), (BLOCK_K, config.block_m)
+        return TensorMap(Pointer("a"), a.type, sizes, (rows.row_stride * 2,), box, 128)
+    slides = rows.slides
+    return Im2colMap(
+        Pointer("a"),
+        a.type,
+        (spec.depth, *(slide.extent for slide in slides), rows.rows),
+        (*(_stride(slide.row_stride) for slide in slides), _stride(rows.row_stride)),
+        tuple(slide.corner for slide in slides),
+        tuple(slide.upper for slide in slides),
+        tuple(slide.step for slide in slides),
+        BLOCK_K,
+        config.block_m,
+        128,
+    )
+
+
+def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
+    b = spec.b
+    tap_bytes = _stride(problem.tap_stride)
+    if weights_by_depth(spec):
+        sizes = (spec.depth, problem.matrices, spec.columns)
+        strides = (tap_bytes, _stride(b.column_stride))
+        box = (BLOCK_K, 1, config.block_n // config.cluster)
+    else:
+        sizes = (spec.columns, problem.matrices, spec.depth)
+        strides = (tap_bytes, _stride(b.depth_stride))
+        box = (BLOCK_K, 1, BLOCK_K)
+    return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128)
+
+
+def _stride(elements: int) -> int:
+    """Bytes of a stride; an axis of one position may have any."""
+    return max(elements, ALIGNMENT) * 2

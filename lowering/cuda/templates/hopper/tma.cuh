@@ -1,0 +1,98 @@
+// Copies of the tensor memory accelerator; PTX ISA, "cp.async.bulk". Coordinates are innermost
+// first. A load completes at a barrier, which counts its bytes; one with a mask goes to the same
+// addresses of several blocks of the cluster and completes at the barrier of each.
+#pragma once
+
+namespace convir::hopper {
+
+// A CUtensorMap, without CUDA's driver header.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+__device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y)
+      : "memory");
+}
+
+__device__ __forceinline__ void load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+__device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* map,
+                                                  unsigned barrier, int x, int y, int z,
+                                                  unsigned short mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask)
+      : "memory");
+}
+
+// Loads through an im2col map: `at` is (channel, position along each spatial axis, batch) of the
+// first pixel and `offset` the tap's positions behind the pixel, innermost axis first.
+template <int kSpatial>
+__device__ __forceinline__ void load_im2col(unsigned to, const TensorMap* map, unsigned barrier,
+                                            const int (&at)[5], const int (&offset)[3]) {
+  if constexpr (kSpatial == 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+        "h"(static_cast<unsigned short>(offset[0]))
+        : "memory");
+  } else if constexpr (kSpatial == 2) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+        "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1]))
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
+        "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1])),
+        "h"(static_cast<unsigned short>(offset[2]))
+        : "memory");
+  }
+}
+
+// Stores contiguous bytes, a multiple of 16 at addresses that are multiples of 16, when the copy
+// engine gets to it; part of the thread's current group.
+__device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_stores() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until the shared memory that the thread's stores read may be written again.
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Orders the thread's own writes to shared memory before later accesses of the copy engine and of
+// the tensor cores.
+__device__ __forceinline__ void fence_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace convir::hopper

@@ -1,0 +1,95 @@
+// The order of the tiles of a persistent contraction, and where output positions lie.
+#pragma once
+
+namespace convir::wgmma {
+
+constexpr int kMaxSpatial = 3;
+constexpr int kMaxAxes = kMaxSpatial + 1;
+
+// Output positions that share their taps. Axes are innermost first; the last one is the batch.
+struct Phase {
+  int positions;
+  int sizes[kMaxAxes];
+  long long out_strides[kMaxAxes];  // elements of C
+  long long out_offset;
+  int map;                  // which tensor map of A
+  int corner[kMaxSpatial];  // position of A that output position 0 of each spatial axis maps to
+  int steps[kMaxSpatial];   // positions of A per output position
+  int first_tap, taps;
+};
+
+struct Tap {
+  int offset[kMaxSpatial];  // positions of A behind the corner, not negative
+  int weight;               // which matrix of B
+};
+
+// Neighbouring phases with equally many tiles and taps: their tiles alternate, as they read the
+// same rows of A.
+struct TileGroup {
+  int first_phase, phases;
+  int m_tiles;  // of one phase, in clusters
+};
+
+// Other zeros: runs of contiguous bytes, at every position of `sizes`.
+struct Hole {
+  int chunks;  // of 16 bytes, in a run
+  int pieces;  // that a run is cut into
+  int runs;
+  int sizes[kMaxAxes];
+  long long strides[kMaxAxes];  // elements of C
+  long long offset;
+};
+
+// Zeros that belong to the positions of the only phase with taps, up to `sizes`: the same columns,
+// `delta` elements behind.
+struct CellHole {
+  int sizes[kMaxAxes];
+  long long delta;
+};
+
+struct Tile {
+  int phase;
+  int m;  // in clusters
+  int n;
+};
+
+// The tile number `t`, or false past the last one. Columns change fastest, as neighbours then
+// share rows of A while the whole of B stays in the L2 cache.
+template <class Problem>
+__device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
+  for (int i = 0; i < Problem::kTileGroups; ++i) {
+    const TileGroup& group = Problem::tile_group(i);
+    const int count = group.m_tiles * group.phases * n_tiles;
+    if (t < count) {
+      tile.n = t % n_tiles;
+      t /= n_tiles;
+      tile.phase = group.first_phase + t % group.phases;
+      tile.m = t / group.phases;
+      return true;
+    }
+    t -= count;
+  }
+  return false;
+}
+
+// Splits a position's number into its positions along axes of `sizes`.
+__device__ __forceinline__ void positions_of(int number, const int (&sizes)[kMaxAxes],
+                                             int (&at)[kMaxAxes]) {
+#pragma unroll
+  for (int axis = 0; axis < kMaxAxes - 1; ++axis) {
+    const int rest = number / sizes[axis];
+    at[axis] = number - rest * sizes[axis];
+    number = rest;
+  }
+  at[kMaxAxes - 1] = number;
+}
+
+__device__ __forceinline__ long long offset_of(const int (&at)[kMaxAxes],
+                                               const long long (&strides)[kMaxAxes]) {
+  long long offset = 0;
+#pragma unroll
+  for (int axis = 0; axis < kMaxAxes; ++axis) offset += at[axis] * strides[axis];
+  return offset;
+}
+
+}  // namespace convir::wgmma

@@ -1,0 +1,237 @@
+// What is stored by a wgmma contraction: tiles from registers, a row of C per output position, and
+// the zeros of holes.
+#pragma once
+
+#include "hopper/mbarrier.cuh"
+#include "hopper/tma.cuh"
+#include "scalars.cuh"
+#include "wgmma_schedule.cuh"
+
+namespace convir::wgmma {
+
+constexpr int kChunkBytes = 16;
+constexpr int kWarpRows = 16;
+constexpr unsigned kAllLanes = 0xffffffff;
+
+// The staging buffer of a warp: 16 rows of a tile, `kColumns` columns at a time. Rows are padded
+// by a chunk, so that eight of them lie in different banks.
+template <int kColumns>
+struct Staging {
+  static constexpr int kPitch = kColumns * 2 + kChunkBytes;
+  static constexpr int kBytes = kWarpRows * kPitch;
+};
+
+// Two 16-bit values as they lie in memory.
+template <class Stored>
+__device__ __forceinline__ unsigned pair(Stored low, Stored high) {
+  static_assert(sizeof(Stored) == 2);
+  return reinterpret_cast<const unsigned short&>(low) |
+         static_cast<unsigned>(reinterpret_cast<const unsigned short&>(high)) << 16;
+}
+
+// What is stored for two sums.
+template <class Epilogue>
+__device__ __forceinline__ unsigned finished(float low, float high) {
+  const typename Epilogue::Pointers none = {};
+  return pair(Epilogue::apply(low, none, nullptr), Epilogue::apply(high, none, nullptr));
+}
+
+// What is stored for two elements of a hole.
+template <class Epilogue>
+__device__ __forceinline__ unsigned hole_pair() {
+  const typename Epilogue::Pointers none = {};
+  return pair(Epilogue::hole(none, nullptr), Epilogue::hole(none, nullptr));
+}
+
+// Stores four 8x8 matrices; a lane has the address of one row of one of them.
+__device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
+__device__ __forceinline__ uint4 load_chunk(unsigned from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
+}
+
+__device__ __forceinline__ void fill_chunk(unsigned to, unsigned x) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(x) : "memory");
+}
+
+__device__ __forceinline__ void store_chunk(void* to, const uint4& x) {
+  *reinterpret_cast<uint4*>(to) = x;
+}
+
+// The place of an output position's row of C.
+struct Row {
+  long long offset;  // elements
+  int pixels;        // that the row covers: itself, and holes right behind it; 0 outside of C
+  unsigned holes;    // which of the cell's holes there are
+};
+
+template <class Problem>
+__device__ __forceinline__ Row row_at(const Phase& phase, int number) {
+  if (number >= phase.positions) return {0, 0, 0};
+  int at[kMaxAxes];
+  positions_of(number, phase.sizes, at);
+  Row row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
+  if constexpr (Problem::kFusedHoles > 0) {
+    constexpr int kPixels = 1 + Problem::kFusedHoles;
+    row.pixels = min(kPixels, Problem::kRowPixels - at[0] * kPixels);
+  }
+  if constexpr (Problem::kCellHoles > 0) {
+#pragma unroll
+    for (int i = 0; i < Problem::kCellHoles; ++i) {
+      const CellHole& hole = Problem::cell_hole(i);
+      bool is_inside = true;
+#pragma unroll
+      for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < hole.sizes[axis];
+      row.holes |= is_inside << i;
+    }
+  }
+  return row;
+}
+
+// Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored.
+template <class Epilogue, int kColumns, int kValues>
+__device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first) {
+  const int lane = threadIdx.x % 32;
+  const unsigned to =
+      staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
+#pragma unroll
+  for (int column = 0; column < kColumns; column += 16) {
+    const int i = (first + column) / 2;
+    const unsigned x[4] = {
+        finished<Epilogue>(d[i], d[i + 1]), finished<Epilogue>(d[i + 2], d[i + 3]),
+        finished<Epilogue>(d[i + 4], d[i + 5]), finished<Epilogue>(d[i + 6], d[i + 7])};
+    store_matrices(to + column * 2, x);
+  }
+}
+
+// Stores `columns` staged columns of every row by the copy engine, which reads the staging buffer
+// later: a row is contiguous there and in C.
+template <class Stored, int kColumns>
+__device__ __forceinline__ void store_rows_bulk(Stored* c, unsigned staging, const Row& row,
+                                                int columns) {
+  const int lane = threadIdx.x % 32;
+  hopper::fence_proxy();
+  __syncwarp();
+  if (lane < kWarpRows && row.pixels > 0 && columns > 0) {
+    hopper::store_bulk(c + row.offset, staging + lane * Staging<kColumns>::kPitch, columns * 2);
+  }
+  hopper::commit_stores();
+}
+
+// Stores `columns` staged columns of every row by the threads, and zeros into the holes that are
+// fused with it.
+template <class Problem, int kColumns>
+__device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::Stored* c,
+                                                  unsigned staging, const Row& row, int columns) {
+  constexpr int kColumnChunks = (kColumns < Problem::kColumns ? kColumns : Problem::kColumns) / 8;
+  constexpr int kChunks = kColumnChunks * (1 + Problem::kFusedHoles);
+  const int lane = threadIdx.x % 32;
+  const unsigned hole_value = hole_pair<typename Problem::Epilogue>();
+  const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
+  __syncwarp();
+#pragma unroll 4
+  for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
+    const int r = i / kChunks, chunk = i % kChunks;
+    const long long offset = __shfl_sync(kAllLanes, row.offset, r);
+    const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
+    const unsigned holes = __shfl_sync(kAllLanes, row.holes, r);
+    const bool is_inside =
+        r < kWarpRows && (chunk < kColumnChunks ? pixels > 0 && chunk * 8 < columns
+                                                : chunk < pixels * kColumnChunks);
+    uint4 x = zeros;
+    if (chunk < kColumnChunks && r < kWarpRows) {
+      x = load_chunk(staging + r * Staging<kColumns>::kPitch + chunk * kChunkBytes);
+    }
+    typename Problem::Epilogue::Stored* const to = c + offset + chunk * 8;
+    if (is_inside) store_chunk(to, x);
+    if constexpr (Problem::kFusedHoles > 0 && Problem::kCellHoles > 0) {
+#pragma unroll
+      for (int hole = 0; hole < Problem::kCellHoles; ++hole) {
+        if (is_inside && (holes >> hole & 1)) {
+          store_chunk(to + Problem::cell_hole(hole).delta, zeros);
+        }
+      }
+    }
+  }
+  __syncwarp();
+}
+
+// Zeros for the cell holes of a tile's rows, by the copy engine, from zeros in shared memory; by a
+// few warps, no faster than the block's loads progress, so that their share of the memory's
+// bandwidth is spread over the tile. The tiles of one row of tiles share its rows, as whole rows of
+// C are longer runs than their columns.
+template <class Problem, int kRows, int kTiles, int kZeroBytes>
+__device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c,
+                                           const Phase& phase, int m, int tile, unsigned zeros,
+                                           const volatile int* progress, int before, int iterations,
+                                           int warp, int warps) {
+  constexpr int kShare = (kRows + kTiles - 1) / kTiles;
+  constexpr int kUnits = (kShare + 31) / 32;
+  constexpr int kBytes = Problem::kColumns * 2;
+  for (int unit = warp; unit < kUnits * Problem::kCellHoles; unit += warps) {
+    const int hole = unit % Problem::kCellHoles;
+    const int r = (unit / Problem::kCellHoles * 32 + threadIdx.x % 32) * kTiles + tile;
+    while (*progress < before + unit * iterations / (kUnits * Problem::kCellHoles)) {
+      __nanosleep(256);
+    }
+    const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.positions);
+    if (row.holes >> hole & 1) {
+      char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_hole(hole).delta);
+      for (int done = 0; done < kBytes; done += kZeroBytes) {
+        hopper::store_bulk(to + done, zeros, min(kZeroBytes, kBytes - done));
+      }
+    }
+    hopper::commit_stores();
+  }
+}
+
+// Zeros for the other holes, by a few warps, no faster than the block's loads progress: their share
+// of the memory's bandwidth is spread over the whole kernel.
+template <class Problem>
+__device__ __forceinline__ void fill_holes(typename Problem::Epilogue::Stored* c,
+                                           const volatile int* progress, int iterations, int warp,
+                                           int warps) {
+  constexpr int kPieceChunks = Problem::kPieceChunks;
+  const int lane = threadIdx.x % 32;
+  const unsigned hole_value = hole_pair<typename Problem::Epilogue>();
+  const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
+  for (int i = 0; i < Problem::kHoles; ++i) {
+    const Hole& hole = Problem::hole(i);
+    // Short runs share a warp.
+    int lanes = 32;
+    while (lanes > 1 && lanes / 2 >= hole.chunks) lanes /= 2;
+    const int together = 32 / lanes;
+    const int pieces = hole.runs * hole.pieces;
+    const int batches = (pieces + together - 1) / together;
+    const int mine = batches / gridDim.x + 1;
+    for (int j = warp; j < mine; j += warps) {
+      const int due = static_cast<int>(static_cast<long long>(i * mine + j) * iterations /
+                                       (mine * Problem::kHoles));
+      while (*progress < due) __nanosleep(256);
+      const int piece =
+          (j * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * together +
+          lane / lanes;
+      if (piece >= pieces) continue;
+      const int run = piece / hole.pieces;
+      const int first = (piece - run * hole.pieces) * kPieceChunks;
+      int at[kMaxAxes];
+      positions_of(run, hole.sizes, at);
+      uint4* const to = reinterpret_cast<uint4*>(c + hole.offset + offset_of(at, hole.strides));
+      const int last = min(first + kPieceChunks, hole.chunks);
+      for (int chunk = first + lane % lanes; chunk < last; chunk += lanes) {
+        store_chunk(to + chunk, zeros);
+      }
+    }
+  }
+}
+
+}  // namespace convir::wgmma
