@@ -66,10 +66,10 @@ class IndexRanges:
             return (-half, half - 1)
         owner = value.owner
         if isinstance(owner, Block):
-            loop = owner.parent_op()
-            if not isinstance(loop, scf.ForOp) or value is not owner.args[0]:
+            bounds = _loop_bounds(owner.parent_op()) if value is owner.args[0] else None
+            if bounds is None:
                 return _ANY
-            begin, end = self.of(loop.lb), self.of(loop.ub)
+            begin, end = map(self.of, bounds)
             return (begin[0], max(begin[0], end[1]))
         return self._result(owner) if isinstance(value_type, IndexType) else _ANY
 
@@ -86,6 +86,14 @@ class IndexRanges:
             return _ANY
         a, b = map(self.of, op.operands)
         return _binary(op.name, a, b)
+
+
+def _loop_bounds(op: Operation | None) -> tuple[SSAValue, SSAValue] | None:
+    if isinstance(op, scf.ForOp):
+        return op.lb, op.ub
+    if isinstance(op, scf.ParallelOp):
+        return op.lowerBound[0], op.upperBound[0]
+    return None
 
 
 def _hull(a: Interval, b: Interval) -> Interval:

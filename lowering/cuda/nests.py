@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, ub, vector
@@ -24,10 +24,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Region
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.lowering.cuda.accesses import VECTOR_BYTES, element_bytes
 from convir.lowering.cuda.lanes import LaneBuilder
 from convir.lowering.cuda.scalars import lane_count
+from convir.lowering.cuda.team_nests import shared_reduction
+from convir.lowering.cuda.teams import TeamEvaluator
 from convir.lowering.cuda.vector_evaluate import VectorEvaluator
 from convir.lowering.loops.evaluate import static_shape
 from convir.lowering.loops.indices import Lanes
@@ -37,9 +40,11 @@ from convir.lowering.loops.tensor_rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
     from convir.dialects import kernel
+    from convir.lowering.cuda.team_nests import SharedReduction
+    from convir.lowering.cuda.teams import Team
     from convir.lowering.loops.indices import Index
     from convir.lowering.loops.nests import Piece
 
@@ -74,6 +79,10 @@ class Nest:
     loops: func.FuncOp
     note: str
     """How many elements a thread writes at once and, where they are few, why."""
+    team: Team | None = None
+    """The threads that compute an iteration of the range; None for one alone."""
+    parts_bytes: int = 0
+    """The size of a further buffer behind the outputs, which the launches of a kernel share."""
 
 
 def lower_for_gpu(kernel_func: kernel.FuncOp, *, aligned: bool = True) -> list[Nest]:
@@ -90,9 +99,80 @@ def lower_for_gpu(kernel_func: kernel.FuncOp, *, aligned: bool = True) -> list[N
         PassFailedException: an op of the body has no loops, or a size is dynamic.
     """
     return [
-        _best_nest(kernel_func, piece, name, aligned=aligned)
+        nest
         for name, piece in pieces_of(kernel_func)
+        for nest in _nests(kernel_func, piece, name, aligned=aligned)
     ]
+
+
+def _nests(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: bool) -> list[Nest]:
+    shared = shared_reduction(piece.value) if aligned else None
+    if shared is None:
+        return [_best_nest(kernel_func, piece, name, aligned=aligned)]
+    try:
+        return _team_nests(kernel_func, piece, name, shared)
+    except PassFailedException:
+        # It lies behind a condition that threads of a block may differ in.
+        return [_best_nest(kernel_func, piece, name, aligned=aligned)]
+
+
+def _team_nests(
+    kernel_func: kernel.FuncOp, piece: Piece, name: str, shared: SharedReduction
+) -> list[Nest]:
+    """A launch in which teams compute the reduction, or one for its parts and one to join them."""
+    team, size = shared.team, shared.parts_bytes
+    whole = f"{team.members} threads an element"
+    if not size:
+        return [Nest(_lower_shared(kernel_func, piece, name, shared, "whole"), whole, team)]
+    note = f"{whole} and part, {team.splits} parts"
+    parts = _lower_shared(kernel_func, piece, f"{name}_parts", shared, "parts")
+    joining = shared.joining()
+    joined = _lower_shared(kernel_func, piece, name, joining, "join")
+    return [
+        Nest(parts, note, team, size),
+        Nest(joined, f"{joining.team.members} threads join the parts", joining.team, size),
+    ]
+
+
+def _lower_shared(
+    kernel_func: kernel.FuncOp,
+    piece: Piece,
+    name: str,
+    shared: SharedReduction,
+    phase: Literal["whole", "parts", "join"],
+) -> func.FuncOp:
+    function = _Function(kernel_func, None if phase == "whole" else shared.value)
+    value = shared.value if phase == "parts" else piece.value
+    shape = static_shape(value)
+    lanes = shared.width if shape and shape[-1] % shared.width == 0 else 1
+    width = Width(lanes, 1)
+    lane = LaneBuilder(
+        function.builder, function.entry, active=tuple(range(lanes)) if lanes > 1 else ()
+    )
+    ev = TeamEvaluator(function.builder, lane, function.buffers, RULES, shared.team)
+    if phase == "join":
+        ev.parts = function.parts
+    units = prod(shape) // lanes
+    splits = shared.team.splits if phase == "parts" else 1
+
+    def body(iteration: SSAValue) -> None:
+        lane.ranges.bound(iteration, 0, units * splits - 1)
+        unit: Index = iteration
+        if phase == "parts":
+            ev.part, unit = lane.delinearize(iteration, (splits, units))
+        indices = _indices(lane, lane.value(unit), shape, width)
+        element = ev.element(value, indices)
+        if phase == "parts":
+            assert function.parts is not None
+            assert ev.part is not None
+            at = lane.linearize([ev.part, *indices], [splits, *shape])
+            ev.store(element, function.parts, at)
+        else:
+            at = lane.linearize(target_of(ev, piece, indices), function.output_shape(piece))
+            ev.store(element, function.output(piece), at)
+
+    range_loop(ev, *function.range, body)
+    return function.finish(name, units * splits)
 
 
 def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: bool) -> Nest:
@@ -131,34 +211,58 @@ def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
 
 
 def _lower(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> func.FuncOp:
-    inputs = kernel_func.function_type.inputs.data
-    outputs = kernel_func.function_type.outputs.data
-    types = [_flat_buffer_type(t) for t in (*inputs, *outputs)]
-    entry = Block(arg_types=[*types, IndexType(), IndexType()])
-    builder = Builder(InsertPoint.at_end(entry))
+    function = _Function(kernel_func)
     active = tuple(range(width.lanes)) if width.lanes > 1 else ()
-    lane = LaneBuilder(builder, entry, active=active)
-    arguments = kernel_func.body.block.args
-    ev = VectorEvaluator(builder, lane, dict(zip(arguments, entry.args, strict=False)), RULES)
-    out = entry.args[len(inputs) + piece.result]
-    begin, end = entry.args[-2:]
-    size = prod(static_shape(piece.value)) // width.lanes
-    out_shape = _shape(outputs[piece.result])
+    lane = LaneBuilder(function.builder, function.entry, active=active)
+    ev = VectorEvaluator(function.builder, lane, function.buffers, RULES)
+    shape = static_shape(piece.value)
+    size = prod(shape) // width.lanes
 
     def body(iteration: SSAValue) -> None:
         lane.ranges.bound(iteration, 0, max(0, size - 1))
-        indices = _indices(lane, iteration, static_shape(piece.value), width)
+        indices = _indices(lane, iteration, shape, width)
         value = ev.element(piece.value, indices)
-        ev.store(value, out, lane.linearize(target_of(ev, piece, indices), out_shape))
+        at = lane.linearize(target_of(ev, piece, indices), function.output_shape(piece))
+        ev.store(value, function.output(piece), at)
 
-    range_loop(ev, begin, end, body)
-    builder.insert(func.ReturnOp())
-    _erase_dead(entry)
-    lowered = func.FuncOp(
-        name, FunctionType.from_lists(list(entry.arg_types), []), Region(entry), "public"
-    )
-    lowered.attributes[RANGE_ATTR] = IntegerAttr(size, i64)
-    return lowered
+    range_loop(ev, *function.range, body)
+    return function.finish(name, size)
+
+
+class _Function:
+    """A loop function being built: its arguments are buffers and a range."""
+
+    def __init__(self, kernel_func: kernel.FuncOp, parts_of: OpResult | None = None) -> None:
+        """Begin the function; with `parts_of`, a buffer for parts of that value stands last."""
+        self._inputs = kernel_func.function_type.inputs.data
+        self._outputs = kernel_func.function_type.outputs.data
+        types = [_flat_buffer_type(t) for t in (*self._inputs, *self._outputs)]
+        if parts_of is not None:
+            tensor_type = cast("TensorType[Attribute]", parts_of.type)
+            types.append(MemRefType(tensor_type.element_type, [DYNAMIC_INDEX]))
+        self.entry = Block(arg_types=[*types, IndexType(), IndexType()])
+        self.builder = Builder(InsertPoint.at_end(self.entry))
+        arguments = kernel_func.body.block.args
+        self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.entry.args, strict=False))
+        self.range = (self.entry.args[-2], self.entry.args[-1])
+        self.parts = self.entry.args[-3] if parts_of is not None else None
+
+    def output(self, piece: Piece) -> SSAValue:
+        """The buffer that a piece is written to."""
+        return self.entry.args[len(self._inputs) + piece.result]
+
+    def output_shape(self, piece: Piece) -> tuple[int, ...]:
+        """The shape of what lies there."""
+        return _shape(self._outputs[piece.result])
+
+    def finish(self, name: str, size: int) -> func.FuncOp:
+        """The function over a range of `size`."""
+        self.builder.insert(func.ReturnOp())
+        _erase_dead(self.entry)
+        function_type = FunctionType.from_lists(list(self.entry.arg_types), [])
+        lowered = func.FuncOp(name, function_type, Region(self.entry), "public")
+        lowered.attributes[RANGE_ATTR] = IntegerAttr(size, i64)
+        return lowered
 
 
 def _indices(

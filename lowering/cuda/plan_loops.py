@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.nests import lower_for_gpu
 from convir.lowering.cuda.print_loops import print_kernel, symbol_of
+from convir.lowering.cuda.teams import THREADS
 from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
+    from convir.lowering.cuda.nests import Nest
 
-THREADS = 256
-"""Threads of a block of a generated kernel: enough warps to hide loads, few enough registers."""
 MAX_BLOCKS = 1 << 13
 """A grid of so many blocks fills any GPU many times over; more iterations are strided."""
 
@@ -31,16 +31,29 @@ def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -
     """
     inputs = [Pointer("input", i) for i in range(len(callee.function_type.inputs))]
     outputs = [Pointer("output", i) for i in range(len(callee.function_type.outputs))]
+    parts = Pointer("workspace", 0)
     nests = [nest for nest in lower_for_gpu(callee, aligned=aligned) if range_size(nest.loops)]
+    # One buffer for all: the launches follow one another.
+    sizes = [nest.parts_bytes for nest in nests if nest.parts_bytes]
     return KernelPlan(
         tuple(
             CudaKernel(
-                source=f"// {nest.note}\n{print_kernel(nest.loops, restrict=restrict)}",
+                source=_source(nest, restrict=restrict),
                 symbol=symbol_of(nest.loops),
-                grid=(min(-(-range_size(nest.loops) // THREADS), MAX_BLOCKS), 1, 1),
+                grid=(_blocks(nest), 1, 1),
                 block=(THREADS, 1, 1),
-                arguments=(*inputs, *outputs),
+                arguments=(*inputs, *outputs, *([parts] if nest.parts_bytes else [])),
             )
             for nest in nests
-        )
+        ),
+        workspace=(max(sizes),) if sizes else (),
     )
+
+
+def _source(nest: Nest, *, restrict: bool) -> str:
+    return f"// {nest.note}\n{print_kernel(nest.loops, restrict=restrict, team=nest.team)}"
+
+
+def _blocks(nest: Nest) -> int:
+    iterations = THREADS if nest.team is None else nest.team.teams
+    return min(-(-range_size(nest.loops) // iterations), MAX_BLOCKS)

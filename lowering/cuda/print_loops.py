@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from convir.lowering.cuda.index_range import wide_indices
 from convir.lowering.cuda.scalars import ScalarPrinter, lane_count
+from convir.lowering.cuda.teams import THREADS
 from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:
@@ -24,27 +25,33 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, Block, Operation
 
+    from convir.lowering.cuda.teams import Team
+
 INDEX_LIMIT = (1 << 31) - (1 << 22)
 """Positions below this, and a grid's stride beyond it, are exact in 32 bits."""
+
+SHARED_UNROLL = 4
+"""Iterations of a team's member whose loads are in flight together."""
 
 UNROLLED_TRIPS = 16
 """Inner loops of at most so many iterations are unrolled, so that their loads are in flight."""
 
 
-def print_kernel(loops: func.FuncOp, *, restrict: bool) -> str:
+def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None) -> str:
     """The CUDA C++ source of a loop function, as one `extern "C"` kernel of the same name.
 
     Args:
         loops: a function of scf, memref, vector, arith and math ops over flat memrefs. Its
             range is fixed: thread i of the grid does the iterations i, i + grid, … of all.
         restrict: whether no two buffers overlap.
+        team: the threads that do an iteration of the range together; None for one alone.
 
     Raises:
         PassFailedException: an op has no CUDA code.
     """
     block = loops.body.block
     size = range_size(loops)
-    printer = _Printer(wide_indices(loops, size, INDEX_LIMIT))
+    printer = _Printer(wide_indices(loops, size, INDEX_LIMIT), team)
     *buffers, begin, end = block.args
     parameters = [printer.parameter(buffer, restrict) for buffer in buffers]
     printer.names[end] = printer.number(size)
@@ -52,7 +59,8 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool) -> str:
     printer.block(block)
     body = "\n".join(printer.lines)
     signature = f"{symbol_of(loops)}({', '.join(parameters)})"
-    includes = '#include "scalars.cuh"\n#include "vectors.cuh"\n'
+    headers = ["scalars.cuh", "vectors.cuh", *(["teams.cuh"] if team is not None else [])]
+    includes = "".join(f'#include "{header}"\n' for header in headers)
     return f'{includes}\nextern "C" __global__ void {signature} {{\n{body}\n}}\n'
 
 
@@ -65,6 +73,7 @@ def symbol_of(loops: func.FuncOp) -> str:
 @dataclass
 class _Printer:
     wide: set[SSAValue]
+    team: Team | None = None
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     lines: list[str] = field(default_factory=list[str])
     depth: int = 1
@@ -100,16 +109,18 @@ class _Printer:
                 self.loop(op)
             case scf.IfOp():
                 self.branch(op)
+            case scf.ParallelOp():
+                self.share(op)
             case memref.LoadOp():
                 self.define(op.res, self.element(op.memref, op.indices))
             case memref.StoreOp():
-                self.line(f"{self.element(op.memref, op.indices)} = {self.names[op.value]};")
+                self.write(f"{self.element(op.memref, op.indices)} = {self.names[op.value]};")
             case vector.LoadOp():
                 address = self.address(op.base, op.indices)
                 self.define(op.result, f"convir::load<{lane_count(op.result)}>({address})")
             case vector.StoreOp():
                 address = self.address(op.base, op.indices)
-                self.line(f"convir::store({address}, {self.vector(op.vector)});")
+                self.write(f"convir::store({address}, {self.vector(op.vector)});")
             case vector.ExtractOp():
                 self.names[op.result] = f"{self.names[op.vector]}[{_position(op)}]"
             case vector.InsertOp():
@@ -134,7 +145,9 @@ class _Printer:
         self.names.update(zip(arguments, carried, strict=True))
         stop = self.names[op.ub]
         index = self.type_of(induction)
-        if op.lb is self.grid_start:
+        if op.lb is self.grid_start and self.team is not None:
+            self.share_range(self.team, i, stop, index)
+        elif op.lb is self.grid_start:
             first = "blockIdx.x * blockDim.x + threadIdx.x"
             stride = "gridDim.x * blockDim.x"
             first = f"({index}){first}"
@@ -153,6 +166,65 @@ class _Printer:
         if isinstance(bound, arith.ConstantOp) and isinstance(bound.value, IntegerAttr):
             return bound.value.value.data
         return None
+
+    def share_range(self, team: Team, i: str, stop: str, index: str) -> None:
+        """The range, a team an iteration; all threads stay together to its end."""
+        members, teams = team.members, team.teams
+        own = f"threadIdx.x / {members}" if team.adjacent else f"threadIdx.x % {teams}"
+        member = f"threadIdx.x % {members}" if team.adjacent else f"threadIdx.x / {teams}"
+        self.line(f"const int team = {own}, member = {member};")
+        first, stride = f"({index})blockIdx.x * {teams}", f"({index})gridDim.x * {teams}"
+        self.line(f"for ({index} first = {first}; first < {stop}; first += {stride}) {{")
+        self.line(f"  const bool writes = member == 0 && first + team < {stop};")
+        self.line(f"  const {index} {i} = writes || first + team < {stop} ? first + team : first;")
+
+    def share(self, op: scf.ParallelOp) -> None:
+        """A loop whose iterations the members of a team take in turn, and then join."""
+        team = self.team
+        assert team is not None
+        reduce = op.body.block.last_op
+        assert isinstance(reduce, scf.ReduceOp)
+        results: list[str] = []
+        combiners: list[str] = []
+        for result, init, region in zip(op.res, op.initVals, reduce.reductions, strict=True):
+            combiners.append(self.combiner(region.block))
+            results.append(self._name(result, "acc"))
+            self.line(f"{self.type_of(result)} {results[-1]} = {self.vector(init)};")
+        (induction,) = op.body.block.args
+        i = self._name(induction, "i")
+        begin, end = self.names[op.lowerBound[0]], self.names[op.upperBound[0]]
+        index = self.type_of(induction)
+        self.line(f"#pragma unroll {SHARED_UNROLL}")
+        self.line(f"for ({index} {i} = {begin} + member; {i} < {end}; {i} += {team.members}) {{")
+        self.depth += 1
+        for inner in op.body.block.ops:
+            if inner is not reduce:
+                self.op(inner)
+        for name, combiner, value in zip(results, combiners, reduce.args, strict=True):
+            self.line(f"{name} = {combiner}({name}, {self.vector(value)});")
+        self.depth -= 1
+        self.line("}")
+        arguments = f"{THREADS}, {team.members}, {str(team.adjacent).lower()}"
+        for name, combiner in zip(results, combiners, strict=True):
+            self.line(f"{name} = convir::join<{arguments}>({name}, member, {combiner});")
+
+    def combiner(self, block: Block) -> str:
+        """A function of two values, as a local one."""
+        name = f"combine{len(self.names)}"
+        for argument in block.args:
+            self._name(argument, "v")
+        a, b = (self.names[argument] for argument in block.args)
+        kind = self.type_of(block.args[0])
+        self.line(f"const auto {name} = [](const {kind} &{a}, const {kind} &{b}) {{")
+        self.depth += 1
+        for op in block.ops:
+            if isinstance(op, scf.ReduceReturnOp):
+                self.line(f"return {self.names[op.result]};")
+            else:
+                self.op(op)
+        self.depth -= 1
+        self.line("};")
+        return name
 
     def branch(self, op: scf.IfOp) -> None:
         results = [self._name(result, "v") for result in op.output]
@@ -233,6 +305,10 @@ class _Printer:
 
     def number(self, value: int) -> str:
         return self.scalars.constant(IntegerAttr(value, IndexType()))
+
+    def write(self, statement: str) -> None:
+        """A store, which one member of a team does."""
+        self.line(statement if self.team is None else f"if (writes) {statement}")
 
     def define(self, value: SSAValue, expression: str) -> None:
         self.line(f"const {self.type_of(value)} {self._name(value, 'v')} = {expression};")

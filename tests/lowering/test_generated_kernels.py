@@ -22,7 +22,7 @@ MISALIGNED_BYTES = 8
 
 
 @given(random_kernels(vectors=True), st.integers(0, 1 << 16), st.booleans())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_kernels_are_their_bodies(drawn: RandomKernel, seed: int, is_aligned: bool) -> None:
     reason = missing()
     if reason is not None:

@@ -1,7 +1,7 @@
-"""Generated CUDA kernels run on the CPU: compiled as C++, one thread after the other.
+"""Generated CUDA kernels run on the CPU: compiled as C++, block after block.
 
-It shows what the code computes, not how a GPU runs it: threads that wait for each other are not
-covered.
+It shows what the code computes, not how a GPU runs it. The threads of a block take turns, but where
+they wait for each other each is one of the CPU's.
 """
 
 from __future__ import annotations
@@ -25,18 +25,30 @@ if TYPE_CHECKING:
 COMPILER = "g++"
 
 THREADS = 32
-"""Threads of a block, so that kernels of a few elements have several."""
+"""Threads of a block that do not wait, so that kernels of a few elements have several blocks."""
+MAX_BLOCKS = 3
+"""Fewer than most ranges need, so that blocks stride over them."""
+TEAMS = "teams.cuh"
+"""The header that kernels whose threads wait for each other include."""
 
 _PRELUDE = """
 #include <cmath>
 #include <cstring>
+#include <barrier>
+#include <thread>
+#include <vector>
 #define __global__
 #define __device__
+#define __shared__ static
 using std::signbit;
 struct dim3 { unsigned x, y, z; };
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
-static dim3 blockIdx, threadIdx, blockDim, gridDim;
+static dim3 blockDim, gridDim;
+static thread_local dim3 blockIdx, threadIdx;
+static std::barrier<> *together;
+static void __syncthreads() { together->arrive_and_wait(); }
+static void __syncwarp() { together->arrive_and_wait(); }
 struct __half { unsigned short bits; };
 struct __nv_bfloat16 { unsigned short bits; };
 template <typename To, typename From> static To bits_of(From x) {
@@ -76,6 +88,26 @@ static double __dsub_rn(double a, double b) { return a - b; }
 """What the templates ask of CUDA's own headers, for a CPU."""
 
 
+_IN_TURN = """
+  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) CALL;
+"""
+_WAITING = """
+  std::barrier<> all(threads);
+  together = &all;
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i)
+    running.emplace_back([=, &all] {
+      threadIdx.x = i;
+      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+        CALL;
+        all.arrive_and_wait();
+      }
+    });
+  for (auto &thread : running) thread.join();
+"""
+
+
 def missing() -> str | None:
     """Why kernels cannot be emulated here; None if they can."""
     return None if shutil.which(COMPILER) else f"there is no {COMPILER}"
@@ -90,17 +122,17 @@ def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], fol
         outputs: dense arrays.
         folder: where the compiled code goes.
     """
-    arrays = {"input": inputs, "output": outputs}
+    workspace: list[Any] = [np.full(size, 0xFF, np.uint8) for size in plan.workspace]
+    arrays: dict[str, Sequence[Any]] = {"input": inputs, "output": outputs, "workspace": workspace}
     for kernel in plan.kernels:
         library = _compiled(_source(kernel.source, kernel.symbol), folder)
         pointers: list[int] = []
         for argument in kernel.arguments:
             place: Any = argument
             pointers.append(arrays[place.place][place.index].ctypes.data)
-        threads = kernel.grid[0] * kernel.block[0]
-        blocks = min(kernel.grid[0], -(-threads // THREADS))
+        size = kernel.block[0] if TEAMS in kernel.source else THREADS
         call = ctypes.CDLL(str(library))["emulate"]
-        call(blocks, THREADS, (ctypes.c_void_p * len(pointers))(*pointers))
+        call(min(kernel.grid[0], MAX_BLOCKS), size, (ctypes.c_void_p * len(pointers))(*pointers))
 
 
 def _source(source: str, symbol: str) -> str:
@@ -113,8 +145,7 @@ def _source(source: str, symbol: str) -> str:
 extern "C" void emulate(int blocks, int threads, void **arguments) {{
   gridDim.x = blocks;
   blockDim.x = threads;
-  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
-    for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) {symbol}({arguments});
+{(_WAITING if TEAMS in source else _IN_TURN).replace("CALL", f"{symbol}({arguments})")}
 }}
 """
 
@@ -127,7 +158,7 @@ def _compiled(source: str, folder: Path) -> Path:
     for header, text in (*headers(), ("cuda_bf16.h", ""), ("cuda_fp16.h", "")):
         (folder / header).write_text(text)
     (folder / f"{name}.cpp").write_text(source)
-    flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"]
+    flags = ["-O1", "-std=c++20", "-pthread", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"]
     flags += ["-ffp-contract=off", f"-I{folder}"]
     command = [COMPILER, *flags, "-o", str(library), str(folder / f"{name}.cpp")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
