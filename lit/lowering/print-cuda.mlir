@@ -4,14 +4,14 @@
 // RUN: not convir-opt %s -t cuda --compile-to=rt 2>&1 | filecheck %s --check-prefix=USAGE
 // The CUDA C++ of every kernel, from tensors and from rt programs.
 
-// Four elements a thread; the range is the grid's to stride over. Which of them are holes is known.
+// Four elements a thread. Which of them are holes is known.
 // CHECK:       // @main_0
 // CHECK-NEXT:  // 4 elements a thread, 16 bytes
 // CHECK-NEXT:  #include "scalars.cuh"
 // CHECK-NEXT:  #include "vectors.cuh"
 // CHECK:       extern "C" __global__ void main_0(const float *__restrict__ [[X:p0]], float *__restrict__ [[Y:p1]]) {
 // CHECK:         const float [[ZERO:v[0-9]+]] = convir::from_bits<float>(0x0ull);
-// CHECK:         for (int [[I:i[0-9]+]] = (int)blockIdx.x * blockDim.x + threadIdx.x; [[I]] < 3; [[I]] += gridDim.x * blockDim.x) {
+// CHECK:         if (const int [[I:i[0-9]+]] = (int)blockIdx.x * 128 + (int)threadIdx.x; [[I]] < 3) {
 // CHECK:           convir::Vector<float, 2> [[PAIR:v[0-9]+]] = convir::load<2>([[X]] + {{.*}});
 // CHECK:           [[V:v[0-9]+]][0] = [[PAIR]][0];
 // CHECK-NEXT:      [[V]][1] = [[ZERO]];

@@ -8,7 +8,7 @@ taken, so that a wide store that would pick its operands one by one has to pay f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Literal, cast
 
 from xdsl.builder import Builder
@@ -29,12 +29,12 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.lowering.cuda.accesses import VECTOR_BYTES, element_bytes
 from convir.lowering.cuda.lanes import LaneBuilder
 from convir.lowering.cuda.scalars import lane_count
-from convir.lowering.cuda.team_nests import shared_reduction
+from convir.lowering.cuda.team_nests import WARP, shared_reduction
 from convir.lowering.cuda.teams import TeamEvaluator
 from convir.lowering.cuda.vector_evaluate import VectorEvaluator
 from convir.lowering.loops.evaluate import static_shape
 from convir.lowering.loops.indices import Lanes
-from convir.lowering.loops.nests import RANGE_ATTR, pieces_of, range_loop, target_of
+from convir.lowering.loops.nests import RANGE_ATTR, is_expensive, pieces_of, range_loop, target_of
 from convir.lowering.loops.tensor_rules import RULES
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 MEMORY_COST = 4
 """What an access to memory costs, in arithmetic operations."""
+
+TILES_ACROSS = 8
+"""Tiles side by side along the rows that a warp writes: 128 bytes at 16 bytes a tile."""
 
 FREE = (
     arith.ConstantOp,
@@ -70,6 +73,15 @@ class Width:
     """Consecutive elements of a thread."""
     rank: int
     """How many of the innermost dimensions they run through."""
+    rows: int = 1
+    """How many such runs, in neighbouring positions of other dimensions."""
+    group: tuple[int, int] = (0, 0)
+    """The first of these dimensions, and the one after the last."""
+
+    @property
+    def elements(self) -> int:
+        """How many elements a thread writes in all."""
+        return self.lanes * self.rows
 
 
 @dataclass(frozen=True)
@@ -189,6 +201,9 @@ def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: 
         costs[width.lanes] = _cost(loops, width.lanes)
         if costs[width.lanes] <= cost:
             best, lanes, cost = loops, width.lanes, costs[width.lanes]
+    tile = _transposing(kernel_func, piece, name, best, lanes)
+    if tile is not None:
+        return tile
     if lanes == widest:
         return Nest(best, f"{lanes} elements a thread, {VECTOR_BYTES} bytes")
     reason = f"no rows are a multiple of {widest} elements"
@@ -196,6 +211,45 @@ def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: 
         reason = f"{widest} would take {costs[widest]:.1f} operations an element, not {cost:.1f}"
     count = f"{lanes} element{'s' if lanes > 1 else ''} a thread"
     return Nest(best, f"{count}, {lanes * size} bytes: {reason}")
+
+
+def _transposing(
+    kernel_func: kernel.FuncOp, piece: Piece, name: str, plain: func.FuncOp, lanes: int
+) -> Nest | None:
+    """A nest in which a thread transposes a tile; None if the plain one reads rows already.
+
+    What is contiguous where it is read, but not where it is written, takes as many accesses as
+    elements: a tile of rows of both takes one for each row.
+    """
+    shape = static_shape(piece.value)
+    best, fewest = None, _accesses(plain) / lanes / 2
+    if lanes == 1 or _accesses(plain) <= lanes or is_expensive(piece.value):
+        return None
+    for tile in _tiles(shape, lanes):
+        loops = _lower(kernel_func, piece, name, tile)
+        if _accesses(loops) / tile.elements < fewest:
+            fewest = _accesses(loops) / tile.elements
+            best = Nest(loops, f"tiles of {tile.rows} by {lanes} elements a thread")
+    return best
+
+
+def _tiles(shape: tuple[int, ...], lanes: int) -> Iterator[Width]:
+    """Tiles of rows of `lanes` elements, along the innermost dimensions and groups of others."""
+    widths = [width for width in _widths(shape, lanes) if width.lanes == lanes]
+    for width in widths:
+        for rows in (2, 4, 8):
+            for last in range(1, len(shape) - width.rank + 1):
+                firsts = range(last - 1, -1, -1)
+                fitting = (first for first in firsts if prod(shape[first:last]) % rows == 0)
+                first = next(fitting, None)
+                if first is not None:
+                    yield Width(lanes, width.rank, rows, (first, last))
+
+
+def _accesses(loops: func.FuncOp) -> int:
+    """How many accesses to memory a loop function spells out."""
+    kinds = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp)
+    return sum(isinstance(op, kinds) for op in loops.walk())
 
 
 def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
@@ -212,11 +266,11 @@ def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
 
 def _lower(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> func.FuncOp:
     function = _Function(kernel_func)
-    active = tuple(range(width.lanes)) if width.lanes > 1 else ()
+    active = tuple(range(width.elements)) if width.elements > 1 else ()
     lane = LaneBuilder(function.builder, function.entry, active=active)
     ev = VectorEvaluator(function.builder, lane, function.buffers, RULES)
     shape = static_shape(piece.value)
-    size = prod(shape) // width.lanes
+    size = prod(shape) // width.elements
 
     def body(iteration: SSAValue) -> None:
         lane.ranges.bound(iteration, 0, max(0, size - 1))
@@ -269,6 +323,8 @@ def _indices(
     lane: LaneBuilder, iteration: SSAValue, shape: tuple[int, ...], width: Width
 ) -> list[Index]:
     """The indices of the elements that an iteration of the range writes."""
+    if width.rows > 1:
+        return _tile_indices(lane, iteration, shape, width)
     if width.lanes == 1:
         return lane.delinearize(iteration, shape)
     row = prod(shape[len(shape) - width.rank :])
@@ -282,6 +338,31 @@ def _indices(
         indices, lane.add(whole, Lanes(lane.active, tuple((None, i) for i in lane.active))), shape
     )
     return indices
+
+
+def _tile_indices(
+    lane: LaneBuilder, iteration: SSAValue, shape: tuple[int, ...], width: Width
+) -> list[Index]:
+    """The indices of a tile; the tiles of a warp lie side by side in both directions."""
+    first, last = width.group
+    inner = len(shape) - width.rank
+    rows, columns = prod(shape[first:last]) // width.rows, prod(shape[inner:]) // width.lanes
+    across = gcd(columns, TILES_ACROSS)
+    down = gcd(rows, WARP // across)
+    grid = (*shape[:first], rows // down, *shape[last:inner], columns // across, down, across)
+    *outer, row, column = lane.delinearize(iteration, grid)
+    row = lane.add(lane.mul(outer[first], down), row)
+    column = lane.add(lane.mul(outer[-1], across), column)
+    row_lanes = tuple((None, i // width.lanes) for i in lane.active)
+    column_lanes = tuple((None, i % width.lanes) for i in lane.active)
+    row = lane.add(lane.mul(row, width.rows), Lanes(lane.active, row_lanes))
+    column = lane.add(lane.mul(column, width.lanes), Lanes(lane.active, column_lanes))
+    return [
+        *outer[:first],
+        *lane.delinearize(row, shape[first:last]),
+        *outer[first + 1 : -1],
+        *lane.delinearize(column, shape[inner:]),
+    ]
 
 
 def _flat_buffer_type(value_type: Attribute) -> Attribute:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.nests import lower_for_gpu
-from convir.lowering.cuda.print_loops import print_kernel, symbol_of
+from convir.lowering.cuda.print_loops import LOOP_THREADS, print_kernel, symbol_of
 from convir.lowering.cuda.teams import THREADS
 from convir.lowering.loops.nests import range_size
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.nests import Nest
 
 MAX_BLOCKS = 1 << 13
-"""A grid of so many blocks fills any GPU many times over; more iterations are strided."""
+"""A grid of so many blocks fills any GPU many times over; teams with more to do stride over it."""
 
 
 def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -> KernelPlan:
@@ -41,7 +41,7 @@ def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -
                 source=_source(nest, restrict=restrict),
                 symbol=symbol_of(nest.loops),
                 grid=(_blocks(nest), 1, 1),
-                block=(THREADS, 1, 1),
+                block=(LOOP_THREADS if nest.team is None else THREADS, 1, 1),
                 arguments=(*inputs, *outputs, *([parts] if nest.parts_bytes else [])),
             )
             for nest in nests
@@ -55,5 +55,6 @@ def _source(nest: Nest, *, restrict: bool) -> str:
 
 
 def _blocks(nest: Nest) -> int:
-    iterations = THREADS if nest.team is None else nest.team.teams
-    return min(-(-range_size(nest.loops) // iterations), MAX_BLOCKS)
+    if nest.team is None:
+        return -(-range_size(nest.loops) // LOOP_THREADS)
+    return min(-(-range_size(nest.loops) // nest.team.teams), MAX_BLOCKS)

@@ -67,8 +67,6 @@ _CHOICES = {
 }
 _FLOAT_INFIX = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/"}
 _CALLS = {
-    "arith.maximumf": "convir::maximum",
-    "arith.minimumf": "convir::minimum",
     "arith.maxnumf": "fmax",
     "arith.minnumf": "fmin",
     "math.absf": "fabs",
@@ -84,6 +82,8 @@ _CALLS = {
         )
     },
 }
+# These give back an operand, which needs no wider type.
+_SELECTING = {"arith.maximumf": "convir::maximum", "arith.minimumf": "convir::minimum"}
 _BIT_COUNTS = {
     "math.ctlz": "convir::leading_zeros<{width}>",
     "math.ctpop": "convir::count_ones",
@@ -295,6 +295,8 @@ class ScalarPrinter:
         if name == "math.fma" and isinstance(result_type, Float16Type | BFloat16Type):
             doubles = ", ".join(f"(double){operand}" for operand in wide)
             return self._narrow(result, f"convir::odd_multiply_add({doubles})")
+        if name in _SELECTING:
+            return f"{_SELECTING[name]}({', '.join(operands)})"
         if name == "math.copysign":
             return f"convir::copy_sign({', '.join(operands)})"
         if name == "math.rsqrt":

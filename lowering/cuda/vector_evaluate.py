@@ -302,6 +302,10 @@ class VectorEvaluator(Evaluator):
         op = value.owner
         if isinstance(op, vector.BroadcastOp):
             return op.source
+        while isinstance(op, vector.InsertOp):
+            if op.static_position.get_values() == (position,):
+                return op.source
+            op = op.dest.owner
         element_type = cast("VectorType[IntegerType]", value.type).element_type
         extract = vector.ExtractOp(value, [position], element_type)
         return self.at.numbers.emit(self.builder, extract)

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 COMPILER = "g++"
 
-THREADS = 32
-"""Threads of a block that do not wait, so that kernels of a few elements have several blocks."""
 MAX_BLOCKS = 3
-"""Fewer than most ranges need, so that blocks stride over them."""
+"""Fewer than most teams need, so that blocks stride over their range."""
 TEAMS = "teams.cuh"
 """The header that kernels whose threads wait for each other include."""
 
@@ -76,6 +74,23 @@ static __nv_bfloat16 __double2bfloat16(double x) {
   }
   return __float2bfloat16_rn(near);
 }
+static float nan_or(float a, float b, bool first) {
+  return a != a || b != b ? NAN : (first ? a : b);
+}
+static bool less(float a, float b) { return a < b || (a == b && signbit(a)); }
+template <typename T> static T __hmax_nan(T a, T b);
+template <typename T> static T __hmin_nan(T a, T b);
+#define SELECTING(T, TO_FLOAT, FROM_FLOAT)                                             \\
+  template <> T __hmax_nan(T a, T b) {                                                 \\
+    const float x = TO_FLOAT(a), y = TO_FLOAT(b);                                      \\
+    return FROM_FLOAT(nan_or(x, y, less(y, x)));                                       \\
+  }                                                                                    \\
+  template <> T __hmin_nan(T a, T b) {                                                 \\
+    const float x = TO_FLOAT(a), y = TO_FLOAT(b);                                      \\
+    return FROM_FLOAT(nan_or(x, y, less(x, y)));                                       \\
+  }
+SELECTING(__half, __half2float, __float2half_rn)
+SELECTING(__nv_bfloat16, __bfloat162float, __float2bfloat16_rn)
 static float __uint_as_float(unsigned x) { return bits_of<float>(x); }
 static double __longlong_as_double(long long x) { return bits_of<double>(x); }
 static long long __double_as_longlong(double x) { return bits_of<long long>(x); }
@@ -130,9 +145,9 @@ def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], fol
         for argument in kernel.arguments:
             place: Any = argument
             pointers.append(arrays[place.place][place.index].ctypes.data)
-        size = kernel.block[0] if TEAMS in kernel.source else THREADS
+        blocks = min(kernel.grid[0], MAX_BLOCKS) if TEAMS in kernel.source else kernel.grid[0]
         call = ctypes.CDLL(str(library))["emulate"]
-        call(min(kernel.grid[0], MAX_BLOCKS), size, (ctypes.c_void_p * len(pointers))(*pointers))
+        call(blocks, kernel.block[0], (ctypes.c_void_p * len(pointers))(*pointers))
 
 
 def _source(source: str, symbol: str) -> str:

@@ -69,6 +69,36 @@ __device__ inline T minimum(T a, T b) {
   if (a != a || b != b) return a + b;
   return a < b ? a : (b < a ? b : (signbit(a) ? a : b));
 }
+#ifdef __CUDA_ARCH__
+template <>
+__device__ inline float maximum(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+template <>
+__device__ inline float minimum(float a, float b) {
+  float c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+#endif
+template <>
+__device__ inline __half maximum(__half a, __half b) {
+  return __hmax_nan(a, b);
+}
+template <>
+__device__ inline __half minimum(__half a, __half b) {
+  return __hmin_nan(a, b);
+}
+template <>
+__device__ inline __nv_bfloat16 maximum(__nv_bfloat16 a, __nv_bfloat16 b) {
+  return __hmax_nan(a, b);
+}
+template <>
+__device__ inline __nv_bfloat16 minimum(__nv_bfloat16 a, __nv_bfloat16 b) {
+  return __hmin_nan(a, b);
+}
 
 // On bits, as widening a NaN drops its sign.
 __device__ inline float copy_sign(float a, float b) { return copysignf(a, b); }
