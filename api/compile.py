@@ -1,35 +1,33 @@
-"""`convir.compile`: from text, a path or a module to an executable, in one call."""
+"""`convir.compile`: from text, a path or a module to an executable, in one call.
+
+What was compiled before comes from the program cache, without the compiler being imported.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.passes import PassPipeline
-from xdsl.traits import SymbolTable
-
-from convir.dialects.context import new_context, read_module
-from convir.dialects.diagnostics import verify
-from convir.lowering.pipeline import lowering_passes
-from convir.passes.bind_sizes import BindSizesPass, is_dynamic
-from convir.passes.manager import run
-from convir.passes.pipeline_text import parse_pipeline
-from convir.passes.size_rules import spelled
-from convir.runtime.devices import find_device
+from convir.lowering.llvm.target import target
+from convir.runtime.devices import HOST, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
-from convir.runtime.program import DYNAMIC_SIZE
-from convir.runtime.read_program import read_program, tensor_spec
+from convir.runtime.host.device import HostProgram
+from convir.runtime.host.plan import HostPlan
+from convir.runtime.program_cache import Question, load_program, store_program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from convir.api.build import Build
     from convir.runtime.devices import Device
+    from convir.runtime.program import Program
+    from convir.runtime.program_cache import Signature
 
 DEFAULT_PIPELINE = "backward-data"
 
@@ -49,6 +47,9 @@ def compile(
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
     `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
 
+    For the host, programs that came from text and pipelines that are text are kept on disk: the
+    same text is compiled once, whatever the process.
+
     Args:
         source: MLIR text, the path of a file that holds it, or a module (left unchanged).
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
@@ -66,59 +67,95 @@ def compile(
         ValueError: `device` names no device.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
-    module = _module(source)
-    name = DEFAULT_PIPELINE if pipeline == "default" else pipeline
     job = _Job(
+        *_read(source),
         function,
-        parse_pipeline(name) if isinstance(name, str) else tuple(name),
+        DEFAULT_PIPELINE if pipeline == "default" else pipeline,
         find_device(device),
         workspace_bytes,
         threads,
     )
-    entry = SymbolTable.lookup_symbol(module, function)
-    if not isinstance(entry, FuncOp) or entry.is_declaration or not is_dynamic(entry):
-        return job.compile(module)
-    inputs = [tensor_spec(declared) for declared in entry.function_type.inputs]
-    if not any(DYNAMIC_SIZE in spec.shape for spec in inputs):
-        return job.compile_for([spec.shape for spec in inputs], module)
-    outputs = [tensor_spec(declared) for declared in entry.function_type.outputs]
-    return DynamicExecutable(
-        inputs, outputs, lambda shapes: job.compile_for(shapes, module), specialisations
-    )
+    compiled = job.compile()
+    if isinstance(compiled, Executable):
+        return compiled
+    return DynamicExecutable(compiled.inputs, compiled.outputs, job.specialise, specialisations)
+
+
+def _read(source: str | Path | ModuleOp) -> tuple[bytes | ModuleOp, str]:
+    """The text of `source`, or the module that it is; and what errors call it."""
+    if isinstance(source, Path) or (
+        isinstance(source, str) and "\n" not in source and Path(source).is_file()
+    ):
+        return Path(source).read_bytes(), str(source)
+    return source.encode() if isinstance(source, str) else source, "<string>"
 
 
 @dataclass(frozen=True)
 class _Job:
-    """How one function becomes an executable."""
+    """How one function becomes an executable, from the cache or from its source."""
 
+    source: bytes | ModuleOp
+    name: str
     function: str
-    passes: tuple[ModulePass, ...]
+    pipeline: str | Sequence[ModulePass]
     device: Device
     workspace_bytes: int | None
     threads: int | None
 
-    def compile(self, module: ModuleOp) -> Executable:
-        """Compile a copy of `module`, whose function is static or bound by a pass of the job."""
-        return self._compile(module, self.passes)
+    def compile(self) -> Executable | Signature:
+        """The executable, or what calls have to bind first."""
+        key = self._key(None)
+        entry = None if key is None else load_program(key)
+        if isinstance(entry, HostPlan):
+            return self._executable(entry, lambda: self._build.program())
+        signature = entry or self._build.signature()
+        if signature is None:
+            return self._compile(key, None)
+        if key is not None and entry is None:
+            store_program(key, signature)
+        return signature
 
-    def compile_for(self, shapes: Sequence[Sequence[int]], module: ModuleOp) -> Executable:
-        """Compile a copy of `module` for arguments of these shapes."""
-        binding = BindSizesPass(tuple(map(spelled, shapes)), self.function)
-        return self._compile(module, (binding, *self.passes))
+    def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
+        """The executable for arguments of these shapes."""
+        key = self._key(shapes)
+        entry = None if key is None else load_program(key)
+        if isinstance(entry, HostPlan):
+            return self._executable(entry, lambda: self._build.program(shapes))
+        return self._compile(key, shapes)
 
-    def _compile(self, module: ModuleOp, passes: Sequence[ModulePass]) -> Executable:
-        module = run(module, passes).module
-        lowering = lowering_passes(self.device.kind, self.workspace_bytes, self.device.gpu)
-        PassPipeline(lowering).apply(new_context(), module)
-        verify(module)
-        program = read_program(module, self.function)
-        return Executable(self.device.load(program, threads=self.threads))
+    def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:
+        program = self._build.program(shapes)
+        if self.device.kind != HOST:
+            return Executable(self.device.load(program))
+        from convir.runtime.host.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
 
+        plan = plan_program(program, target())
+        if key is not None:
+            store_program(key, plan)
+        return self._executable(plan, lambda: program)
 
-def _module(source: str | Path | ModuleOp) -> ModuleOp:
-    if isinstance(source, ModuleOp):
-        return source.clone()
-    if isinstance(source, Path) or ("\n" not in source and Path(source).is_file()):
-        path = Path(source)
-        return read_module(path.read_bytes(), str(path))
-    return read_module(source, "<string>")
+    def _executable(self, plan: HostPlan, program: Callable[[], Program]) -> Executable:
+        return Executable(HostProgram.of_plan(plan, program, self.threads))
+
+    def _key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
+        """The key of the program cache; None where only compiling gives an answer."""
+        source, pipeline = self.source, self.pipeline
+        if self.device.kind != HOST or not isinstance(source, bytes):
+            return None
+        if not isinstance(pipeline, str):
+            return None
+        question = Question(source, self.function, pipeline, self.workspace_bytes, target())
+        return question.key(shapes)
+
+    @cached_property
+    def _build(self) -> Build:
+        from convir.api.build import Build  # noqa: PLC0415  (brings the whole compiler along)
+
+        return Build(
+            self.source,
+            self.name,
+            self.function,
+            self.pipeline,
+            self.device,
+            self.workspace_bytes,
+        )

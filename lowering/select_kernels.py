@@ -26,7 +26,6 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.convert_to_rt import match_gemm
-from convir.lowering.cuda.contraction.templates import choose
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, TEMPLATE
 from convir.lowering.outline_kernels import outlined
@@ -80,6 +79,9 @@ def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    # The host needs none of the templates.
+    from convir.lowering.cuda.contraction.templates import choose  # noqa: PLC0415
+
     choice = choose(function, gpu)
     if isinstance(choice, Refusal):
         return choice

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
-from convir.runtime.reference.dtypes import BFLOAT16
+from convir.runtime.program import BFLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,9 +1,12 @@
-"""Object code on disk, shared by processes: content-addressed, atomic, self-checking.
+"""Object code on disk, shared by processes: content-addressed, atomic, self-checking, bounded.
 
 An entry is a file named after its key, holding a header with the digest of the payload. A writer
 makes a temporary file and renames it over the entry, so a reader sees a whole entry or none, and
 two processes that race write the same bytes. An entry whose digest is wrong is a miss with a
 warning, and the next store replaces it.
+
+Reading an entry marks it as used. Now and then a store looks at how much there is, and removes
+what was not used for longest until the folder is back within its limit.
 """
 
 from __future__ import annotations
@@ -12,13 +15,27 @@ import hashlib
 import logging
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _log = logging.getLogger(__name__)
 
 FOLDER_VARIABLE = "CONVIR_CACHE_DIR"
 """Names the cache folder; without it, `convir` in the XDG cache folder is used."""
+
+LIMIT_BYTES = 512 << 20
+"""How much a folder may hold, in bytes."""
+
+STORES_BETWEEN_LOOKS = 64
+"""How many entries a process stores between two looks at the size of the folder."""
+
+_KEPT_SHARE = 0.75
+"""Of the limit, after entries were removed: the next look should find nothing to do."""
 
 _MAGIC = b"convir object 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -39,7 +56,10 @@ class ObjectCache:
 
     folder: Path
     """Where the entries live."""
+    limit_bytes: int = LIMIT_BYTES
+    """How much they may take."""
     _warned: bool = field(default=False, init=False)
+    _stores: int = field(default=0, init=False)
 
     def path(self, key: str) -> Path:
         """The file of the entry `key`, a hexadecimal digest."""
@@ -60,6 +80,8 @@ class ObjectCache:
         if entry[:head] != _MAGIC + hashlib.sha256(payload).digest():
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
+        with suppress(OSError):  # who may not mark an entry may still read it
+            os.utime(path)
         return payload
 
     def store(self, key: str, payload: bytes) -> None:
@@ -77,6 +99,31 @@ class ObjectCache:
                 raise
         except OSError as error:
             self._warn_once(error)
+            return
+        if self._stores % STORES_BETWEEN_LOOKS == 0:
+            self.prune()
+        self._stores += 1
+
+    def prune(self) -> None:
+        """Remove what was not used for longest, if the folder holds more than its limit."""
+        found = list(self._entries())
+        total = sum(stat.st_size for stat, _ in found)
+        if total <= self.limit_bytes:
+            return
+        _log.info("object cache: %s holds %d bytes, more than its limit", self.folder, total)
+        for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
+            if total <= self.limit_bytes * _KEPT_SHARE:
+                return
+            # Another process may have removed it, or put a new one there: both are well.
+            with suppress(OSError):
+                path.unlink()
+            total -= stat.st_size
+
+    def _entries(self) -> Generator[tuple[os.stat_result, Path]]:
+        """Every file below the folder, those that writers died over included."""
+        for path in self.folder.glob("*/*"):
+            with suppress(OSError):
+                yield path.stat(), path
 
     def _warn_once(self, error: OSError) -> None:
         if self._warned:

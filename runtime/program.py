@@ -11,6 +11,7 @@ from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 DType: TypeAlias = np.dtype[Any]
 Array: TypeAlias = npt.NDArray[Any]
+
+BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
+"""The dtype of bf16 arrays."""
 
 DYNAMIC_SIZE = -1
 """Stands for a size that is bound at the call."""

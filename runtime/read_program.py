@@ -29,7 +29,6 @@ from convir.runtime.program import (
     Space,
     TensorSpec,
 )
-from convir.runtime.reference.blobs import elements_of
 from convir.runtime.reference.dtypes import dtype_of
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ class _Reader:
 
 
 def _elements(op: rt.ConstantOp) -> Array:
+    from convir.runtime.reference.blobs import elements_of  # noqa: PLC0415  (the interpreter)
+
     spec = _spec(op.buffer.type)
     tensor_type = TensorType(op.buffer.type.element_type, spec.shape)
     return np.ascontiguousarray(elements_of(op, op.value, tensor_type))

@@ -13,8 +13,6 @@ from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.implementations import CONTRACTION, HOST, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
-from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module
-from convir.lowering.loops.nests import lower_kernel, range_size
 from convir.runtime.host.contraction import AS_EMITTED
 from convir.runtime.host.jit import object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -88,6 +86,10 @@ class _Planner:
 
     def _loops(self, call: Launch) -> list[Step]:
         """The loops of a kernel, as functions to launch in order."""
+        # Most programs are contractions, which need no LLVM dialect: that takes long to import.
+        from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
+        from convir.lowering.loops.nests import lower_kernel, range_size  # noqa: PLC0415
+
         loops = lower_kernel(call.kernel)
         module = llvm_module(
             loops, noalias=not launch_overlaps(call), f16_in_hardware=self._cpu.f16_in_hardware

@@ -7,12 +7,35 @@ Tensor-level IR and NumPy arrays enter, arrays leave:
 No element is ever visited in Python. A contraction runs as matrix products over strided windows,
 any other body as NumPy functions over the loops; arithmetic rounds at every operation as the IR
 says. Memory that nothing wrote holds NaN.
+
+Importing the package imports nothing: its names load on first use, so that dtypes are read off
+types without the interpreter.
 """
 
 from __future__ import annotations
 
-from convir.runtime.reference.dtypes import FloatFormat
-from convir.runtime.reference.errors import EvaluationError
-from convir.runtime.reference.evaluate import evaluate, find_function
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.runtime.reference.dtypes import FloatFormat
+    from convir.runtime.reference.errors import EvaluationError
+    from convir.runtime.reference.evaluate import evaluate, find_function
 
 __all__ = ["EvaluationError", "FloatFormat", "evaluate", "find_function"]
+
+_HOMES = {
+    "EvaluationError": "errors",
+    "FloatFormat": "dtypes",
+    "evaluate": "evaluate",
+    "find_function": "evaluate",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # All at once: importing the module `evaluate` makes it an attribute, where the function goes.
+    for offered, home in _HOMES.items():
+        globals()[offered] = getattr(import_module(f"{__name__}.{home}"), offered)
+    return globals()[name]

@@ -12,7 +12,6 @@ from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
@@ -29,13 +28,14 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 
+from convir.runtime.program import BFLOAT16
+
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
-BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
 BOOL: DType = np.dtype(np.bool_)
 INDEX: DType = np.dtype(np.int64)
 FLOAT32: DType = np.dtype(np.float32)

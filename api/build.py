@@ -1,0 +1,136 @@
+"""From a module to an rt program: the part of compiling that needs the whole compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
+from xdsl.traits import SymbolTable
+
+from convir.dialects.context import new_context, read_module
+from convir.dialects.diagnostics import verify
+from convir.lowering.pipeline import lowering_passes
+from convir.passes.bind_sizes import BindSizesPass, is_dynamic
+from convir.passes.manager import run
+from convir.passes.pipeline_text import parse_pipeline
+from convir.passes.size_rules import spelled
+from convir.runtime.program import DYNAMIC_SIZE
+from convir.runtime.program_cache import Signature
+from convir.runtime.read_program import read_program, tensor_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.passes import ModulePass
+
+    from convir.runtime.devices import Device
+    from convir.runtime.program import Program
+
+
+@dataclass(frozen=True)
+class Build:
+    """One function of one source, on its way to a device."""
+
+    source: bytes | ModuleOp
+    """MLIR text, or a module, which stays as it is."""
+    name: str
+    """What errors call the source."""
+    function: str
+    pipeline: str | Sequence[ModulePass]
+    device: Device
+    workspace_bytes: int | None
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        """The module, verified.
+
+        Raises:
+            DiagnosticError: the source is not valid IR.
+        """
+        if isinstance(self.source, ModuleOp):
+            return self.source.clone()
+        return read_module(self.source, self.name)
+
+    @cached_property
+    def passes(self) -> tuple[ModulePass, ...]:
+        """What runs before the lowering.
+
+        Raises:
+            PipelineError: the pipeline's text is malformed or names what does not exist.
+        """
+        if isinstance(self.pipeline, str):
+            return parse_pipeline(self.pipeline)
+        return tuple(self.pipeline)
+
+    def signature(self) -> Signature | None:
+        """What calls bind, or None if the arguments' types say every size.
+
+        Raises:
+            DiagnosticError: the source is not valid IR.
+            PipelineError: the pipeline's text is malformed or names what does not exist.
+        """
+        _ = self.passes  # a mistake is told now, not by the first call
+        entry = self._dynamic_entry()
+        if entry is None:
+            return None
+        inputs = tuple(tensor_spec(declared) for declared in entry.function_type.inputs)
+        if not any(DYNAMIC_SIZE in spec.shape for spec in inputs):
+            return None
+        outputs = tuple(tensor_spec(declared) for declared in entry.function_type.outputs)
+        return Signature(inputs, outputs)
+
+    def program(self, shapes: Sequence[Sequence[int]] | None = None) -> Program:
+        """Lower a copy of the function, for arguments of `shapes` where its types leave sizes open.
+
+        Raises:
+            DiagnosticError: the source is not valid IR, or uses what the device cannot run.
+            PassFailedException: likewise.
+        """
+        passes: tuple[ModulePass, ...] = self.passes
+        entry = self._dynamic_entry()
+        if shapes is None and entry is not None:
+            shapes = [tensor_spec(declared).shape for declared in entry.function_type.inputs]
+        if shapes is not None:
+            passes = (BindSizesPass(tuple(map(spelled, shapes)), self.function), *passes)
+        module = run(_with_callees(self.module, self.function), passes).module
+        lowering = lowering_passes(self.device.kind, self.workspace_bytes, self.device.gpu)
+        PassPipeline(lowering).apply(new_context(), module)
+        verify(module)
+        return read_program(module, self.function)
+
+    def _dynamic_entry(self) -> FuncOp | None:
+        """The function, if a tensor in it has a size that its type leaves open."""
+        entry = SymbolTable.lookup_symbol(self.module, self.function)
+        if not isinstance(entry, FuncOp) or entry.is_declaration or not is_dynamic(entry):
+            return None
+        return entry
+
+
+def _with_callees(module: ModuleOp, function: str) -> ModuleOp:
+    """A copy of `module` without the functions that `function` does not refer to."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    waiting, kept = [function], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in functions or name in kept:
+            continue
+        kept.add(name)
+        waiting += _referred(functions[name])
+    return ModuleOp(
+        [op.clone() for op in module.ops if not isinstance(op, FuncOp) or op.sym_name.data in kept],
+        dict(module.attributes),
+    )
+
+
+def _referred(function: FuncOp) -> list[str]:
+    """The symbols that stand in `function`."""
+    return [
+        attribute.root_reference.data
+        for op in function.body.walk()
+        for attribute in (*op.properties.values(), *op.attributes.values())
+        if isinstance(attribute, SymbolRefAttr)
+    ]
