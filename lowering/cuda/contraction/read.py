@@ -30,6 +30,7 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.linear import LinearIndex
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.contraction.epilogue import Epilogue
@@ -85,7 +86,7 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
         return Refusal("it has several results")
     body = _Body.of(returned.operands[0])
     if isinstance(body, Refusal):
-        return body
+        return _unread_contraction(callee) or body
     call = read_contraction(_stripped(callee, body))
     if isinstance(call, Refusal):
         return call
@@ -93,6 +94,16 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
         return _problem(body, call, returned.operands[0])
     except PassFailedException as error:
         return Refusal(str(error))
+
+
+def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:
+    """Why a reduction of `callee` is no contraction, if one is none."""
+    for op in callee.body.block.ops:
+        view = structured(op)
+        dims = contraction_dims(op)
+        if view is not None and view.loops_of("reduction") and isinstance(dims, Refusal):
+            return dims
+    return None
 
 
 @dataclass(frozen=True)
