@@ -29,18 +29,20 @@ if TYPE_CHECKING:
     from convir.runtime.program import Program
     from convir.runtime.program_cache import Signature
 
-DEFAULT_PIPELINE = "backward-data"
+DEFAULT_PIPELINE = "default"
+ONNX_SUFFIX = ".onnx"
 
 
 def compile(
     source: str | Path | ModuleOp,
-    pipeline: str | Sequence[ModulePass] = "default",
+    pipeline: str | Sequence[ModulePass] = DEFAULT_PIPELINE,
     device: str = "auto",
     *,
     function: str = "main",
     workspace_bytes: int | None = None,
     threads: int | None = None,
     specialisations: int = CAPACITY,
+    shapes: Sequence[Sequence[int] | None] = (),
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
@@ -51,7 +53,8 @@ def compile(
     same text is compiled once, whatever the process.
 
     Args:
-        source: MLIR text, the path of a file that holds it, or a module (left unchanged).
+        source: MLIR text, the path of a file that holds it, the path of an .onnx model, or a
+            module (left unchanged).
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
         device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
@@ -59,6 +62,7 @@ def compile(
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
         specialisations: how many sets of shapes stay compiled, where sizes are dynamic.
+        shapes: of the inputs of a model, in order, where it leaves sizes open.
 
     Raises:
         DiagnosticError: the source is not valid IR.
@@ -68,9 +72,9 @@ def compile(
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
     job = _Job(
-        *_read(source),
+        *_read(source, shapes),
         function,
-        DEFAULT_PIPELINE if pipeline == "default" else pipeline,
+        pipeline,
         find_device(device),
         workspace_bytes,
         threads,
@@ -81,13 +85,23 @@ def compile(
     return DynamicExecutable(compiled.inputs, compiled.outputs, job.specialise, specialisations)
 
 
-def _read(source: str | Path | ModuleOp) -> tuple[bytes | ModuleOp, str]:
+def _read(
+    source: str | Path | ModuleOp, shapes: Sequence[Sequence[int] | None]
+) -> tuple[bytes | ModuleOp, str]:
     """The text of `source`, or the module that it is; and what errors call it."""
+    if isinstance(source, str | Path) and _is_model(str(source)):
+        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (brings xDSL along)
+
+        return import_model(source, shapes=shapes), str(source)
     if isinstance(source, Path) or (
         isinstance(source, str) and "\n" not in source and Path(source).is_file()
     ):
         return Path(source).read_bytes(), str(source)
     return source.encode() if isinstance(source, str) else source, "<string>"
+
+
+def _is_model(source: str) -> bool:
+    return source.endswith(ONNX_SUFFIX) and "\n" not in source
 
 
 @dataclass(frozen=True)

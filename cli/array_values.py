@@ -72,6 +72,19 @@ def input_array(value: str, declared: Attribute, seed: int, position: int) -> Ar
     return array
 
 
+def shape_of_input(value: str) -> tuple[int, ...]:
+    """The shape of the array that `--input=VALUE` gives.
+
+    Raises:
+        UsageError: the file cannot be read, or the value makes no sense.
+    """
+    where = f"--input={value}"
+    spec = None if value.startswith(FILE_MARK) else _SPEC.fullmatch(value)
+    if spec is None:
+        return _load(value.removeprefix(FILE_MARK), where).shape
+    return tuple(int(size) for size in spec[1].split("x")[:-1])
+
+
 def _load(path: str, where: str) -> Array:
     try:
         with Path(path).open("rb") as stream:

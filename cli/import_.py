@@ -2,6 +2,7 @@
 
     convir-import [-o OUT] LINE          one MIOpenDriver line, quoted or as separate words
     convir-import [-o OUT] --commands-file FILE
+    convir-import [-o OUT] [--input SHAPE]… [--size NAME=N]… FILE.onnx
 
 Options of the tool come before the line; whatever follows the line's first word belongs to it.
 The exit status is 0, 1 after a diagnostic about a file, and 2 where the command line is wrong,
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from convir.cli.arguments import ArgumentParser, UsageError
 from convir.cli.chunks import SEPARATOR
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
+from convir.cli.onnx_files import ONNX_SUFFIX, import_onnx
 from convir.cli.reporter import Reporter
 from convir.cli.streams import (
     EXIT_FAILURE,
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 
 TOOL = "convir-import"
 
-_DESCRIPTION = "Turn convolution lines of MIOpenDriver into IR on the standard output."
+_DESCRIPTION = (
+    "Turn convolution lines of MIOpenDriver, or an ONNX model, into IR on the standard output."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,12 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    own, words = split_arguments(argv, ("-o", "--commands-file"))
+    own, words = split_arguments(argv, ("-o", "--commands-file", "--input", "--size"))
+    if words and words[0].endswith(ONNX_SUFFIX):
+        options = _parser().parse([*own, *words[1:]])
+        return import_onnx(TOOL, words[0], options)
     options = _parser().parse(own)
     if (options.commands_file is None) == (not words):
         raise UsageError(
-            "expected a line, for example 'convfp16 -n 32 -c 64 …', or --commands-file"
+            "expected a line, for example 'convfp16 -n 32 -c 64 …', a model, or --commands-file"
         )
+    if options.inputs or options.sizes:
+        raise UsageError("--input and --size are for models; a line says all of its sizes")
     if options.output is not None:
         check_writable(options.output)
     if words:
@@ -69,9 +78,30 @@ def _parser() -> ArgumentParser:
         metavar="FILE",
         help=f"one line each, # comments; the modules are separated by lines {SEPARATOR}",
     )
+    add(
+        "--input",
+        action="append",
+        dest="inputs",
+        default=[],
+        metavar="SHAPE",
+        help="the shape of a model's input, in order, where it leaves sizes open: 1x3x224x224",
+    )
+    add(
+        "--size",
+        action="append",
+        dest="sizes",
+        default=[],
+        metavar="NAME=N",
+        help="the size of a dimension that a model gives a name: batch=8",
+    )
     add("--debug", action="store_true", help="show the traceback of an internal error")
     # For the help text only: the line's words are split off before argparse sees them.
-    add("line", nargs="*", metavar="LINE", help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …")
+    add(
+        "line",
+        nargs="*",
+        metavar="LINE",
+        help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …, or the path of an .onnx file",
+    )
     return parser
 
 

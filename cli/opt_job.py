@@ -10,8 +10,10 @@ from xdsl.utils.exceptions import ParseError
 
 from convir.cli.arguments import UsageError
 from convir.cli.chunks import SEPARATOR, Chunk, split
+from convir.cli.constant_files import ConstantFile, constant_file
 from convir.cli.expectations import compare, expectations
 from convir.cli.instruments import PrintIR, PrintRemarks, module_text
+from convir.cli.opt_arguments import TOOL
 from convir.cli.plan import Plan, StageDumper, make_folder, make_plan, stem_of
 from convir.cli.reporter import Reporter
 from convir.cli.stages import MLIR
@@ -57,6 +59,7 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
         reporter=Reporter(name),
         timing=Timing(),
         dump_folder=make_folder(options.dump_stages_to) if options.dump_stages_to else None,
+        constants=constant_file(TOOL, options.output),
     )
     if owns_process:
         job.timing.seconds[START_UP] = seconds_since_process_start()
@@ -78,6 +81,8 @@ class _Job:
     reporter: Reporter
     timing: Timing
     dump_folder: Path | None
+    constants: ConstantFile | None
+    """Where constants go that were computed; None where they stand in the text."""
 
     def process(self, data: bytes) -> None:
         """Process all chunks and write what they become; errors are with the reporter."""
@@ -88,6 +93,8 @@ class _Job:
             write_stdout(output)
         elif not self.reporter.errors:
             write_output(self.options.output, output)
+            if self.constants is not None:
+                self.constants.write()
 
     def _process_chunk(self, number: int, chunk: Chunk) -> str | None:
         """What `chunk` becomes, or None; with `--verify-diagnostics`, its comments compared."""
@@ -137,7 +144,11 @@ class _Job:
         if self.plan.passes:
             self._apply_passes(module, dumper)
         with self.timing.phase("print"):
-            return self._text(module) if self.options.target == MLIR else self._code(module)
+            if self.options.target != MLIR:
+                return self._code(module)
+            if self.constants is not None:
+                self.constants.take(module)
+            return self._text(module)
 
     def _parse(self, chunk: Chunk) -> ModuleOp:
         try:

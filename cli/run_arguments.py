@@ -36,7 +36,13 @@ def parse_arguments(argv: Sequence[str]) -> Namespace:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
-    add("file", nargs="?", default="-", metavar="FILE", help="MLIR text; - or nothing: stdin")
+    add(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="MLIR text or an .onnx model; - or nothing: text from stdin",
+    )
     add(
         "--function",
         metavar="NAME",

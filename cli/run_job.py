@@ -12,9 +12,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from convir.cli.arguments import UsageError
-from convir.cli.array_values import input_array, npy_bytes, output_paths, result_text
+from convir.cli.array_values import (
+    input_array,
+    npy_bytes,
+    output_paths,
+    result_text,
+    shape_of_input,
+)
+from convir.cli.onnx_files import ONNX_SUFFIX, read_onnx
 from convir.cli.reporter import Reporter
 from convir.cli.run_arguments import DEFAULT_FUNCTION, REFERENCE
+from convir.cli.stages import DEFAULT_PIPELINE
 from convir.cli.streams import (
     EXIT_FAILURE,
     EXIT_OK,
@@ -55,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 _UNLIMITED = Budget(bytes=sys.maxsize, flops=sys.maxsize)
 """A check that was asked for runs, whatever it takes."""
-_OTHER_FORMATS = (".onnx", ".nam")
+_OTHER_FORMATS = (".nam",)
 
 
 def run_file(options: Namespace) -> int:
@@ -65,7 +73,7 @@ def run_file(options: Namespace) -> int:
         UsageError: the options name what cannot be used, or values that do not fit.
     """
     if PurePath(options.file).suffix in _OTHER_FORMATS:
-        raise UsageError(f"{options.file}: only MLIR text can be read by this version")
+        raise UsageError(f"{options.file}: only MLIR text and .onnx can be read by this version")
     name = STDIN_NAME if options.file == STDIN else options.file
     reporter = Reporter(name)
     try:
@@ -87,7 +95,7 @@ def _run(options: Namespace, name: str) -> int:
     paths = output_paths(options.outputs)
     for path in paths:
         check_writable(path)
-    module = read_module(read_input(options.file), name)
+    module = _module(options, name)
     function = _function(module, options.function)
     types, result_types = tensor_types(function)
     if len(paths) > len(result_types):
@@ -110,8 +118,19 @@ def _run(options: Namespace, name: str) -> int:
     return EXIT_OK if all(report.passed for report in reports.values()) else EXIT_FAILURE
 
 
+def _module(options: Namespace, name: str) -> ModuleOp:
+    """The module to run; a model takes open sizes from the inputs."""
+    if not options.file.endswith(ONNX_SUFFIX):
+        return read_module(read_input(options.file), name)
+    return read_onnx(options.file, [shape_of_input(value) for value in options.inputs])
+
+
 def _passes(options: Namespace) -> Sequence[ModulePass]:
+    """The passes that were asked for; those that a device needs, where a model runs on one."""
     pipeline: str | None = options.pipeline
+    is_model = options.file.endswith(ONNX_SUFFIX) and options.device != REFERENCE
+    if is_model and pipeline is None and options.passes is None:
+        pipeline = DEFAULT_PIPELINE
     try:
         return (
             parse_pipeline(options.passes or "") if pipeline is None else named_pipeline(pipeline)

@@ -12,7 +12,7 @@ TENSOR = "tensor"
 STAGES = (INPUT, TENSOR, *LOWERING_STAGES)
 """Every stage there is, in order."""
 
-DEFAULT_PIPELINE = "backward-data"
+DEFAULT_PIPELINE = "default"
 """What leads to a stage beyond `input` where the command line names no passes."""
 
 MLIR = "mlir"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
@@ -10,11 +11,14 @@ from xdsl.utils.exceptions import ParseError
 
 from convir.dialects import compat
 from convir.dialects.compat.parser import ConvirParser
+from convir.dialects.conv_constant import move_blobs
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from convir.dialects.registry import CONVIR_DIALECTS, OVERLAYS
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+_BLOB = b"#conv.blob"
 
 
 def new_context(*, allow_unregistered: bool = False) -> Context:
@@ -35,13 +39,18 @@ def parse_module(
 ) -> ModuleOp:
     """Parse MLIR text into a module that is not yet verified.
 
-    `line_offset` is the number of lines of the file `name` that stand before `text`.
+    `line_offset` is the number of lines of the file `name` that stand before `text`. The files of
+    blobs are relative to the folder of `name`, and are made relative to the working directory.
 
     Raises:
         ParseError: the text is not MLIR, with the span of the first error.
     """
     ctx = new_context() if ctx is None else ctx
-    return ConvirParser(ctx, text, name, line_offset=line_offset).parse_module()
+    module = ConvirParser(ctx, text, name, line_offset=line_offset).parse_module()
+    folder = os.path.dirname(name)
+    if folder and _BLOB in (text if isinstance(text, bytes) else text.encode()):
+        move_blobs(module, lambda file: os.path.normpath(os.path.join(folder, file)))
+    return module
 
 
 def read_module(

@@ -2,10 +2,11 @@
 
     %w = conv.constant #conv.blob<"model.onnx", "conv1.weight", "9f86d0…"> : tensor<64x3x7x7xf32>
 
-The blob names a file, a tensor in it (an initializer of an ONNX model, an array of an .npz) and
-the SHA-256 digest of its elements, row-major and little-endian. Nothing is read before the
-elements are needed, and then the digest is checked. A constant that was computed in this process
-holds its elements instead, until a tool writes them to a file.
+The blob names a file (relative to the text, where that stands in a file itself), a tensor in it
+(an initializer of an ONNX model, an array of an .npz) and the SHA-256 digest of its elements,
+row-major and little-endian. Nothing is read before the elements are needed, and then the digest is
+checked. A constant that was computed in this process holds its elements instead, until a tool
+writes them to a file.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, Operation
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
@@ -81,6 +82,15 @@ class BlobAttr(ParametrizedAttribute):
         """The digest has the form of one."""
         if _DIGEST.fullmatch(self.digest.data) is None:
             raise VerifyException(f'"{self.digest.data}" is no SHA-256 digest in hexadecimal')
+
+
+def move_blobs(module: Operation, moved: Callable[[str], str]) -> None:
+    """Let every blob of `module` name `moved(FILE)` instead of FILE."""
+    for op in module.walk():
+        blob = op.properties.get("value")
+        if isinstance(blob, BlobAttr):
+            file = moved(blob.file.data)
+            op.properties["value"] = BlobAttr(file, blob.key.data, blob.digest.data)
 
 
 @irdl_op_definition

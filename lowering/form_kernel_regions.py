@@ -140,12 +140,19 @@ def _return_tensors(block: Block) -> None:
 
 
 def _take_epilogue(op: Operation, groups: _Groups) -> None:
-    """Grow a reduction's group along the chain that reads each element of its result once."""
+    """Grow a reduction's group along the chain that reads each element of its result once.
+
+    Where two reductions meet in an op (a residual addition), it is the first one's epilogue: a
+    kernel contracts once. Only stores into one destination, the phases of one result, join.
+    """
     while len(op.results) == 1:
         user = _only_user(op.results[0])
         if user is None or user not in groups.position or is_reduction(user):
             return
         if not (_reads_once(user, op.results[0]) or _stores(user)):
+            return
+        other = groups.find(user)
+        if other is not None and groups.has_reduction(other) and not _stores(user):
             return
         groups.merge(op, user)
         op = user

@@ -12,6 +12,7 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
 )
 from convir.passes.cse import CsePass
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
+from convir.passes.fold_constants import FoldConstantsPass
 from convir.passes.swap_strided_insert_slice_with_contraction import (
     SwapStridedInsertSliceWithContractionPass,
 )
@@ -43,7 +44,16 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
 )
 """Strided backward data convolutions without multiplications by zero where that is possible."""
 
+DEFAULT: tuple[ModulePass, ...] = (
+    *BACKWARD_DATA,
+    # Last: the rewrites above flip and repack filters, and see an addressing in that as long as it
+    # is an op of its own.
+    FoldConstantsPass(),
+)
+"""What `convir.compile` runs: every rewrite that is not a choice."""
+
 PIPELINES: Mapping[str, tuple[ModulePass, ...]] = {
+    "default": DEFAULT,
     "backward-data": BACKWARD_DATA,
 }
 """Pipeline name to its passes, in order."""

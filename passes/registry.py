@@ -26,6 +26,7 @@ CONVIR_PASSES: tuple[str, ...] = (
     "cse",
     "dce",
     "decompose-strided-dgrad",
+    "fold-constants",
     "swap-strided-insert-slice-with-contraction",
 )
 """The names of our passes on tensors, in alphabetical order, one a line."""

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects.reshapes import reassociation
 
@@ -186,9 +186,10 @@ class Emitter:
         Raises:
             ValueError: the numbers of elements differ.
         """
+        if prod(shape_of(value)) != prod(shape):
+            raise ValueError(f"{prod(shape_of(value))} elements have no shape {list(shape)}")
+        value = _unreshaped(value, tuple(shape))
         have = shape_of(value)
-        if prod(have) != prod(shape):
-            raise ValueError(f"{prod(have)} elements have no shape {list(shape)}")
         if have == tuple(shape):
             return value
         element = element_of(value)
@@ -264,6 +265,24 @@ class Emitter:
                 },
             )
         )
+
+
+def _unreshaped(value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    """What `value` was reshaped from, if that has the shape already; else `value`."""
+    origin = value
+    while shape_of(origin) != shape:
+        if not isinstance(origin.owner, tensor.ExpandShapeOp | tensor.CollapseShapeOp):
+            return value
+        origin = origin.owner.src
+    return origin
+
+
+def erase_dead_reshapes(block: Block) -> None:
+    """Erase the reshapes that something was reshaped past."""
+    for op in reversed(list(block.ops)):
+        is_reshape = isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
+        if is_reshape and op.results[0].first_use is None:
+            Rewriter.erase_op(op)
 
 
 def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:

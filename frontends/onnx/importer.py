@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, St
 from convir.frontends.onnx.call import Call, Graph
 from convir.frontends.onnx.constant_nodes import constant_results
 from convir.frontends.onnx.elements import element_type
-from convir.frontends.onnx.emitter import Emitter, shape_of
+from convir.frontends.onnx.emitter import Emitter, erase_dead_reshapes, shape_of
 from convir.frontends.onnx.model import read_model
 from convir.frontends.onnx.ops import OPERATORS
 from convir.frontends.onnx.shapes import bound_shapes
@@ -71,6 +71,7 @@ def _imported(model: Model, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     returned = func.ReturnOp(*(_output(graph, port) for port in model.outputs))
     returned.location = file
     block.add_op(returned)
+    erase_dead_reshapes(block)
     function.update_function_type()
     return ModuleOp([function])
 

@@ -10,6 +10,7 @@
 // RUN: not convir-run %s --function g 2>&1 | filecheck %s --check-prefix=FUNCTION
 // RUN: not convir-run %s --device gpu 2>&1 | filecheck %s --check-prefix=DEVICE
 // RUN: not convir-run %s --pipelin x 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not convir-run %t.nam 2>&1 | filecheck %s --check-prefix=NAM
 // RUN: not convir-run %t.onnx 2>&1 | filecheck %s --check-prefix=ONNX
 
 // DTYPE: convir-run: error: --input=2xf16=ONES: is 2xf16, but argument #0 is tensor<2xf32>
@@ -23,7 +24,8 @@
 // FUNCTION: convir-run: error: there is no function 'g' with a body; the module has: f
 // DEVICE: convir-run: error: --device gpu: unknown device 'gpu': one of {{.*}}host, cuda
 // OPTION: convir-run: error: unknown option '--pipelin'; did you mean '--pipeline'?
-// ONNX: convir-run: error: {{.*}}.onnx: only MLIR text can be read by this version
+// NAM: convir-run: error: {{.*}}.nam: only MLIR text and .onnx can be read by this version
+// ONNX: {{.*}}.onnx:0:0: error: No such file or directory
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 }

@@ -18,6 +18,23 @@ func.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32>
   return %1 : tensor<4x6xf32>
 }
 
+// Two contractions that an addition joins: it is the epilogue of the first, and reads the second.
+// CHECK-LABEL: func.func @residual
+// CHECK:       kernel.region {
+// CHECK-NEXT:    linalg.matmul ins(%x, %v
+// CHECK-NEXT:    kernel.yield
+// CHECK:       kernel.region {
+// CHECK-NEXT:    linalg.matmul ins(%x, %w
+// CHECK-NEXT:    arith.addf
+// CHECK-NEXT:    kernel.yield
+func.func @residual(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %v: tensor<8x6xf32>) -> tensor<4x6xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = linalg.matmul ins(%x, %v : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %2 = arith.addf %0, %1 : tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
+
 // Two readers: the product is computed once, and read from memory.
 // CHECK-LABEL: func.func @two_readers
 // CHECK:       kernel.region {

@@ -30,6 +30,7 @@ _BINARY: Mapping[str, tuple[Scalar, Scalar | None]] = {
     "Min": (arith.MinimumfOp, arith.MinSIOp),
     "Max": (arith.MaximumfOp, arith.MaxSIOp),
     "Pow": (math.PowFOp, None),
+    "Sum": (arith.AddfOp, arith.AddiOp),
 }
 """The op on floats, and on signed integers."""
 

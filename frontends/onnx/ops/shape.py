@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i1
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.onnx.elements import element_type
+from convir.frontends.onnx.elements import element_type, element_type_of_array
 from convir.frontends.onnx.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
@@ -218,6 +219,15 @@ def _index_inside(
     )
 
 
+def _constant_of_shape(call: Call) -> Sequence[SSAValue]:
+    value = call.attribute("value", np.zeros(1, np.float32))
+    element = element_type_of_array(value)
+    if element is None:
+        raise call.error(f"elements of type {value.dtype} are not supported")
+    shape = [int(size) for size in call.known(0, "the shape").tolist()]
+    return [call.emit.filled(value.item(), shape, element)]
+
+
 def _cast(call: Call) -> Sequence[SSAValue]:
     """Between floats, and from signed integers to floats."""
     x = call.input(0)
@@ -242,6 +252,7 @@ def _cast_op(have: Any, wanted: Any) -> Any:
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     "Cast": _cast,
     "Concat": _concat,
+    "ConstantOfShape": _constant_of_shape,
     "Dropout": _dropout,
     "Flatten": _flatten,
     "Identity": _identity,

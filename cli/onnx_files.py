@@ -1,0 +1,86 @@
+"""ONNX models on a command line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from convir.cli.arguments import UsageError
+from convir.cli.constant_files import constant_file
+from convir.cli.streams import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    check_writable,
+    report_traceback,
+    write_output,
+    write_stdout,
+)
+from convir.dialects.diagnostics import DiagnosticError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+
+ONNX_SUFFIX = ".onnx"
+
+_SHAPE = re.compile(r"\d+(x\d+)*")
+
+
+def import_onnx(tool: str, path: str, options: argparse.Namespace) -> int:
+    """Write the module of the model `path`; returns the exit status.
+
+    Raises:
+        UsageError: a shape or a size makes no sense, or the output cannot be written.
+    """
+    from convir.cli.reporter import Reporter  # noqa: PLC0415  (only a model needs the front end)
+
+    if options.output is not None:
+        check_writable(options.output)
+    shapes = [_shape(text) for text in options.inputs]
+    sizes = dict(_size(text) for text in options.sizes)
+    try:
+        module = read_onnx(path, shapes, sizes)
+    except DiagnosticError as error:
+        report_traceback(debug=options.debug)
+        reporter = Reporter(path)
+        for diagnostic in error.diagnostics:
+            reporter.report(diagnostic)
+        return EXIT_FAILURE
+    if options.output is None:
+        write_stdout(str(module) + "\n")
+        return EXIT_OK
+    constants = constant_file(tool, options.output)
+    if constants is not None:
+        constants.take(module)
+    write_output(options.output, str(module) + "\n")
+    if constants is not None:
+        constants.write()
+    return EXIT_OK
+
+
+def read_onnx(
+    path: str, shapes: Sequence[Sequence[int] | None], sizes: dict[str, int] | None = None
+) -> ModuleOp:
+    """The module of the model `path`.
+
+    Raises:
+        DiagnosticError: it cannot be imported.
+    """
+    from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (brings NumPy along)
+
+    return import_model(path, shapes=shapes, sizes=sizes)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    if _SHAPE.fullmatch(text) is None:
+        raise UsageError(f"--input {text}: is no shape such as 1x3x224x224")
+    return tuple(map(int, text.split("x")))
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name or not number.isdecimal():
+        raise UsageError(f"--size {text}: is not NAME=N")
+    return name, int(number)
