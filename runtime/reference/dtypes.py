@@ -12,6 +12,7 @@ from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
@@ -28,8 +29,6 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 
-from convir.runtime.program import BFLOAT16
-
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
@@ -38,6 +37,7 @@ DType = np.dtype[Any]
 
 BOOL: DType = np.dtype(np.bool_)
 INDEX: DType = np.dtype(np.int64)
+BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
 FLOAT32: DType = np.dtype(np.float32)
 FLOAT64: DType = np.dtype(np.float64)
 
