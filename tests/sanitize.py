@@ -79,17 +79,34 @@ def run(problem: ConvProblem) -> str | None:
     executable(*inputs, out=out)
     worst = largest_error(expected, cupy.asnumpy(out), tolerance_of(problem))
     if worst.error > worst.allowed:
-        return f"{problem}: error {worst.error:.3g}, allowed {worst.allowed:.3g}"
+        return f"wrong: error {worst.error:.3g}, allowed {worst.allowed:.3g}"
     return None
 
 
 def run_all() -> int:
     """Run the test list in this process."""
     toolkit.cupy().cuda.set_allocator(None)
-    wrong = [reason for reason in map(run, test_list()) if reason is not None]
-    for reason in wrong:
-        sys.stdout.write(f"{reason}\n")
-    return 1 if wrong else 0
+    status = 0
+    for problem in test_list():
+        # What the tool reports next is of this problem.
+        sys.stdout.write(f"{problem}\n")
+        sys.stdout.flush()
+        reason = run(problem)
+        if reason is not None:
+            sys.stdout.write(f"{reason}\n")
+            status = 1
+    return status
+
+
+def reports(output: str) -> str:
+    """The beginning of what a tool wrote, without the problems that nothing is said of."""
+    lines = output.splitlines(keepends=True)
+    said = [
+        line
+        for line, following in zip(lines, [*lines[1:], ""], strict=True)
+        if not line.startswith("conv") or not following.startswith(("conv", "========= ERROR"))
+    ]
+    return "".join(said)[:LOG_BYTES]
 
 
 def main() -> int:
@@ -112,13 +129,13 @@ def main() -> int:
     for tool in options.tools.split(","):
         start = time.perf_counter()
         command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(ERRORS_FOUND)]
-        command += [sys.executable, __file__, "--inside"]
+        command += ["--show-backtrace", "no", sys.executable, __file__, "--inside"]
         found = subprocess.run(command, check=False, capture_output=True, text=True)
         verdict = "clean" if found.returncode == 0 else f"exit status {found.returncode}"
         took = time.perf_counter() - start
         sys.stdout.write(f"{tool}: {verdict}, {len(problems)} problems in {took:.0f} s\n")
         if found.returncode != 0:
-            sys.stdout.write(found.stdout[-LOG_BYTES:] + found.stderr[-LOG_BYTES:])
+            sys.stdout.write(reports(found.stdout) + found.stderr[-LOG_BYTES:])
             status = 1
     return status
 
