@@ -26,6 +26,7 @@ from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.compare import largest_error
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ LOG_BYTES = 4000
 SMALL_BATCH, SMALL_SPATIAL, SMALL_GROUPS = 2, 9, 4
 FEW_CHANNELS, MANY_CHANNELS = 64, 72
 """So many channels, and more, become `MANY_CHANNELS`: vectors divide them, tiles do not."""
+
+
+BROKEN = """
+extern "C" __global__ void broken(const float *uninitialised, float *out) {
+  __shared__ float raced[2];
+  raced[threadIdx.x / 32 % 2 ? 0 : threadIdx.x % 2] = uninitialised[threadIdx.x];
+  out[threadIdx.x] = raced[0];
+  if (uninitialised != nullptr) out[threadIdx.x + 64] = raced[1];
+}
+"""
+"""Reads what nothing has written, races for shared memory, writes beside its array."""
 
 
 def smaller(problem: ConvProblem) -> ConvProblem:
@@ -98,6 +110,16 @@ def run_all() -> int:
     return status
 
 
+def run_broken() -> int:
+    """Launch a kernel that does everything the tools are there to find."""
+    cupy = toolkit.cupy()
+    cupy.cuda.set_allocator(None)
+    kernel = load_kernel(BROKEN, "broken")
+    kernel((1,), (64,), (cupy.empty(64, np.float32), cupy.empty(64, np.float32)))
+    cupy.cuda.Device().synchronize()
+    return 0
+
+
 def reports(output: str) -> str:
     """The beginning of what a tool wrote, without the problems that nothing is said of."""
     lines = output.splitlines(keepends=True)
@@ -114,10 +136,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated")
     parser.add_argument("--jobs", type=int, default=4, help="processes that compile kernels")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--inside", choices=INSIDE, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        return run_all()
+        return INSIDE[options.inside]()
     try:
         toolkit.require_gpu(0)
     except toolkit.NoGpuError as error:
@@ -128,16 +150,28 @@ def main() -> int:
     status = 0
     for tool in options.tools.split(","):
         start = time.perf_counter()
-        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(ERRORS_FOUND)]
-        command += ["--show-backtrace", "no", sys.executable, __file__, "--inside"]
-        found = subprocess.run(command, check=False, capture_output=True, text=True)
+        blind = under(tool, "broken").returncode != ERRORS_FOUND
+        found = under(tool, "problems")
         verdict = "clean" if found.returncode == 0 else f"exit status {found.returncode}"
+        verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
         took = time.perf_counter() - start
         sys.stdout.write(f"{tool}: {verdict}, {len(problems)} problems in {took:.0f} s\n")
         if found.returncode != 0:
             sys.stdout.write(reports(found.stdout) + found.stderr[-LOG_BYTES:])
+        if blind or found.returncode != 0:
             status = 1
     return status
+
+
+def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
+    """This file again, under a tool."""
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(ERRORS_FOUND)]
+    command += ["--show-backtrace", "no", sys.executable, __file__, "--inside", inside]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+INSIDE = {"problems": run_all, "broken": run_broken}
+"""What runs under a tool, by the value of `--inside`."""
 
 
 if __name__ == "__main__":
