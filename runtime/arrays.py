@@ -56,6 +56,8 @@ class ArrayBorder:
             TypeError: `value` is no array, or has another dtype than `spec`.
             ValueError: it has another shape, or is not dense, aligned and writable.
         """
+        if self._is_ready(value, spec) and value.flags.writeable:
+            return value
         what = f"out {position}"
         if self.arrays is not np and _lies_on_host(value):
             raise TypeError(f"{what} lies on the host, the program on cuda:{self.device}")

@@ -8,7 +8,7 @@ launch can be split between threads.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.builder import Builder
@@ -21,10 +21,10 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from convir.dialects.slices import slice_view
+from convir.dialects.slices import index_of, slice_view
 from convir.dialects.structured import structured
 from convir.lowering.loops.evaluate import Evaluator, static_shape
 from convir.lowering.loops.indices import Index, IndexBuilder
@@ -95,6 +95,31 @@ def range_size(loops: func.FuncOp) -> int:
     size = loops.attributes[RANGE_ATTR]
     assert isinstance(size, IntegerAttr)
     return size.value.data
+
+
+def scalar_work(loops: func.FuncOp) -> float:
+    """How many ops all iterations of a loop function execute; infinite where nobody can tell."""
+    return _work_of(loops.body.block, range_size(loops))
+
+
+def _work_of(block: Block, range_trips: int) -> float:
+    work = 0.0
+    for op in block.ops:
+        inside = sum(_work_of(b, range_trips) for region in op.regions for b in region.blocks)
+        work += 1 + (_trips(op, range_trips) * inside if inside else 0)
+    return work
+
+
+def _trips(op: Operation, range_trips: int) -> float:
+    """How often the body of `op` runs; the outermost loop goes over the function's range."""
+    if not isinstance(op, scf.ForOp):
+        return 1
+    if isinstance(op.ub, BlockArgument) and isinstance(op.ub.owner.parent_op(), func.FuncOp):
+        return range_trips
+    begin, end, step = index_of(op.lb), index_of(op.ub), index_of(op.step)
+    if isinstance(begin, int) and isinstance(end, int) and isinstance(step, int):
+        return max(0, -(-(end - begin) // step))
+    return inf
 
 
 def is_expensive(value: SSAValue) -> bool:

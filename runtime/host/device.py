@@ -214,7 +214,7 @@ class HostProgram:
         start = len(self.pointers) * POINTER_BYTES
         self.pointers += step.arguments
         kernel = self._libraries[step.code].address(step.entry)
-        items, threads = step.items, self.threads
+        items, threads = step.items, 1 if step.alone else self.threads
 
         def launch(_: list[Array], table: int) -> None:
             shared_pool().launch(kernel, table + start, items, threads)

@@ -29,6 +29,8 @@ class KernelLaunch:
     """Independent items of work."""
     arguments: tuple[Place, ...]
     """What the pointers that it gets point to."""
+    alone: bool = False
+    """Whether it runs on the calling thread: waking another takes longer."""
 
 
 Step: TypeAlias = "Fill | Copy | Gemm | KernelLaunch"

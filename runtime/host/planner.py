@@ -25,6 +25,8 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
+    from xdsl.dialects import func
+
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer as Name
     from convir.lowering.llvm.contraction.plan import ContractionPlan
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
+
+MIN_SHARED_WORK = 1 << 14
+"""Scalar operations below which a launch stays on one thread: at a few a nanosecond it takes less
+than the microseconds of a handover."""
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +106,7 @@ class _Planner:
         code = len(self.codes) - 1
         places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
         return [
-            KernelLaunch(code, name, range_size(function), places)
+            KernelLaunch(code, name, range_size(function), places, _is_small(function))
             for name, function in zip(names, loops, strict=True)
         ]
 
@@ -165,6 +171,13 @@ class _Planner:
                 for s in plan.prepare
             ]
         return self._packed[key]
+
+
+def _is_small(loops: func.FuncOp) -> bool:
+    """Whether a loop function is done before another thread would have begun."""
+    from convir.lowering.loops.nests import scalar_work  # noqa: PLC0415  (as above)
+
+    return scalar_work(loops) < MIN_SHARED_WORK
 
 
 def _aligned(size: int) -> int:
