@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from convir.cli.bench_plot import Record, bars, roofline, timed
+from convir.dialects.problem import COMMANDS
 from convir.runtime.bench.row import OURS
 from convir.runtime.bench.session import geomean
 
@@ -91,7 +92,9 @@ def _suite(suite: str, rows: Sequence[Record], ceilings: Mapping[str, Any]) -> s
     right = timed(rows)
     if right:
         parts.append('<p><span class="ours">●</span> convir <span class="peer">●</span> peers</p>')
-        parts.append(roofline(right, ceilings))
+        dtypes = {row["line"].partition(" ")[0] for row in right}
+        of_suite = {t: c for t, c in ceilings.items() if COMMANDS[t] in dtypes}
+        parts.append(roofline(right, of_suite or ceilings))
     for peer in dict.fromkeys(row["backend"] for row in right if row["backend"] != OURS):
         ratios = _ratios(right, peer)
         if ratios:

@@ -17,7 +17,7 @@ Record: TypeAlias = "Mapping[str, Any]"
 
 WIDTH, HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 44
-_BAR_HEIGHT, _BAR_GAP, _LABEL_WIDTH = 14, 5, 150
+_BAR_HEIGHT, _BAR_GAP, _LABEL_WIDTH, _LINE_HEIGHT = 14, 5, 220, 15
 _RADIUS = 4
 
 
@@ -66,7 +66,7 @@ def roofline(rows: Sequence[Record], ceilings: Mapping[str, Any]) -> str:
     x = LogAxis.around([*(d[0] for d in dots), *knees], _LEFT, WIDTH - _RIGHT)
     y = LogAxis.around([*(d[1] for d in dots), *peaks], HEIGHT - _BOTTOM, _TOP)
     parts = _grid(x, y)
-    for dtype, limit in ceilings.items():
+    for number, (dtype, limit) in enumerate(ceilings.items(), 2):
         peak, knee = limit["gflops"] / 1e3, limit["gflops"] / limit["gbytes"]
         # From where the slope enters the plot: at its left edge, or through its bottom.
         left = max(10.0**x.low, 10.0**y.low * 1e3 / limit["gbytes"])
@@ -74,7 +74,7 @@ def roofline(rows: Sequence[Record], ceilings: Mapping[str, Any]) -> str:
         path = " ".join(f"{x.at(px)},{y.at(py)}" for px, py in points)
         parts.append(f'<polyline class="roof" points="{path}"/>')
         name = f"{dtype}: {peak:.3g} TFLOP/s, {limit['gbytes']:.0f} GB/s"
-        parts.append(_text(WIDTH - _RIGHT - 4, y.at(peak) - 4, name, "end"))
+        parts.append(_text(_LEFT + 4, _TOP - 4 + number * _LINE_HEIGHT, name, "start"))
     for flops_of_a_byte, tflops, row in dots:
         name = f"{row['backend']} {row['layout']}: {tflops:.3g} TFLOP/s, {row['line']}"
         kind = "ours" if row["backend"] == OURS else "peer"
