@@ -12,9 +12,10 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.plan_loops import plan_loops
-from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, config_of
+from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, SCATTER, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
+from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.loops.nests import lower_kernel
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
         if isinstance(call, Refusal):
             raise DiagnosticError(error_at(function, call.reason))
         return plan_contraction(call.spec, cpu).ir
+    if config_of(function, HOST) == SCATTER:
+        scatter = read_scatter(function)
+        if isinstance(scatter, Refusal):
+            raise DiagnosticError(error_at(function, scatter.reason))
+        return ScatterKernel(scatter, cpu).ir
     try:
         loops = lower_kernel(function)
         lowered = llvm_module(loops, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware)

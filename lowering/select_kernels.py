@@ -27,7 +27,16 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.convert_to_rt import match_gemm
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, TEMPLATE
+from convir.lowering.implementations import (
+    CONTRACTION,
+    CUDA,
+    GEMM,
+    HOST,
+    LOOPS,
+    SCATTER,
+    TEMPLATE,
+)
+from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
 from convir.passes import remarks
 
@@ -88,8 +97,14 @@ def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return Chosen(str(choice.config), choice.refused)
 
 
+def _host_scatter(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    del gpu
+    scatter = read_scatter(function)
+    return scatter if isinstance(scatter, Refusal) else Chosen(SCATTER)
+
+
 IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
-    HOST: ((CONTRACTION, _host_contraction), (GEMM, _host_gemm)),
+    HOST: ((CONTRACTION, _host_contraction), (GEMM, _host_gemm), (SCATTER, _host_scatter)),
     CUDA: ((GEMM, _gemm), (TEMPLATE, _template)),
 }
 """Per device what may stand for a kernel, best first, by name."""

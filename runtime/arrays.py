@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +21,12 @@ _BFLOAT16_BITS = (np.dtype(np.int16), np.dtype(np.uint16))
 
 _DLPACK_HOST = (1, 3)
 """DLPack's device types of the CPU's memory, and of what CUDA pinned there."""
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+ALIGNED_BYTES = 4096
+"""Results smaller than this are NumPy's own arrays."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +79,9 @@ class ArrayBorder:
         return array
 
     def empty(self, spec: TensorSpec) -> Array:
-        """A new array for a result."""
+        """A new array for a result; on the host it begins with a cache line."""
+        if self.arrays is np:
+            return _aligned_empty(spec)
         return self.arrays.empty(spec.shape, spec.dtype)
 
     def shares(self, array: Array, others: Sequence[Array]) -> bool:
@@ -111,6 +120,22 @@ class ArrayBorder:
                 "copy it there first"
             )
         return array
+
+
+def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
+    """`size` bytes of the host that begin with a cache line."""
+    make = np.zeros if zeroed else np.empty
+    raw = make(size + ALIGNMENT, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _aligned_empty(spec: TensorSpec) -> Array:
+    """NumPy begins a large array 16 bytes into a page, where every wide store meets two lines."""
+    size = prod(spec.shape) * spec.dtype.itemsize
+    if size < ALIGNED_BYTES:
+        return np.empty(spec.shape, spec.dtype)
+    return np.ndarray(spec.shape, spec.dtype, aligned_bytes(size).data)
 
 
 def _is_aligned(array: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 
 from convir.lowering.llvm.target import Target, target
+from convir.runtime.arrays import aligned_bytes
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from convir.runtime.host.jit import Library
     from convir.runtime.host.plan import Step
     from convir.runtime.program import Array, Buffer, TensorSpec
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
 
 POINTER_BYTES = 8
 
@@ -236,14 +234,6 @@ class HostProgram:
 def elements(memory: Array, buffer: Buffer) -> Array:
     """The elements of `buffer`, which lies in the bytes `memory`."""
     return np.ndarray(buffer.shape, buffer.dtype, memory.data, buffer.offset)
-
-
-def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
-    """`size` bytes that begin at a multiple of the alignment."""
-    make = np.zeros if zeroed else np.empty
-    raw = make(size + ALIGNMENT, dtype=np.uint8)
-    start = -_address(raw) % ALIGNMENT
-    return raw[start : start + size]
 
 
 def _address(array: Array) -> int:

@@ -10,9 +10,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
+from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.runtime.host.contraction import AS_EMITTED
 from convir.runtime.host.jit import object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -85,6 +86,8 @@ class _Planner:
             return [call]
         if config_of(call.kernel, HOST) == CONTRACTION:
             return self._contraction(call)
+        if config_of(call.kernel, HOST) == SCATTER and not launch_overlaps(call):
+            return self._scatter(call)
         return self._loops(call)
 
     def _place(self, buffer: Buffer) -> Place:
@@ -109,6 +112,15 @@ class _Planner:
             KernelLaunch(code, name, range_size(function), places, _is_small(function))
             for name, function in zip(names, loops, strict=True)
         ]
+
+    def _scatter(self, call: Launch) -> list[Step]:
+        scatter = read_scatter(call.kernel)
+        if isinstance(scatter, Refusal):
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {scatter.reason}")
+        kernel = ScatterKernel(scatter, self._cpu)
+        self.codes.append(object_code(kernel.ir, self._cpu, AS_EMITTED, (kernel.entry,)))
+        places = (self._place(call.inputs[scatter.argument]), self._place(call.outputs[0]))
+        return [KernelLaunch(len(self.codes) - 1, kernel.entry, kernel.items, places)]
 
     def _contraction(self, call: Launch) -> list[Step]:
         """A register-tiled kernel: its weights are packed, at once if they are constant, then its

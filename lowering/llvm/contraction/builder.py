@@ -202,6 +202,15 @@ class Function:
         """Store at an address that is a multiple of `align` bytes."""
         self._lines.append(f"  store {value(stored)}, {address}, align {align}")
 
+    def stream(self, stored: Operand, address: Value, align: int) -> None:
+        """Store a whole aligned vector around the caches; `fence` makes it visible to others."""
+        self._intrinsics.add("!0 = !{i32 1}")
+        self._lines.append(f"  store {value(stored)}, {address}, align {align}, !nontemporal !0")
+
+    def fence(self) -> None:
+        """Order all stores before with all that follows."""
+        self._lines.append("  fence seq_cst")
+
     def splat(self, scalar: Operand, lanes: int, hint: str = "splat") -> Value:
         """A vector with `scalar` in every lane."""
         scalar = value(scalar)
