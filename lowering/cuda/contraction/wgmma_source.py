@@ -49,7 +49,7 @@ def source_of(
         "  using Epilogue = ::Epilogue;\n"
         + "".join(
             f"  static constexpr int {name} = {value};\n"
-            for name, value in _constants(contraction, problem).items()
+            for name, value in _constants(contraction, problem, config).items()
         )
         + "".join(table.accessor for table in tables)
         + "};\n"
@@ -74,7 +74,9 @@ def _config(config: WgmmaConfig) -> str:
     return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
 
 
-def _constants(contraction: Contraction, problem: WgmmaProblem) -> dict[str, int]:
+def _constants(
+    contraction: Contraction, problem: WgmmaProblem, config: WgmmaConfig
+) -> dict[str, int]:
     return {
         "kDepth": contraction.depth,
         "kColumns": contraction.columns,
@@ -86,6 +88,7 @@ def _constants(contraction: Contraction, problem: WgmmaProblem) -> dict[str, int
         "kRowPixels": problem.row_pixels,
         "kHoles": len(problem.holes),
         "kPieceChunks": PIECE_CHUNKS,
+        "kSharedBytes": config.shared_bytes(contraction),
     }
 
 

@@ -12,6 +12,7 @@
 //   kCellHoles, cell_hole(i), kHoles, hole(i)
 //   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
 //   kPieceChunks             16-byte chunks of a piece of a hole
+//   kSharedBytes             dynamic shared memory of a block
 #pragma once
 
 #include "hopper/cluster.cuh"
@@ -326,6 +327,7 @@ struct Kernel {
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const hopper::TensorMap& b, const Maps&... a) {
+  static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
   const Kernel<Problem, Config> kernel(memory);
   kernel.init_barriers();
