@@ -44,15 +44,15 @@ def stores(problem: WgmmaProblem, columns: int) -> npt.NDArray[np.int64]:
     """The elements of C that the template stores, each time it does, in no order."""
     found: list[range] = []
     for phase in problem.phases:
-        for at in product(*(range(size) for size in phase.sizes)):
-            start = phase.offset + sum(x * s for x, s in zip(at, phase.strides, strict=True))
+        for x in product(*(range(size) for size in phase.sizes)):
+            start = phase.offset + sum(i * s for i, s in zip(x, phase.strides, strict=True))
             pixels = 1
             if problem.fused_holes:
                 width = 1 + problem.fused_holes
-                pixels = min(width, problem.row_pixels - at[0] * width)
-            found.append(range(start, start + pixels * columns))
+                pixels = min(width, problem.row_pixels - x[0] * width)
+            found += [range(start + at, start + at + pixels * columns) for at in problem.pieces]
             for hole in problem.cell_holes:
-                if all(x < size for x, size in zip(at, hole.sizes, strict=True)):
+                if all(i < size for i, size in zip(x, hole.sizes, strict=True)):
                     zeros = start + hole.offset
                     found.append(range(zeros, zeros + pixels * columns))
     for hole in problem.holes:
@@ -108,6 +108,15 @@ def test_the_longest_phase_is_first_and_equal_ones_alternate() -> None:
     even = planned(reading(dgrad_line(2, 64, 64, (16, 16), 4, 1, 2)).contraction)
     assert [len(group) for group in even.groups()] == [4]
     assert len(even.maps) == 1
+
+
+def test_phases_without_overlap_are_columns_of_one_product() -> None:
+    even = planned(reading(dgrad_line(2, 64, 16, (8, 6), 2, 0, 2)).contraction)
+    assert (len(even.phases), even.columns, even.matrices) == (1, 256, 1)
+    assert even.pieces == (0, 64, 6 * 64, 7 * 64)
+    # Not of an odd size, as the last positions have no right neighbour.
+    odd = planned(reading(dgrad_line(2, 64, 16, (8, 7), 2, 0, 2)).contraction)
+    assert len(odd.pieces) == 1
 
 
 def test_configs_print_and_parse() -> None:
@@ -176,6 +185,7 @@ def test_other_architectures_are_refused() -> None:
         (dgrad_line(2, 32, 72, (10, 11), 1, 0, 2), "256x32 3 cooperative {} direct:32"),
         (dgrad_line(2, 448, 200, (10, 11), 1, 0, 2), "128x224 3 cooperative {} bulk:224"),
         (dgrad_line(2, 256, 64, (9, 9), 3, 1, 2), "128x112 3 pingpong {} bulk:112"),
+        (dgrad_line(2, 64, 64, (8, 8), 2, 0, 2), "64x256 3 pingpong {} direct:64"),
         (dgrad_line(2, 128, 64, (9, 9), 1, 1, 2), "64x256 3 pingpong {} direct:32"),
     ],
 )

@@ -82,10 +82,13 @@ def line(
         # Several phases, sliding over A.
         (line("f16", 3, 40, 72, (13, 13), 3, 1, 2), "256x64 4 cooperative 2 bulk:64"),
         (line("bf16", 3, 128, 72, (16, 18), 4, 1, 2), "128x128 4 cooperative 1 bulk:128"),
-        (line("bf16", 3, 64, 72, (16, 18), 2, 0, 2), "256x64 4 cooperative 1 bulk:64"),
+        # Several phases as columns of one product, and not where sizes are odd.
+        (line("bf16", 3, 64, 72, (16, 18), 2, 0, 2), "128x256 3 cooperative 1 bulk:64"),
+        (line("bf16", 3, 96, 72, (16, 18), 2, 0, 2), "128x224 3 cooperative 2 direct:32"),
+        (line("bf16", 3, 64, 72, (17, 19), 2, 0, 2), "256x64 4 cooperative 1 bulk:64"),
         (line("f16", 3, 256, 72, (128,), 16, 4, 8), "128x256 3 cooperative 1 bulk:256"),
         (line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2), "256x32 4 cooperative 1 bulk:32"),
-        (line("bf16", 2, 32, 64, (8, 10, 12), 2, 0, 2), "256x32 4 cooperative 1 bulk:32"),
+        (line("bf16", 2, 32, 64, (8, 10, 12), 2, 0, 2), "64x256 4 pingpong 1 direct:32"),
         (line("f16", 2, 64, 64, (14, 15), 3, 1, 1), "128x64 4 cooperative 1 bulk:64"),
         (line("f16", 5, 64, 64, (25, 25), 3, 1, 2), "64x64 4 pingpong 1 bulk:64"),
         # Forward: depths of B have stride 1, and A is read with a step.

@@ -13,9 +13,13 @@ from convir.lowering.cuda.contraction.wgmma_config import (
     BLOCK_K,
     THREADS,
     WgmmaConfig,
-    weights_by_depth,
 )
-from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT, WgmmaProblem, problem_of
+from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
+from convir.lowering.cuda.contraction.wgmma_problem import (
+    ALIGNMENT,
+    WgmmaProblem,
+    problem_of,
+)
 from convir.lowering.cuda.contraction.wgmma_rule import candidates, cost
 from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
@@ -40,11 +44,10 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, 
     problem = _problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    configs = candidates(spec, problem, gpu)
-    legal = [c for c in configs if legality(spec, problem, c, gpu.shared_bytes) is None]
-    if not legal:
-        return Refusal(str(legality(spec, problem, configs[-1], gpu.shared_bytes)))
-    return tuple(sorted(legal, key=lambda config: cost(spec, problem, config)))
+    configs = candidates(problem, gpu)
+    if not configs:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(sorted(configs, key=lambda config: cost(spec, problem, config)))
 
 
 def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:
@@ -52,12 +55,12 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> Kerne
     problem = _problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = legality(spec, problem, config, H200.shared_bytes)
+    reason = illegality(problem, config, H200.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     tiles = sum(
         -(-phase.positions // (config.block_m * config.cluster)) for phase in problem.phases
-    ) * -(-spec.columns // config.block_n)
+    ) * -(-problem.columns // config.block_n)
     clusters = min(tiles, config.blocks // config.cluster)
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     kernel = CudaKernel(
@@ -65,26 +68,10 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> Kerne
         SYMBOL,
         (clusters * config.cluster, 1, 1),
         (THREADS, 1, 1),
-        config.shared_bytes(spec),
+        shared_bytes(problem, config),
         (Pointer("c"), _weight_map(spec, problem, config), *maps),
     )
     return KernelPlan((kernel,))
-
-
-def legality(
-    spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig, shared_bytes: int
-) -> str | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    reason = config.illegal()
-    if reason is not None:
-        return reason
-    is_whole = config.store == "direct" and config.store_columns >= spec.columns
-    if problem.fused_holes and not is_whole:
-        return "holes behind narrow rows are stored with them, whole and by the threads"
-    needed = config.shared_bytes(spec)
-    if needed > shared_bytes:
-        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
-    return None
 
 
 def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
@@ -118,12 +105,12 @@ def _row_map(
 def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
     b = spec.b
     tap_bytes = _stride(problem.tap_stride)
-    if weights_by_depth(spec):
-        sizes = (spec.depth, problem.matrices, spec.columns)
+    if problem.weights_by_depth:
+        sizes = (spec.depth, problem.matrices, problem.columns)
         strides = (tap_bytes, _stride(b.column_stride))
         box = (BLOCK_K, 1, config.block_n // config.cluster)
     else:
-        sizes = (spec.columns, problem.matrices, spec.depth)
+        sizes = (problem.columns, problem.matrices, spec.depth)
         strides = (tap_bytes, _stride(b.depth_stride))
         box = (BLOCK_K, 1, BLOCK_K)
     return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128)

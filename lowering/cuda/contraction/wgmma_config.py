@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from convir.lowering.cuda.contraction.config import ConfigText, sizes
-
-if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
 
 FAMILY = "wgmma"
 BLOCK_K = 64
@@ -75,15 +72,13 @@ class WgmmaConfig:
         stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
         return WgmmaConfig(block_m, block_n, stages, math, cluster, store, int(columns), blocks)
 
-    def shared_bytes(self, contraction: Contraction) -> int:
-        """Dynamic shared memory of a block."""
-        columns = self.block_n
-        if not weights_by_depth(contraction):
-            columns = -(-columns // BLOCK_K) * BLOCK_K
-        stage = (self.block_m + columns) * _SWIZZLE_BYTES
+    def shared_bytes(self, columns: int, *, weights_by_depth: bool) -> int:
+        """Dynamic shared memory of a block, for a product of so many columns."""
+        loaded = self.block_n if weights_by_depth else -(-self.block_n // BLOCK_K) * BLOCK_K
+        stage = (self.block_m + loaded) * _SWIZZLE_BYTES
         staging = CONSUMERS * 64 * (self.store_columns * 2 + _CHUNK_BYTES)
         barriers = 2 * 8 * self.stages + _CHUNK_BYTES
-        zeros = min(contraction.columns * 2, MAX_ZERO_BYTES)
+        zeros = min(columns * 2, MAX_ZERO_BYTES)
         return _ATOM_BYTES + self.stages * stage + staging + zeros + barriers
 
     def illegal(self) -> str | None:
@@ -100,8 +95,3 @@ class WgmmaConfig:
         if self.store_columns < 1 or self.store_columns % 16 or self.block_n % self.store_columns:
             return "staged columns are a multiple of 16 that divides a tile's"
         return None
-
-
-def weights_by_depth(contraction: Contraction) -> bool:
-    """Whether depths, not columns, have stride 1 in B."""
-    return contraction.b.column_stride != 1

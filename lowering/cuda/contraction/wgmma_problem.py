@@ -20,6 +20,8 @@ ALIGNMENT = 8
 """Elements of 16 bits that the copy engine's addresses and strides are multiples of."""
 MAX_FUSED_BYTES = 128
 """Rows of C up to so long are stored together with the holes behind them, whole cache lines."""
+PIECE_COLUMNS = 32
+"""Phases are joined if their columns are a multiple of this, which tiles are divided by."""
 PIECE_CHUNKS = 256
 """Chunks of 16 bytes that a warp fills of a hole before it looks for another piece."""
 
@@ -96,6 +98,12 @@ class WgmmaProblem:
     tap_stride: int
     """Elements of B between two of its matrices."""
     matrices: int
+    weights_by_depth: bool
+    """Whether depths, not columns, have stride 1 in B."""
+    columns: int
+    """Of the product, all pieces together."""
+    pieces: tuple[int, ...] = (0,)
+    """Parts of the columns, and the elements of C from a row's position to where each begins."""
     cell_holes: tuple[Hole, ...] = ()
     """Holes at the positions of the only phase; their offsets are relative to its own."""
     fused_holes: int = 0
@@ -119,6 +127,7 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     refusal = _unsupported(contraction)
     if refusal is not None:
         return refusal
+    contraction, pieces = _joined(contraction)
     active = [phase for phase in contraction.phases if phase.taps]
     if not active:
         return Refusal("nothing is multiplied")
@@ -143,8 +152,42 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     )
     ordered = tuple(sorted(phases, key=lambda p: (-len(p.taps), -p.positions)))
     holes = [_hole(phase, contraction.columns) for phase in contraction.phases if not phase.taps]
-    problem = WgmmaProblem(distinct, ordered, tuple(holes), tap_stride, matrices)
+    problem = WgmmaProblem(
+        maps=distinct,
+        phases=ordered,
+        holes=tuple(holes),
+        tap_stride=tap_stride,
+        matrices=matrices,
+        weights_by_depth=contraction.b.column_stride != 1,
+        columns=contraction.columns,
+        pieces=pieces,
+    )
     return _with_holes(problem, contraction.columns)
+
+
+def _joined(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
+    """Phases that differ in their weights alone as columns of one product, and their pieces.
+
+    So a transposed convolution without overlap is one GEMM whose store shuffles pixels.
+    """
+    columns, step = contraction.columns, contraction.b.column_stride
+    phases = sorted(contraction.phases, key=_first_weight)
+    first = phases[0]
+    same = all(_without_weights(phase) == _without_weights(first) for phase in phases)
+    weights = [_first_weight(phase) - _first_weight(first) for phase in phases]
+    in_order = weights == [i * columns * step for i in range(len(phases))]
+    if not same or first.taps != 1 or not in_order or columns % PIECE_COLUMNS:
+        return contraction, (0,)
+    pieces = tuple(phase.out_offset - first.out_offset for phase in phases)
+    return replace(contraction, phases=(first,), columns=columns * len(phases)), pieces
+
+
+def _first_weight(phase: Phase) -> int:
+    return sum(axis.tap_weights[0] for axis in phase.axes if axis.tap_weights)
+
+
+def _without_weights(phase: Phase) -> list[Axis]:
+    return [replace(axis, tap_weights=axis.tap_rows) for axis in phase.axes]
 
 
 def _unsupported(contraction: Contraction) -> Refusal | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-from typing import TYPE_CHECKING
+from itertools import islice, product
+from math import gcd
+from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.cuda.contraction.wgmma_config import (
     BLOCK_COLUMNS,
     BLOCK_K,
     WgmmaConfig,
 )
+from convir.lowering.cuda.contraction.wgmma_legality import is_legal
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 _ROWS = (64, 128, 256)
 _STAGES = (8, 7, 6, 5, 4, 3)
+_MAX_STAGED = 128
+"""Columns that are staged at a time: longer runs are no faster, and take memory from stages."""
+_MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpong")
 
 # Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
@@ -30,36 +35,49 @@ _TILE_CYCLES = 1500
 """Between the sums of one tile and of the next."""
 _STORED_PER_CYCLE = 32
 """Sums that a tile's warps turn into stores."""
+_TURN_CYCLES = 300
+"""Between the last wgmma of a warpgroup and the first one of the other."""
 
 
-def candidates(spec: Contraction, problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
-    """One config per tile, with as many stages as the GPU's shared memory holds."""
-    store = "direct" if problem.fused_holes else "bulk"
+def candidates(problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
+    """One config per tile and role, with as many stages as the GPU's shared memory holds."""
     found: list[WgmmaConfig] = []
-    for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, ("cooperative",)):
-        deepest = [
-            WgmmaConfig(block_m, block_n, stages, math, 1, store, block_n, gpu.multiprocessors)
+    for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, _MATHS):
+        if block_n - min(BLOCK_COLUMNS) >= problem.columns:
+            continue
+        configs = [
+            WgmmaConfig(block_m, block_n, stages, math, 1, "direct", staged, gpu.multiprocessors)
             for stages in _STAGES
+            for staged in _staged(problem, block_n)
         ]
-        fits = (c.shared_bytes(spec) <= gpu.shared_bytes for c in deepest)
-        config = next((c for c, fit in zip(deepest, fits, strict=True) if fit), deepest[-1])
-        if config.illegal() is None and block_n - min(BLOCK_COLUMNS) < spec.columns:
-            found.append(config)
+        legal = (config for config in configs if is_legal(problem, config, gpu.shared_bytes))
+        found.extend(islice(legal, 1))
     return found
+
+
+def _staged(problem: WgmmaProblem, block_n: int) -> list[int]:
+    """Columns that may be staged at a time, the longest runs of C first."""
+    piece = problem.columns // len(problem.pieces)
+    divided = block_n if len(problem.pieces) == 1 else gcd(block_n, piece)
+    limit = max(_MAX_STAGED, problem.columns if problem.fused_holes else 0)
+    return [n for n in range(divided, 0, -16) if divided % n == 0 and n <= limit]
 
 
 def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float:
     """Cycles until the last block is done: tiles go round the blocks, the longest first."""
     chunks = -(-spec.depth // BLOCK_K)
-    columns = -(-spec.columns // config.block_n)
+    columns = -(-problem.columns // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
     copied = (config.block_m + config.block_n) * BLOCK_K * 2 / _BYTES_PER_CYCLE
     chunk = max(multiplied, copied, _CHUNK_CYCLES)
-    busy = [0.0] * config.blocks
+    store = _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
+    busy = [store if config.math == "pingpong" else 0.0] * config.blocks
     position = 0
     for group in problem.groups():
-        tile = len(group[0].taps) * chunks * chunk + _TILE_CYCLES
-        tile += config.block_m * config.block_n / _STORED_PER_CYCLE
+        product_cycles = len(group[0].taps) * chunks * chunk
+        tile = product_cycles + store
+        if config.math == "pingpong":
+            tile = max(product_cycles + _TURN_CYCLES, tile / 2)
         tiles = -(-group[0].positions // config.block_m) * columns * len(group)
         rounds, rest = divmod(tiles, config.blocks)
         for block in range(config.blocks):

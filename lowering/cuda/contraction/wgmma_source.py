@@ -7,7 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
-from convir.lowering.cuda.contraction.wgmma_config import THREADS, weights_by_depth
+from convir.lowering.cuda.contraction.wgmma_config import THREADS
+from convir.lowering.cuda.contraction.wgmma_legality import shared_bytes
 from convir.lowering.cuda.contraction.wgmma_problem import (
     ALIGNMENT,
     MAX_SPATIAL,
@@ -79,16 +80,18 @@ def _constants(
 ) -> dict[str, int]:
     return {
         "kDepth": contraction.depth,
-        "kColumns": contraction.columns,
+        "kColumns": problem.columns,
         "kSpatial": problem.spatial,
-        "kWeightsByDepth": int(weights_by_depth(contraction)),
+        "kWeightsByDepth": int(problem.weights_by_depth),
+        "kPieces": len(problem.pieces),
+        "kPieceColumns": problem.columns // len(problem.pieces),
         "kTileGroups": len(problem.groups()),
         "kCellHoles": len(problem.cell_holes),
         "kFusedHoles": problem.fused_holes,
         "kRowPixels": problem.row_pixels,
         "kHoles": len(problem.holes),
         "kPieceChunks": PIECE_CHUNKS,
-        "kSharedBytes": config.shared_bytes(contraction),
+        "kSharedBytes": shared_bytes(problem, config),
     }
 
 
@@ -118,6 +121,7 @@ def _tables(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[_Table]:
     taps = [tap for phase in problem.phases for tap in phase.taps]
     yield _Table("Tap", "tap", tuple(_braced([_braced(at), weight]) for at, weight in taps))
     yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
+    yield _Table("Piece", "piece", tuple(_braced([offset]) for offset in problem.pieces))
     cells = [_braced([_braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
     yield _Table("CellHole", "cell_hole", tuple(cells))
     holes: list[str] = []

@@ -8,6 +8,7 @@
 //   kDepth, kColumns         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
 //   kWeightsByDepth          whether depths, not columns, of B have stride 1
+//   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
 //   kTileGroups, phase(i), tap(i), tile_group(i)
 //   kCellHoles, cell_hole(i), kHoles, hole(i)
 //   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
@@ -76,6 +77,7 @@ struct Kernel {
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kStagingBytes +
                                       kZeroBytes + 2 * kStages * 8 + 16;
   static_assert(kBlockN % (8 * kCluster) == 0, "atoms of B are whole");
+  static_assert(Problem::kPieces == 1 || Problem::kPieceColumns % Config::kStoreColumns == 0);
   static_assert(Problem::kFusedHoles == 0 ||
                 (!Config::kBulkStore && Config::kStoreColumns >= Problem::kColumns));
 
@@ -245,6 +247,7 @@ struct Kernel {
     hopper::Ring<kStages> ring;
     Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
+    if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
     for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
@@ -253,6 +256,8 @@ struct Kernel {
         continue;
       }
       is_mine = !Config::kIsPingPong;
+      // Stages are waited for in their order, as a barrier tells only this round from the last.
+      if constexpr (Config::kIsPingPong) hopper::named_sync(1 + consumer, kConsumers * kWarpgroup);
       Accumulators d;
       int held = 0;
       bool is_first = true;
@@ -279,6 +284,7 @@ struct Kernel {
           ring.advance();
         }
       }
+      if constexpr (Config::kIsPingPong) pass_turn(consumer);
       hopper::wgmma_wait<0>();
 #pragma unroll
       for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
@@ -293,6 +299,11 @@ struct Kernel {
     if constexpr (Config::kBulkStore) hopper::wait_stores_read();
   }
 
+  // The other warpgroup may multiply its tile.
+  static __device__ __forceinline__ void pass_turn(int consumer) {
+    hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+  }
+
   // The warp is done with a stage; the producers of all blocks that write to it are told.
   __device__ __forceinline__ void release(int slot, int lane) const {
     if constexpr (kCluster > 1) {
@@ -305,19 +316,23 @@ struct Kernel {
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
                                                int m, int n, unsigned to, Output* c) {
     constexpr int kColumns = Config::kStoreColumns;
-    Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
-    row.offset += n;
+    const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kColumns) {
       const int columns = min(kColumns, Problem::kColumns - n - first);
+      Output* at = c + n + first;
+      if constexpr (Problem::kPieces > 1) {
+        const int piece = (n + first) / Problem::kPieceColumns;
+        if (columns > 0) at += Problem::piece(piece).offset - piece * Problem::kPieceColumns;
+      }
       if constexpr (Config::kBulkStore) {
         hopper::wait_stores_read();
         __syncwarp();
         stage<Epilogue, kColumns>(to, d, first);
-        store_rows_bulk<Output, kColumns>(c + first, to, row, columns);
+        store_rows_bulk<Output, kColumns>(at, to, row, columns);
       } else {
         stage<Epilogue, kColumns>(to, d, first);
-        store_rows_direct<Problem, kColumns>(c + first, to, row, columns);
+        store_rows_direct<Problem, kColumns>(at, to, row, columns);
       }
     }
   }

@@ -47,6 +47,11 @@ struct CellHole {
   long long delta;
 };
 
+// Columns of the product that are the row of an output position `offset` elements behind.
+struct Piece {
+  long long offset;
+};
+
 struct Tile {
   int phase;
   int m;  // in clusters

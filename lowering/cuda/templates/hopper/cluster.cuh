@@ -15,6 +15,14 @@ __device__ __forceinline__ void cluster_sync() {
                    : "memory");
 }
 
+// Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does not.
+__device__ __forceinline__ void named_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void named_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 // Registers of a thread from here on; all warps of a warpgroup call it together.
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
