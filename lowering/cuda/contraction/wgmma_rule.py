@@ -27,7 +27,7 @@ _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpo
 # Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
 """Of the 2048 that the tensor cores multiply at most."""
-_BYTES_PER_CYCLE = 48
+_BYTES_PER_CYCLE = 56
 """That the copy engine brings from the L2 cache."""
 _CHUNK_CYCLES = 160
 """A chunk takes so long at least: a barrier, its wgmmas, a barrier."""
@@ -35,7 +35,7 @@ _TILE_CYCLES = 1500
 """Between the sums of one tile and of the next."""
 _STORED_PER_CYCLE = 32
 """Sums that a tile's warps turn into stores."""
-_TURN_CYCLES = 300
+_TURN_CYCLES = 700
 """Between the last wgmma of a warpgroup and the first one of the other."""
 
 
@@ -43,7 +43,7 @@ def candidates(problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
     """One config per tile and role, with as many stages as the GPU's shared memory holds."""
     found: list[WgmmaConfig] = []
     for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, _MATHS):
-        if block_n - min(BLOCK_COLUMNS) >= problem.columns:
+        if block_n - min(BLOCK_COLUMNS) >= problem.columns or block_n < _joined(problem):
             continue
         configs = [
             WgmmaConfig(block_m, block_n, stages, math, 1, "direct", staged, gpu.multiprocessors)
@@ -53,6 +53,12 @@ def candidates(problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
         legal = (config for config in configs if is_legal(problem, config, gpu.shared_bytes))
         found.extend(islice(legal, 1))
     return found
+
+
+def _joined(problem: WgmmaProblem) -> int:
+    """Columns that a tile has at least: pieces in one tile read their rows once."""
+    is_one_tile = len(problem.pieces) > 1 and problem.columns in BLOCK_COLUMNS
+    return problem.columns if is_one_tile else 0
 
 
 def _staged(problem: WgmmaProblem, block_n: int) -> list[int]:
@@ -68,7 +74,8 @@ def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float
     chunks = -(-spec.depth // BLOCK_K)
     columns = -(-problem.columns // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
-    copied = (config.block_m + config.block_n) * BLOCK_K * 2 / _BYTES_PER_CYCLE
+    loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
+    copied = (config.block_m + loaded) * BLOCK_K * 2 / _BYTES_PER_CYCLE
     chunk = max(multiplied, copied, _CHUNK_CYCLES)
     store = _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
     busy = [store if config.math == "pingpong" else 0.0] * config.blocks

@@ -83,8 +83,6 @@ struct Kernel {
 
   static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kColumns + kBlockN - 1) / kBlockN;
-  // Steps of 16 k in the last chunk of a tap.
-  static constexpr int kLastSteps = (Problem::kDepth - (kChunksK - 1) * kBlockK + 15) / 16;
 
   unsigned stages, staging, zeros, full, empty;
   volatile int* progress;
@@ -223,13 +221,12 @@ struct Kernel {
 
   using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
 
-  template <int kSteps>
   static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
                                                   bool is_first) {
     const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
     const auto from_b = hopper::tile_descriptor<kMajorB, kBlockK>(b);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kBlockK / 16; ++step) {
 #pragma unroll
       for (int i = 0; i < Config::kWarpgroupTiles; ++i) {
         hopper::Wgmma<Input, kBlockN, hopper::kMajorK, kMajorB>::run(
@@ -269,11 +266,9 @@ struct Kernel {
 #pragma unroll
           for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
           hopper::wgmma_fence();
-          if (kLastSteps < kBlockK / 16 && chunk == kChunksK - 1) {
-            multiply<kLastSteps>(d, a, b, is_first);
-          } else {
-            multiply<kBlockK / 16>(d, a, b, is_first);
-          }
+          // All of a chunk even if its depths end before: a branch here makes the compiler wait for
+          // every wgmma.
+          multiply(d, a, b, is_first);
           hopper::wgmma_commit();
 #pragma unroll
           for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);

@@ -15,7 +15,8 @@ __device__ __forceinline__ void cluster_sync() {
                    : "memory");
 }
 
-// Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does not.
+// Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
+// not.
 __device__ __forceinline__ void named_sync(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
