@@ -1,0 +1,162 @@
+"""A contraction as the direct templates see it: images of rows and columns, and what a window is.
+
+The templates know one batch axis (*images*) and two axes with windows (*rows* and *columns*); a
+1-D problem has a single row. All phases read A with the same steps and write C with the same
+strides, so together they are one product of output positions with one window of A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import Axis, Contraction, StorageType
+
+ELEMENT_TYPES: dict[StorageType, str] = {"f16": "__half", "bf16": "__nv_bfloat16", "f32": "float"}
+"""Types that the templates read and write, and their names in CUDA C++."""
+
+TENSOR_CORE_TYPES = ("f16", "bf16")
+"""Those of them that tensor cores multiply exactly."""
+
+VECTOR = 8
+"""16-bit elements of a copy of 16 bytes."""
+
+LARGEST_INDEX = 2**31 - 1
+"""Output positions and rows are counted in 32 bits."""
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """What all phases share along one axis."""
+
+    extent: int
+    step: int
+    a_stride: int
+    c_stride: int
+    origin: int
+    """Position of A where the window of output position 0 begins; may be negative."""
+    window: int
+    """Positions of A from the first that a tap reads to the last."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The taps of one phase along one axis."""
+
+    size: int
+    """Output positions of the phase."""
+    positions: tuple[int, ...]
+    """For each tap, its position in the window."""
+    weights: tuple[int, ...]
+    """For each tap its offset in B, in elements."""
+
+
+@dataclass(frozen=True)
+class DirectPhase:
+    """One phase: its outputs and its taps along rows and columns."""
+
+    offset: int
+    """Elements of C before output position 0."""
+    rows: Taps
+    cols: Taps
+
+
+@dataclass(frozen=True)
+class DirectProblem:
+    """A contraction on images; sizes and strides count elements."""
+
+    contraction: Contraction
+    element: str
+    images: int
+    a_image: int
+    c_image: int
+    rows: WindowAxis
+    cols: WindowAxis
+    phases: tuple[DirectPhase, ...]
+
+    @property
+    def row_count(self) -> int:
+        """Output rows of the longest phase."""
+        return max(phase.rows.size for phase in self.phases)
+
+    @property
+    def col_count(self) -> int:
+        """Output columns of the widest phase."""
+        return max(phase.cols.size for phase in self.phases)
+
+    @property
+    def taps(self) -> int:
+        """Taps of all phases together."""
+        return sum(len(phase.rows.positions) * len(phase.cols.positions) for phase in self.phases)
+
+
+def direct_problem(contraction: Contraction) -> DirectProblem | Refusal:
+    """Read a contraction as images of rows and columns, or say why it is none."""
+    if contraction.result != "C" or contraction.accumulate:
+        return Refusal("direct templates store C, and add to nothing")
+    types = {contraction.a.type, contraction.b.type, contraction.c.type}
+    if len(types) != 1 or contraction.a.type not in ELEMENT_TYPES:
+        return Refusal("the operands are not all f16, bf16 or f32")
+    if contraction.a.stride != 1 or contraction.c.stride != 1:
+        return Refusal("channels are not innermost")
+    groups_apart = contraction.groups > 1 and (
+        contraction.a.group_stride != contraction.depth
+        or contraction.c.group_stride != contraction.columns
+    )
+    if groups_apart:
+        return Refusal("groups are not neighbours in memory")
+    axes = list(zip(*(phase.axes for phase in contraction.phases), strict=True))
+    none = tuple(Axis(1, 1, 1, (0,), (0,), 0, 0) for _ in contraction.phases)
+    if len(axes) == 1 or (len(axes) == 2 and not _is_batch(axes[0])):
+        axes.insert(0, none)
+    if len(axes) == 2:
+        axes.insert(1, none)
+    if len(axes) != 3 or not _is_batch(axes[0]):
+        return Refusal("it is no image of rows and columns")
+    batch, *padded = axes
+    shared = [_shared(axis) for axis in padded]
+    if any(isinstance(axis, Refusal) for axis in shared):
+        return next(axis for axis in shared if isinstance(axis, Refusal))
+    rows, cols = (axis for axis in shared if isinstance(axis, WindowAxis))
+    image = batch[0]
+    base = image.tap_weights[0]
+    phases = tuple(
+        DirectPhase(phase.out_offset, _taps(row, rows, base), _taps(col, cols, 0))
+        for phase, row, col in zip(contraction.phases, padded[0], padded[1], strict=True)
+    )
+    return DirectProblem(
+        contraction,
+        ELEMENT_TYPES[contraction.a.type],
+        image.size,
+        image.row_stride,
+        image.out_stride,
+        rows,
+        cols,
+        phases,
+    )
+
+
+def _is_batch(axis: tuple[Axis, ...]) -> bool:
+    """Whether all phases have this axis in common, with one tap that is always inside."""
+    first = axis[0]
+    return len(set(axis)) == 1 and first.tap_rows == (0,) and first.extent >= first.size > 0 and (
+        first.step == 1
+    )
+
+
+def _shared(axis: tuple[Axis, ...]) -> WindowAxis | Refusal:
+    first = axis[0]
+    same = {(each.extent, each.step, each.row_stride, each.out_stride) for each in axis}
+    if len(same) != 1:
+        return Refusal("phases step differently through their operands")
+    rows = [row for each in axis for row in each.tap_rows] or [0]
+    origin = min(rows)
+    window = max(rows) - origin + 1
+    return WindowAxis(
+        first.extent, first.step, first.row_stride, first.out_stride, origin, window
+    )
+
+
+def _taps(axis: Axis, shared: WindowAxis, base: int) -> Taps:
+    positions = tuple(row - shared.origin for row in axis.tap_rows)
+    return Taps(axis.size, positions, tuple(weight + base for weight in axis.tap_weights))

@@ -1,0 +1,41 @@
+"""The shared memory of `RowRing`: the same rule as in `row_ring.cuh`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.lowering.cuda.direct.problem import DirectProblem
+
+ELEMENT_BYTES = 2
+BANK_SKEW = 16
+"""Bytes between pixels, and between rows of weights."""
+
+
+def ring_bytes(
+    problem: DirectProblem,
+    channels: int,
+    tile_cols: int,
+    unroll_rows: int,
+    stages: int,
+    step_positions: int,
+) -> int:
+    """Bytes of the rows that a block holds at once.
+
+    Args:
+        problem: sizes and windows.
+        channels: channels of A in a pixel of the ring.
+        tile_cols: output columns of a list row.
+        unroll_rows: output rows of a position.
+        stages: steps whose rows are under way while one is computed.
+        step_positions: output positions of a step.
+    """
+    rows, cols = problem.rows, problem.cols
+    base_rows = -(-problem.row_count // unroll_rows)
+    row_step = unroll_rows * rows.step
+    window_rows = (unroll_rows - 1) * rows.step + rows.window
+    pixels = (tile_cols - 1) * cols.step + cols.window
+    span = ((stages + 1) * step_positions + tile_cols - 2) // tile_cols
+    crossings = -(-span // base_rows)
+    slots = span * row_step + window_rows + crossings * max(0, window_rows - row_step)
+    return slots * pixels * (channels * ELEMENT_BYTES + BANK_SKEW)

@@ -1,0 +1,155 @@
+// Direct convolution without tensor cores: f32 as IEEE has it, and depthwise in every type.
+//
+// A thread computes `vector` neighbouring channels of `unroll_rows` x `run` output positions, all
+// phases of them, and loads every pixel that they share once. Weights lie in shared memory as f32,
+// in the order that they are used.
+#pragma once
+
+#include "direct_phase.cuh"
+#include "scalars.cuh"
+
+namespace convir {
+
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Vector {
+  T element[kCount];
+};
+
+template <typename P, typename S>
+struct ScalarDirect {
+  using T = typename P::Element;
+  static constexpr bool kDepthwise = P::depth == 1 && P::columns == 1;
+  static constexpr int kVector = S::vector;                     // channels of C of a thread
+  static constexpr int kRead = kDepthwise ? kVector : S::read;  // channels of a load of A
+  static constexpr int kChannels = P::groups * P::columns;
+  static constexpr int kVectors = kChannels / kVector;
+  static constexpr int kRowTiles = divide_up(P::rows, S::unroll_rows);
+  static constexpr int kColTiles = divide_up(P::cols, S::run);
+  static constexpr long long kWork =
+      static_cast<long long>(P::images) * kRowTiles * kColTiles * kVectors;
+  static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
+  static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
+  static constexpr int kTapWeights = P::depth * kChannels;
+  static constexpr int kSharedBytes = larger(1, tap_count<P>()) * kTapWeights * 4;
+  static constexpr int kWeightVector = kVector < 4 ? kVector : 4;
+
+  static_assert(kChannels % kVector == 0 && (kDepthwise || P::columns % kVector == 0));
+  static_assert(kDepthwise || P::depth % kRead == 0);
+  static_assert(kSharedBytes <= S::shared_bytes);
+
+  // Weights as [tap][depth][channel].
+  static __device__ __forceinline__ void stage_weights(const T* b, float* shared) {
+    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
+      constexpr int p = decltype(phase_)::value, i = decltype(i_)::value, j = decltype(j_)::value;
+      float* matrix = shared + tap_index<P>(p, i, j) * kTapWeights;
+      for (int e = threadIdx.x; e < kTapWeights; e += S::threads) {
+        const int channel = e % kChannels;
+        matrix[e] = widen(b[tap_weight<P>(p, i, j) + channel / P::columns * P::b_group +
+                            e / kChannels * P::b_depth + channel % P::columns * P::b_column]);
+      }
+    });
+  }
+
+  struct Sums {
+    float of[P::phase_count][S::unroll_rows][S::run][kVector];
+  };
+
+  // Adds the products of one pixel of the window to the outputs that read it.
+  template <int kRow, int kCol>
+  static __device__ __forceinline__ void multiply_pixel(Sums& sums, const float (&pixel)[kRead],
+                                                        const float* weights) {
+    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
+      static_for<S::unroll_rows>([&](auto row_) {
+        static_for<S::run>([&](auto col_) {
+          constexpr int p = decltype(phase_)::value;
+          constexpr int i = decltype(i_)::value, j = decltype(j_)::value;
+          constexpr int row = decltype(row_)::value, col = decltype(col_)::value;
+          if constexpr (P::phases[p].row_tap[i] + row * P::row_step == kRow &&
+                        P::phases[p].col_tap[j] + col * P::col_step == kCol) {
+            constexpr int kDepths = kDepthwise ? 1 : kRead;
+            const float* matrix = weights + tap_index<P>(p, i, j) * kTapWeights;
+#pragma unroll
+            for (int d = 0; d < kDepths; ++d) {
+#pragma unroll
+              for (int v = 0; v < kVector; v += kWeightVector) {
+                const auto weight = *reinterpret_cast<const Vector<float, kWeightVector>*>(
+                    matrix + d * kChannels + v);
+#pragma unroll
+                for (int e = 0; e < kWeightVector; ++e) {
+                  float& sum = sums.of[p][row][col][v + e];
+                  sum = fmaf(pixel[kDepthwise ? v + e : d], weight.element[e], sum);
+                }
+              }
+            }
+          }
+        });
+      });
+    });
+  }
+
+  // One unit of work: all outputs of `vector` channels at unroll_rows x run positions.
+  static __device__ __forceinline__ void unit(long long index, const T* a, const float* weights,
+                                              T* c) {
+    const int channel = static_cast<int>(index % kVectors) * kVector;
+    long long tile = index / kVectors;
+    const int col = static_cast<int>(tile % kColTiles) * S::run;
+    tile /= kColTiles;
+    const int row = static_cast<int>(tile % kRowTiles) * S::unroll_rows;
+    const long long image = tile / kRowTiles;
+    const T* source = a + image * P::a_image + channel / P::columns * P::depth;
+    Sums sums = {};
+#pragma unroll 1
+    for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
+      static_for<kWindowRows>([&](auto row_) {
+        static_for<kWindowCols>([&](auto col_) {
+          constexpr int window_row = decltype(row_)::value, window_col = decltype(col_)::value;
+          const int a_row = row * P::row_step + window_row + P::row_origin;
+          const int a_col = col * P::col_step + window_col + P::col_origin;
+          const bool inside = static_cast<unsigned>(a_row) < static_cast<unsigned>(P::a_rows) &&
+                              static_cast<unsigned>(a_col) < static_cast<unsigned>(P::a_cols);
+          float pixel[kRead] = {};
+          if (inside) {
+            const auto vector = *reinterpret_cast<const Vector<T, kRead>*>(
+                source + a_row * P::a_row_stride + a_col * P::a_col_stride + depth);
+#pragma unroll
+            for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector.element[e]);
+          }
+          multiply_pixel<window_row, window_col>(sums, pixel,
+                                                 weights + depth * kChannels + channel);
+        });
+      });
+    }
+    T* target = c + image * P::c_image + row * P::c_row_stride +
+                static_cast<long long>(col) * P::c_col_stride + channel;
+    static_for<P::phase_count>([&](auto phase_) {
+      constexpr int p = decltype(phase_)::value;
+#pragma unroll
+      for (int i = 0; i < S::unroll_rows; ++i) {
+#pragma unroll
+        for (int j = 0; j < S::run; ++j) {
+          if (row + i >= P::phases[p].rows || col + j >= P::phases[p].cols) continue;
+          Vector<T, kVector> result;
+#pragma unroll
+          for (int v = 0; v < kVector; ++v) result.element[v] = narrow<T>(sums.of[p][i][j][v]);
+          *reinterpret_cast<Vector<T, kVector>*>(target + P::phases[p].offset +
+                                                 i * P::c_row_stride + j * P::c_col_stride) =
+              result;
+        }
+      }
+    });
+  }
+
+  static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    float* weights = reinterpret_cast<float*>(shared);
+    stage_weights(b, weights);
+    __syncthreads();
+    const long long stride = static_cast<long long>(gridDim.x) * S::threads;
+    for (long long index = blockIdx.x * static_cast<long long>(S::threads) + threadIdx.x;
+         index < kWork; index += stride) {
+      unit(index, a, weights, c);
+    }
+  }
+};
+
+}  // namespace convir
