@@ -46,6 +46,8 @@ class GroupedSchedule:
 
     channels: int
     """Output channels of a block."""
+    slice: int
+    """Output channels of a warp, 16 or 32."""
     tile_cols: int
     """Output columns of a list row."""
     unroll_rows: int
@@ -62,7 +64,7 @@ class GroupedSchedule:
     @property
     def step_positions(self) -> int:
         """Output positions of a block's step."""
-        return self.threads // 32 // (self.channels // SLICE) * self.tiles * TILE
+        return self.threads // 32 // (self.channels // self.slice) * self.tiles * TILE
 
 
 def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:

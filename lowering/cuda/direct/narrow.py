@@ -11,6 +11,8 @@ from convir.lowering.cuda.direct.source import source
 
 TILE = 16
 COLUMN_TILE = 8
+WARP = 32
+SUM_BYTES = 4
 MOST_COLUMNS = 8
 """Output channels past which tiles of columns are no waste."""
 
@@ -83,7 +85,8 @@ def shared_bytes(problem: DirectProblem, order: Runs, schedule: NarrowSchedule) 
     columns = len(order.phases) // order.run_phases * run_tiles * COLUMN_TILE
     window = problem.rows.window * problem.cols.window
     weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
-    sums = schedule.depth_warps * schedule.step_positions * (columns + COLUMN_TILE) * 4
+    warps = schedule.threads // WARP
+    sums = 2 * warps * columns * TILE * SUM_BYTES if schedule.depth_warps > 1 else 0
     return ring + max(weights, sums)
 
 

@@ -10,8 +10,7 @@
 
 namespace convir {
 
-constexpr int kSlice = 32;  // output channels of a warp: 64 bytes of a pixel
-constexpr int kTile = 16;   // output positions of a matrix instruction
+constexpr int kTile = 16;  // output positions of a matrix instruction
 
 template <typename P, typename S>
 struct GroupedDirect {
@@ -20,6 +19,7 @@ struct GroupedDirect {
   static constexpr int kGroups = S::channels / P::columns;      // of a block
   static constexpr int kDepth = kGroups * P::depth;             // channels of A of a block
   static constexpr int kChannelBlocks = divide_up(P::groups * P::columns, S::channels);
+  static constexpr int kSlice = S::slice;  // output channels of a warp
   static constexpr int kSlices = S::channels / kSlice;
   static constexpr int kSliceDepth = larger(1, kSlice / P::columns) * P::depth;
   static constexpr int kColumnTiles = (P::columns < kSlice ? P::columns : kSlice) / 8;
@@ -27,6 +27,7 @@ struct GroupedDirect {
   static constexpr int kPasses = kOutputs / S::outputs;
   static constexpr int kWarps = S::threads / 32;
   static constexpr int kPositionWarps = kWarps / kSlices;
+  static constexpr int kStores = kSlice / 16;  // of a lane, for every output
   static constexpr bool kDepthInnermost = P::b_depth == 1;
 
   using Ring = RowRing<P, S, kDepth>;
@@ -73,52 +74,52 @@ struct GroupedDirect {
   static_assert(S::channels % kSlice == 0 && S::channels % P::columns == 0 &&
                     (P::columns % kSlice == 0 || kSlice % P::columns == 0),
                 "a slice has whole groups, or is a part of one");
+  static_assert(kSlice == 16 || kSlice == 32);
   static_assert(kOutputs % S::outputs == 0 && kWarps % kSlices == 0);
-  static_assert(kOutputs <= 32, "the outputs of a position are bits of a word");
   static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
   static_assert(kSharedBytes <= S::shared_bytes);
 
   unsigned weight[larger(1, kTaps)][kSliceDepth / 8][kColumnTiles];
 
-  // Copies the weights of channel block `block`; groups that are merged keep zeros between them.
-  static __device__ __forceinline__ void stage_weights(const T* b, T* shared, int block) {
-    constexpr int kRealDepth = P::depth / P::merged;
-    constexpr int kRealColumns = P::columns / P::merged;
-    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
-      constexpr int p = decltype(phase_)::value, i = decltype(i_)::value, j = decltype(j_)::value;
-      constexpr int tap = tap_index<P>(p, i, j);
-      constexpr long long offset = tap_weight<P>(p, i, j);
-      T* matrix = shared + tap * (kTapBytes / 2);
-      if constexpr (P::vector_weights) {
-        constexpr int kRowVectors = kWeightCols / kVectorElements;
-        for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += S::threads) {
-          const int row = e / kRowVectors;
-          const int vector = e % kRowVectors * kVectorElements;
-          const int group = block * kGroups + row / (kWeightRows / kGroups);
-          const bool inside = group < P::groups;
-          const T* source = b + offset + group * P::b_group +
-                            row % (kWeightRows / kGroups) *
-                                (kDepthInnermost ? P::b_column : P::b_depth) +
-                            vector;
-          copy_async(shared_address(matrix + row * (kWeightPitch / 2) + vector),
-                     inside ? source : b, inside);
-        }
-      } else {
-        for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += S::threads) {
-          const int row = e / kWeightCols, col = e % kWeightCols;
-          const int group = block * kGroups + row / (kWeightRows / kGroups);
-          const int in_group = row % (kWeightRows / kGroups);
-          const int d = kDepthInnermost ? col : in_group;
-          const int n = kDepthInnermost ? in_group : col;
-          T value = T(0.0f);
-          if (group < P::groups && d / kRealDepth == n / kRealColumns) {
-            value = b[offset + (group * P::merged + d / kRealDepth) * P::b_group +
-                      d % kRealDepth * P::b_depth + n % kRealColumns * P::b_column];
-          }
-          matrix[row * (kWeightPitch / 2) + col] = value;
-        }
+  // Copies the weights of channel block `block`; groups that are merged have zeros between them.
+  static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared,
+                                                       int block) {
+    constexpr int kGroupRows = kWeightRows / kGroups;
+    if constexpr (P::vector_weights) {
+      constexpr int kRowVectors = kWeightCols / kVectorElements;
+      constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
+      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += S::threads) {
+        const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
+        const int group = block * kGroups + row / kGroupRows;
+        const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
+        const unsigned target = shared_address(shared) + row * kWeightPitch + col * 2;
+        for_each_tap<P>([&](auto p, auto i, auto j) {
+          constexpr int tap = tap_index<P>(p.value, i.value, j.value);
+          copy_async(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
+                     group < P::groups);
+        });
       }
-    });
+    } else {
+      constexpr int kRealDepth = P::depth / P::merged;
+      constexpr int kRealColumns = P::columns / P::merged;
+      for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += S::threads) {
+        const int row = e / kWeightCols, col = e % kWeightCols;
+        const int group = block * kGroups + row / kGroupRows;
+        const int d = kDepthInnermost ? col : row % kGroupRows;
+        const int n = kDepthInnermost ? row % kGroupRows : col;
+        const bool inside = group < P::groups && d / kRealDepth == n / kRealColumns;
+        const T* source = b + (group * P::merged + d / kRealDepth) * P::b_group +
+                          d % kRealDepth * P::b_depth + n % kRealColumns * P::b_column;
+        T value[larger(1, kTaps)];
+        for_each_tap<P>([&](auto p, auto i, auto j) {
+          constexpr int tap = tap_index<P>(p.value, i.value, j.value);
+          value[tap] = inside ? source[tap_weight<P>(p.value, i.value, j.value)] : T(0.0f);
+        });
+        static_for<kTaps>([&](auto tap) {
+          shared[tap.value * (kTapBytes / 2) + row * (kWeightPitch / 2) + col] = value[tap.value];
+        });
+      }
+    }
   }
 
   __device__ __forceinline__ void load_weights(unsigned shared, int slice) {
@@ -206,68 +207,62 @@ struct GroupedDirect {
     });
   }
 
-  // Stores an output of 16 positions: 8 channels, 16 bytes, a lane.
+  // Stores an output of 16 positions: a lane has 8 channels, 16 bytes, of kStores positions.
   template <int kOutput>
   static __device__ __forceinline__ void store(const float (&sum)[kSlice / 8][4], T* c,
-                                               const unsigned (&vector)[2],
-                                               const unsigned (&valid)[2]) {
+                                               const unsigned (&element)[kStores],
+                                               const unsigned (&valid)[kStores]) {
     constexpr long long offset =
         P::phases[phase_of(kOutput)].offset + row_of(kOutput) * P::c_row_stride;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < kStores; ++i) {
       unsigned word[4];
 #pragma unroll
-      for (int n = 0; n < kSlice / 8; ++n) {
-        word[n] = pack<T>(sum[n][half * 2], sum[n][half * 2 + 1]);
+      for (int j = 0; j < 4; ++j) {
+        const int half = kStores == 1 ? j / 2 : i;
+        const int n = kStores == 1 ? j % 2 : j;
+        word[j] = pack<T>(sum[n][half * 2], sum[n][half * 2 + 1]);
       }
       transpose_quads(word);
-      if (valid[half] >> kOutput & 1) {
-        T* target = c + static_cast<long long>(vector[half]) * kVectorElements + offset;
+      if (valid[i] >> kOutput & 1) {
+        T* target = c + element[i] + offset;
         *reinterpret_cast<uint4*>(target) = make_uint4(word[0], word[1], word[2], word[3]);
       }
     }
   }
-
-  // One tile: 16 positions from `first` on, those from `end` on are left out.
-  __device__ __forceinline__ void tile(const Ring& ring, int first, int end, int slice_depth,
-                                       T* c, bool channel_inside) const {
+  // What the stores of a lane begin at: the position of the tile, and the channel of the slice.
+  static __device__ __forceinline__ int store_position(int store) {
     const int lane = threadIdx.x % 32;
-    const int index = first + lane % kTile;
-    const typename Ring::Position position(index < end ? index : end - 1);
-    const int row = position.row * S::unroll_rows, col = position.output_col();
-    const unsigned lane_vector = static_cast<unsigned>(
-        (position.image() * P::c_image + row * P::c_row_stride + col * P::c_col_stride) /
-        kVectorElements);
-    unsigned lane_valid = 0;
-    static_for<kOutputs>([&](auto output_) {
-      constexpr int output = decltype(output_)::value;
-      constexpr int p = phase_of(output);
-      const bool inside =
-          row + row_of(output) < P::phases[p].rows && col < P::phases[p].cols && index < end;
-      lane_valid |= static_cast<unsigned>(inside) << output;
-    });
-    const unsigned vector[2] = {__shfl_sync(~0u, lane_vector, lane / 4),
-                                __shfl_sync(~0u, lane_vector, lane / 4 + 8)};
-    unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
-                         __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
-    if (!channel_inside) valid[0] = valid[1] = 0;
+    return lane / 4 + 8 * (kStores == 1 ? lane / 2 % 2 : store);
+  }
+  static __device__ __forceinline__ int store_channel() {
+    return (kStores == 1 ? threadIdx.x % 2 : threadIdx.x % 4) * 8;
+  }
 
-    const int slot = ring.slot(position.first_row());
-    const unsigned pixel = ring.shared + position.col * P::col_step * Ring::kPixelBytes +
-                           slice_depth * 2 + lane / 16 * 16;
+  // One tile: 16 positions, this lane's and those of its neighbours; c is at the lane's channel.
+  __device__ __forceinline__ void tile(const typename Ring::Position& position, bool inside,
+                                       unsigned pixels, T* c, bool has_channel) const {
+    const unsigned lane_element = position.element();
+    const unsigned lane_valid = inside ? position.outputs() : 0;
+    unsigned element[kStores], valid[kStores];
+#pragma unroll
+    for (int i = 0; i < kStores; ++i) {
+      element[i] = __shfl_sync(~0u, lane_element, store_position(i));
+      valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
+      if (!has_channel) valid[i] = 0;
+    }
+    const unsigned pixel = pixels + position.col * (P::col_step * Ring::kPixelBytes);
     static_for<kPasses>([&](auto pass_) {
       constexpr int pass = decltype(pass_)::value;
       float sum[S::outputs][kSlice / 8][4] = {};
-      static_for<Ring::kWindowRows>([&](auto row_) {
-        constexpr int window_row = decltype(row_)::value;
-        if constexpr (reads_row(pass, window_row)) {
-          const int wrapped = slot + window_row - (slot + window_row >= Ring::kSlots ? Ring::kSlots : 0);
-          multiply_row<pass, window_row>(sum, pixel + wrapped * Ring::kRowBytes);
+      static_for<Ring::kWindowRows>([&](auto window_row) {
+        if constexpr (reads_row(pass, window_row.value)) {
+          multiply_row<pass, window_row.value>(
+              sum, pixel + position.slot_of(window_row.value) * Ring::kRowBytes);
         }
       });
-      static_for<S::outputs>([&](auto output_) {
-        constexpr int output = decltype(output_)::value;
-        store<pass * S::outputs + output>(sum[output], c, vector, valid);
+      static_for<S::outputs>([&](auto output) {
+        store<pass * S::outputs + output.value>(sum[output.value], c, element, valid);
       });
     });
   }
@@ -275,48 +270,45 @@ struct GroupedDirect {
   static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
     extern __shared__ __align__(128) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
-    const int blocks = gridDim.x / kChannelBlocks;
-    const long long part = blockIdx.x / kChannelBlocks;
-    if (part >= blocks) return;
-    const int begin = static_cast<int>(part * Ring::kListRows / blocks) * S::tile_cols;
-    const int end = static_cast<int>((part + 1) * Ring::kListRows / blocks) * S::tile_cols;
-    if (begin == end) return;
+    const int parts = gridDim.x / kChannelBlocks, part = blockIdx.x / kChannelBlocks;
+    if (part >= parts) return;
+    const typename Ring::Range range(part, parts);
+    if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
     stage_weights(b, weights, block);
     commit_copies();
-    const int origin = typename Ring::Position(begin).first_row();
-    Ring ring{a + static_cast<long long>(block) * kDepth, P::groups * P::depth - block * kDepth,
-              shared_address(shared), origin, origin};
-    const auto last_of = [&](int step) {
-      const int last = begin + (step + 1) * S::step_positions;
-      return (last < end ? last : end) - 1;
-    };
-#pragma unroll
-    for (int stage = 0; stage < S::stages; ++stage) {
-      ring.load_through(last_of(stage));
-      commit_copies();
-    }
+    auto loader = range.loader(a + static_cast<long long>(block) * kDepth,
+                               P::groups * P::depth - block * kDepth, shared_address(shared));
+#pragma unroll 1
+    for (int stage = 0; stage < S::stages; ++stage) range.load_step(loader, stage);
     wait_copies<S::stages>();
     __syncthreads();
 
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int slice = warp % kSlices, position_warp = warp / kSlices;
-    const int channel = block * S::channels + slice * kSlice + threadIdx.x % 4 * 8;
-    const int slice_depth = slice * kSlice / P::columns * P::depth;
     GroupedDirect self;
     self.load_weights(shared_address(weights), slice);
-    const int steps = divide_up(end - begin, S::step_positions);
+    const unsigned pixels =
+        shared_address(shared) + slice * kSlice / P::columns * P::depth * 2 + lane / 16 * 16;
+    const int channel = block * S::channels + slice * kSlice + store_channel();
+    const bool has_channel = channel < P::groups * P::columns;
+    c += channel;
+    int first = range.begin + position_warp * kTile;
+    typename Ring::Position position(first + lane % kTile, range.begin);
+    const int steps = range.steps();
+#pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       wait_copies<S::stages - 1>();
       __syncthreads();
-      ring.load_through(last_of(step + S::stages));
-      commit_copies();
-      const int first = begin + step * S::step_positions + position_warp * kTile;
+      range.load_step(loader, step + S::stages);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        const int at = first + i * kPositionWarps * kTile;
-        if (at < end) self.tile(ring, at, end, slice_depth, c + channel, channel < P::groups * P::columns);
+        if (first < range.end) {
+          self.tile(position, first + lane % kTile < range.end, pixels, c, has_channel);
+        }
+        position.template advance<kPositionWarps * kTile>();
+        first += kPositionWarps * kTile;
       }
     }
     wait_copies<0>();

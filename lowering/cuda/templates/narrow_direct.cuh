@@ -2,11 +2,11 @@
 //
 // Phases are columns of one product: a position multiplies the window that all of its outputs read
 // by folded weights, zeros where an output has no tap. Outputs that are neighbours in memory, a
-// *run*, share column tiles, so a row of the window meets only the runs that read it. Sums pass
-// through shared memory, and positions of one run leave as one contiguous stretch.
+// *run*, share tiles of 8 columns, so a row of the window meets only the runs that read it. Sums of
+// neighbouring positions are neighbours in memory too, and are stored as they lie in registers.
 #pragma once
 
-#include "grouped_direct.cuh"
+#include "row_ring.cuh"
 
 namespace convir {
 
@@ -15,28 +15,26 @@ template <typename P, typename S>
 struct NarrowDirect {
   using T = typename P::Element;
   using Ring = RowRing<P, S, P::depth>;
+  static constexpr int kTile = 16;  // output positions of a matrix instruction
 
   static constexpr int kRun = P::run_phases * P::columns;  // elements of a position
-  static constexpr int kRuns = P::phase_count / P::run_phases;
   static constexpr int kRunTiles = divide_up(kRun, 8);
-  static constexpr int kTiles = kRuns * kRunTiles;
+  static constexpr int kTiles = P::phase_count / P::run_phases * kRunTiles;
   static constexpr int kWindow = P::window_rows * P::window_cols;
   static constexpr int kWarps = S::threads / 32;
   static constexpr int kPositionWarps = kWarps / S::depth_warps;
   static constexpr int kDepthSteps = P::depth / 16 / S::depth_warps;
-  static constexpr int kWord = P::word_elements;  // elements of a store
 
-  static constexpr int kSumPitch = kTiles * 8 + 8;  // floats; spreads rows over banks
-  static constexpr int kWarpPositions = S::tiles * kTile;
-  static constexpr int kSumBytes = S::depth_warps * S::step_positions * kSumPitch * 4;
+  static constexpr int kSumBytes =
+      S::depth_warps == 1 ? 0 : 2 * kWarps * kTiles * 2 * 32 * static_cast<int>(sizeof(float2));
   static constexpr int kWeightPitch = P::depth * 2 + kBankSkew;
   static constexpr int kWeightBytes = kWindow * kTiles * 8 * kWeightPitch;
   static constexpr int kSharedBytes = Ring::kBytes + larger(kSumBytes, kWeightBytes);
 
   static_assert(P::depth % (16 * S::depth_warps) == 0, "every warp has its steps of 16 channels");
-  static_assert(P::phase_count % P::run_phases == 0 && kRun % kWord == 0);
-  static_assert(S::step_positions == kPositionWarps * kWarpPositions);
-  static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0);
+  static_assert(P::phase_count % P::run_phases == 0 && kRun % P::word_elements == 0);
+  static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
+  static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0 && kPositionWarps < 16);
   static_assert(kSharedBytes <= S::shared_bytes);
 
   // Whether an output of a run reads a pixel of the window.
@@ -50,165 +48,169 @@ struct NarrowDirect {
   unsigned weight[kWindow][kDepthSteps][kTiles][2];
 
   // The folded weights as [window][column][depth].
-  static __device__ __forceinline__ void stage_weights(const T* b, T* shared) {
-    for (int i = threadIdx.x; i < kWeightBytes / 4; i += S::threads) {
-      reinterpret_cast<unsigned*>(shared)[i] = 0;
+  static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
+    for (int i = threadIdx.x; i < kWeightBytes / 16; i += S::threads) {
+      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
     }
     __syncthreads();
-    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
-      constexpr int p = decltype(phase_)::value, i = decltype(i_)::value, j = decltype(j_)::value;
-      constexpr int column =
-          p / P::run_phases * kRunTiles * 8 + p % P::run_phases * P::columns;
-      constexpr int window = P::phases[p].row_tap[i] * P::window_cols + P::phases[p].col_tap[j];
-      for (int e = threadIdx.x; e < P::depth * P::columns; e += S::threads) {
-        const int d = e / P::columns, n = e % P::columns;
+    for (int e = threadIdx.x; e < P::depth * P::columns; e += S::threads) {
+      const int d = e / P::columns, n = e % P::columns;
+      const T* source = b + d * P::b_depth + n * P::b_column;
+      T value[larger(1, tap_count<P>())];
+      for_each_tap<P>([&](auto p, auto i, auto j) {
+        value[tap_index<P>(p.value, i.value, j.value)] =
+            source[tap_weight<P>(p.value, i.value, j.value)];
+      });
+      for_each_tap<P>([&](auto p, auto i, auto j) {
+        constexpr auto& phase = P::phases[p.value];
+        constexpr int window =
+            phase.row_tap[i.value] * P::window_cols + phase.col_tap[j.value];
+        constexpr int column =
+            p.value / P::run_phases * kRunTiles * 8 + p.value % P::run_phases * P::columns;
         shared[(window * kTiles * 8 + column + n) * (kWeightPitch / 2) + d] =
-            b[tap_weight<P>(p, i, j) + d * P::b_depth + n * P::b_column];
-      }
-    });
+            value[tap_index<P>(p.value, i.value, j.value)];
+      });
+    }
   }
 
   __device__ __forceinline__ void load_weights(unsigned shared, int depth_warp) {
     static_for<kWindow>([&](auto window_) {
       static_for<kDepthSteps>([&](auto step_) {
-        static_for<kTiles>([&](auto tile_) {
+        static_for<kTiles>([&](auto tile) {
           constexpr int window = decltype(window_)::value, step = decltype(step_)::value;
-          constexpr int tile = decltype(tile_)::value;
-          const int row = (window * kTiles + tile) * 8 + threadIdx.x % 8;
+          const int row = (window * kTiles + tile.value) * 8 + threadIdx.x % 8;
           const int depth = (depth_warp * kDepthSteps + step) * 16;
-          weight[window][step][tile][0] = load_matrix(shared + row * kWeightPitch + depth * 2);
-          weight[window][step][tile][1] = load_matrix(shared + row * kWeightPitch + depth * 2 + 16);
+          const unsigned matrix = shared + row * kWeightPitch + depth * 2;
+          weight[window][step][tile.value][0] = load_matrix(matrix);
+          weight[window][step][tile.value][1] = load_matrix(matrix + 16);
         });
       });
     });
   }
 
-  // The sums of 16 positions, over the channels of this warp, to shared memory.
-  __device__ __forceinline__ void tile(const Ring& ring, int first, int end, int depth_warp,
-                                       float* sums) const {
-    const int lane = threadIdx.x % 32;
-    const int index = first + lane % kTile;
-    const typename Ring::Position position(index < end ? index : end - 1);
-    const int slot = ring.slot(position.first_row());
-    const unsigned pixel = ring.shared + position.col * P::col_step * Ring::kPixelBytes +
-                           depth_warp * (kDepthSteps * 32) + lane / 16 * 16;
-    float sum[kTiles][4] = {};
+  // Adds the products of 16 positions with this warp's channels.
+  __device__ __forceinline__ void multiply(const typename Ring::Position& position,
+                                           unsigned pixels, float (&sum)[kTiles][4]) const {
+    const unsigned pixel = pixels + position.col * (P::col_step * Ring::kPixelBytes);
     static_for<P::window_rows>([&](auto row_) {
       constexpr int row = decltype(row_)::value;
-      const int wrapped = slot + row - (slot + row >= Ring::kSlots ? Ring::kSlots : 0);
-      const unsigned line = pixel + wrapped * Ring::kRowBytes;
+      const unsigned line = pixel + position.slot_of(row) * Ring::kRowBytes;
       static_for<P::window_cols>([&](auto col_) {
+        constexpr int col = decltype(col_)::value;
         static_for<kDepthSteps>([&](auto step_) {
-          constexpr int col = decltype(col_)::value, step = decltype(step_)::value;
+          constexpr int step = decltype(step_)::value;
           unsigned a[4];
           load_matrices(a, line + col * Ring::kPixelBytes + step * 32);
-          static_for<kTiles>([&](auto tile_) {
-            constexpr int n = decltype(tile_)::value;
-            if constexpr (reads(n / kRunTiles, row, col)) {
-              const auto& b = weight[row * P::window_cols + col][step][n];
-              multiply_add<T>(sum[n], a[0], a[1], a[2], a[3], b[0], b[1]);
+          static_for<kTiles>([&](auto tile) {
+            if constexpr (reads(tile.value / kRunTiles, row, col)) {
+              const auto& b = weight[row * P::window_cols + col][step][tile.value];
+              multiply_add<T>(sum[tile.value], a[0], a[1], a[2], a[3], b[0], b[1]);
             }
           });
         });
       });
     });
-    static_for<kTiles>([&](auto tile_) {
-      constexpr int n = decltype(tile_)::value;
-      float* target = sums + lane / 4 * kSumPitch + n * 8 + lane % 4 * 2;
-      *reinterpret_cast<float2*>(target) = make_float2(sum[n][0], sum[n][1]);
-      *reinterpret_cast<float2*>(target + 8 * kSumPitch) = make_float2(sum[n][2], sum[n][3]);
-    });
   }
 
-  // Stores the runs of `count` positions from `first` on; thread `rank` of `ranks` has its share.
-  static __device__ __forceinline__ void store(const float* sums, int first, int count, int rank,
-                                               int ranks, T* c) {
-    constexpr int kRunWords = kRun / kWord;
-    static_for<kRuns>([&](auto run_) {
-      constexpr int run = decltype(run_)::value;
-      for (int i = rank; i < count * kRunWords; i += ranks) {
-        const int at = i / kRunWords, element = i % kRunWords * kWord;
-        const typename Ring::Position position(first + at);
-        const int row = position.row, col = position.output_col();
-        const int phase = run * P::run_phases + element / P::columns;
-        // Phases of a run differ in their columns only.
-        if (row >= P::phases[run * P::run_phases].rows || col >= cols_of(phase)) continue;
-        float value[kWord] = {};
-        for (int part = 0; part < S::depth_warps; ++part) {
-          const float* source = sums + (part * S::step_positions + at) * kSumPitch +
-                                run * kRunTiles * 8 + element;
-          for (int e = 0; e < kWord; ++e) value[e] += source[e];
-        }
-        T* target = c + position.image() * P::c_image + row * P::c_row_stride +
-                    static_cast<long long>(col) * P::c_col_stride +
-                    P::phases[run * P::run_phases].offset + element;
-        if constexpr (kWord == 2) {
-          *reinterpret_cast<unsigned*>(target) = pack<T>(value[0], value[1]);
-        } else {
-          *target = static_cast<T>(value[0]);
-        }
-      }
+  // Stores two neighbouring columns of a tile at one position; c is at the position.
+  static __device__ __forceinline__ void store(float low, float high, int tile, unsigned valid,
+                                               T* c) {
+    const int run = tile / kRunTiles;
+    const int first = tile % kRunTiles * 8 + threadIdx.x % 4 * 2;
+    T* target = c + run_offset(run) + first;
+    const auto inside = [&](int element) {
+      const int phase = run * P::run_phases + element / P::columns;
+      return element < kRun && (valid >> phase & 1);
+    };
+    if constexpr (P::word_elements == 2) {
+      if (inside(first)) *reinterpret_cast<unsigned*>(target) = pack<T>(low, high);
+    } else {
+      if (inside(first)) target[0] = static_cast<T>(low);
+      if (inside(first + 1)) target[1] = static_cast<T>(high);
+    }
+  }
+  static __device__ __forceinline__ long long run_offset(int run) {
+    long long offset = 0;
+    static_for<kTiles / kRunTiles>([&](auto i) {
+      if (i.value == run) offset = P::phases[i.value * P::run_phases].offset;
     });
+    return offset;
   }
 
-  static __device__ __forceinline__ int cols_of(int phase) {
-    int cols = 0;
-    static_for<P::phase_count>([&](auto phase_) {
-      constexpr int p = decltype(phase_)::value;
-      if (p == phase) cols = P::phases[p].cols;
-    });
-    return cols;
+  // Waits for the warps that share this warp's positions.
+  static __device__ __forceinline__ void wait_for_depths(int position_warp) {
+    asm volatile("bar.sync %0, %1;" ::"r"(position_warp + 1), "n"(S::depth_warps * 32)
+                 : "memory");
   }
 
   static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
     extern __shared__ __align__(128) unsigned char shared[];
-    const long long block = blockIdx.x, blocks = gridDim.x;
-    const int begin = static_cast<int>(block * Ring::kListRows / blocks) * S::tile_cols;
-    const int end = static_cast<int>((block + 1) * Ring::kListRows / blocks) * S::tile_cols;
-    if (begin == end) return;
+    const typename Ring::Range range(blockIdx.x, gridDim.x);
+    if (range.begin == range.end) return;
 
-    const int origin = typename Ring::Position(begin).first_row();
-    Ring ring{a, P::depth, shared_address(shared), origin, origin};
-    const auto last_of = [&](int step) {
-      const int last = begin + (step + 1) * S::step_positions;
-      return (last < end ? last : end) - 1;
-    };
-#pragma unroll
-    for (int stage = 0; stage < S::stages; ++stage) {
-      ring.load_through(last_of(stage));
-      commit_copies();
-    }
+    auto loader = range.loader(a, P::depth, shared_address(shared));
+#pragma unroll 1
+    for (int stage = 0; stage < S::stages; ++stage) range.load_step(loader, stage);
     stage_weights(b, reinterpret_cast<T*>(shared + Ring::kBytes));
     __syncthreads();
 
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int depth_warp = warp % S::depth_warps, position_warp = warp / S::depth_warps;
     NarrowDirect self;
     self.load_weights(shared_address(shared + Ring::kBytes), depth_warp);
-    float* sums = reinterpret_cast<float*>(shared + Ring::kBytes);
-    const int steps = divide_up(end - begin, S::step_positions);
+    const unsigned pixels =
+        shared_address(shared) + depth_warp * (kDepthSteps * 32) + lane / 16 * 16;
+    // Partial sums, as they lie in registers: [tile's parity][position warp][depth warp][half].
+    float2* sums = reinterpret_cast<float2*>(shared + Ring::kBytes) +
+                   position_warp * (S::depth_warps * kTiles * 2 * 32) + lane;
+    int first = range.begin + position_warp * kTile;
+    typename Ring::Position position(first + lane % kTile, range.begin);
+    const int steps = range.steps();
+#pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       wait_copies<S::stages - 1>();
       __syncthreads();
-      ring.load_through(last_of(step + S::stages));
-      commit_copies();
-      const int step_first = begin + step * S::step_positions;
-      const int first = step_first + position_warp * kWarpPositions;
-      float* warp_sums = sums + (depth_warp * S::step_positions + position_warp * kWarpPositions) * kSumPitch;
+      range.load_step(loader, step + S::stages);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        if (first + i * kTile >= end) break;
-        self.tile(ring, first + i * kTile, end, depth_warp, warp_sums + i * kTile * kSumPitch);
-      }
-      if constexpr (S::depth_warps == 1) {
-        __syncwarp();
-        const int count = end - first < kWarpPositions ? end - first : kWarpPositions;
-        store(warp_sums, first, count, threadIdx.x % 32, 32, c);
-        __syncwarp();
-      } else {
-        __syncthreads();
-        const int count = end - step_first < S::step_positions ? end - step_first : S::step_positions;
-        store(sums, step_first, count, threadIdx.x, S::threads, c);
+        float sum[kTiles][4] = {};
+        self.multiply(position, pixels, sum);
+        const unsigned lane_element = position.element();
+        const unsigned lane_valid =
+            first + lane % kTile < range.end ? position.outputs() : 0;
+        const unsigned element[2] = {__shfl_sync(~0u, lane_element, lane / 4),
+                                     __shfl_sync(~0u, lane_element, lane / 4 + 8)};
+        const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
+                                   __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
+        if constexpr (S::depth_warps == 1) {
+          static_for<kTiles * 2>([&](auto half) {
+            constexpr int h = half.value % 2;
+            store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
+                  valid[h], c + element[h]);
+          });
+        } else {
+          float2* buffer = sums + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
+          static_for<kTiles * 2>([&](auto half) {
+            constexpr int h = half.value % 2;
+            buffer[(depth_warp * kTiles * 2 + half.value) * 32] =
+                make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
+          });
+          wait_for_depths(position_warp);
+          for (int half = depth_warp; half < kTiles * 2; half += S::depth_warps) {
+            float2 total = make_float2(0.0f, 0.0f);
+#pragma unroll
+            for (int part = 0; part < S::depth_warps; ++part) {
+              const float2 value = buffer[(part * kTiles * 2 + half) * 32];
+              total.x += value.x;
+              total.y += value.y;
+            }
+            const int h = half % 2;
+            store(total.x, total.y, half / 2, h ? valid[1] : valid[0],
+                  c + (h ? element[1] : element[0]));
+          }
+        }
+        position.template advance<kPositionWarps * kTile>();
+        first += kPositionWarps * kTile;
       }
     }
     wait_copies<0>();
