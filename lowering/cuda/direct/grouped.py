@@ -1,32 +1,45 @@
-"""Grouped convolutions with 1 to 64 channels a group: `templates/grouped_direct.cuh`.
+"""`grouped`: convolutions of many small groups, `templates/grouped_direct.cuh`.
 
-Bandwidth is what they need: a grouped 3x3 does 9 * channels multiplications for every element that
-moves, so the template reads rows of A once, keeps the weights in registers and stores 64 bytes of
-a pixel at a time. Groups of fewer than 8 channels are merged into one with zeros between them,
-which the tensor cores do faster than the copies arrive.
+They do 2 * taps * channels operations for an element that they write, so what they need is
+bandwidth: rows of A are read once, weights stay in registers, and a pixel's channels are stored in
+whole sectors. Groups of fewer than 8 channels are merged into one with zeros between them, which
+tensor cores multiply faster than the operands arrive. See `docs/kernels/grouped-direct.md`.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import gcd
+from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.problem import VECTOR, DirectProblem
-from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, ring_bytes
-from convir.lowering.cuda.direct.source import source
+from convir.lowering.cuda.direct.config import GroupedConfig
+from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
+from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
+from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
 
-SLICE = 32
-"""Output channels of a warp."""
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import KernelPlan
 
-TILE = 16
-"""Output positions of a matrix instruction."""
+STEP = 16
+"""Channels of A of a matrix instruction."""
 
 MOST_OUTPUTS = 32
 """Outputs of a position: bits of a word."""
 
-MOST_WEIGHTS = 160
-"""Registers of a thread that may hold weights."""
+MOST_TAPS = 64
+"""Taps past which unrolling all of them makes no kernel to compile."""
+
+REGISTERS = 65536
+MOST_REGISTERS = 255
+"""Registers of a multiprocessor, and of a thread."""
+
+OTHER_REGISTERS = 64
+"""Registers of a thread for addresses, pixels and all else but weights and sums."""
 
 
 @dataclass(frozen=True)
@@ -40,60 +53,121 @@ class MergedGroups:
     columns: int
 
 
-@dataclass(frozen=True)
-class GroupedSchedule:
-    """How blocks and warps share the work."""
-
-    channels: int
-    """Output channels of a block."""
-    slice: int
-    """Output channels of a warp, 16 or 32."""
-    tile_cols: int
-    """Output columns of a list row."""
-    unroll_rows: int
-    """Output rows of a position: rows of A are read once for all of them."""
-    outputs: int
-    """Outputs that are summed at once."""
-    tiles: int
-    """Tiles of a warp in a step."""
-    stages: int
-    """Steps whose rows are under way."""
-    threads: int
-    blocks_per_sm: int
-
-    @property
-    def step_positions(self) -> int:
-        """Output positions of a block's step."""
-        return self.threads // 32 // (self.channels // self.slice) * self.tiles * TILE
-
-
 def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:
-    """The least merge of groups whose channels fill the matrix instructions."""
+    """The least merge of groups whose channels fill the matrix instructions, or why none does."""
     spec = problem.contraction
-    narrow = gcd(spec.depth, VECTOR), gcd(spec.columns, VECTOR)
-    merged = max(VECTOR // narrow[0], VECTOR // narrow[1])
+    if spec.a.type not in TENSOR_CORE_TYPES:
+        return Refusal(f"tensor cores do not multiply {spec.a.type}")
+    merged = max(VECTOR // gcd(spec.depth, VECTOR), VECTOR // gcd(spec.columns, VECTOR))
     depth, columns = merged * spec.depth, merged * spec.columns
     if spec.groups % merged != 0:
         return Refusal(f"{spec.groups} groups of {spec.depth} channels do not fill vectors")
-    if depth != VECTOR and depth % TILE != 0:
+    if depth != VECTOR and depth % STEP != 0:
         return Refusal(f"{depth} channels of A are no steps of a matrix instruction")
-    if columns % SLICE != 0 and SLICE % columns != 0:
-        return Refusal(f"{columns} channels are no slices of {SLICE}")
-    if max(1, SLICE // columns) * depth % TILE != 0:
-        return Refusal(f"a slice reads {depth} channels of A, half of a matrix instruction")
+    if problem.taps > MOST_TAPS or len(problem.phases) > MOST_OUTPUTS:
+        return Refusal(f"it has {problem.taps} taps in {len(problem.phases)} phases")
+    a_steps = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
+    offsets = (phase.offset for phase in problem.phases)
+    c_steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *offsets)
+    if any(step % VECTOR != 0 for step in (*a_steps, *c_steps)):
+        return Refusal("pixels are not aligned to 16 bytes")
     return MergedGroups(merged, spec.groups // merged, depth, columns)
 
 
-def vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:
+def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedConfig) -> int:
+    """Shared memory of a block: rows of A and weights."""
+    depth = config.channels // merged.columns * merged.depth
+    shape = (config.cols, config.rows, config.stages, config.step_positions)
+    lines, line = depth, merged.columns
+    if problem.contraction.b.depth_stride == 1:
+        lines, line = config.channels, merged.depth
+    tap = lines * (line * ELEMENT_BYTES + BANK_SKEW)
+    ring = ring_bytes(problem, depth, *shape)
+    return ring + max(1, problem.taps) * tap + barrier_bytes(config.stages, config.loaders)
+
+
+def registers(problem: DirectProblem, merged: MergedGroups, config: GroupedConfig) -> int:
+    """Registers of a thread, roughly."""
+    slice_depth = max(1, config.slice // merged.columns) * merged.depth
+    columns = min(merged.columns, config.slice)
+    weights = problem.taps * slice_depth * columns // (VECTOR * VECTOR)
+    return weights + config.outputs * config.slice // 2 + OTHER_REGISTERS
+
+
+def legality(
+    problem: DirectProblem, merged: MergedGroups, config: GroupedConfig, shared: int
+) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    if config.slice not in (16, 32) or config.channels % config.slice != 0:
+        return f"{config.channels} channels are no slices of 16 or 32"
+    if config.channels % merged.columns != 0:
+        return f"{config.channels} channels are no groups of {merged.columns}"
+    if merged.columns % config.slice != 0 and config.slice % merged.columns != 0:
+        return f"slices of {config.slice} channels cut groups of {merged.columns}"
+    if max(1, config.slice // merged.columns) * merged.depth % STEP != 0:
+        return f"a slice reads {merged.depth} channels of A, half of a matrix instruction"
+    outputs = len(problem.phases) * config.rows
+    if outputs % config.outputs != 0 or outputs > MOST_OUTPUTS:
+        return f"{outputs} outputs are not summed {config.outputs} at once"
+    if config.warps % (config.channels // config.slice) != 0:
+        return f"{config.warps} warps do not share {config.channels} channels"
+    vectors = config.channels // merged.columns * merged.depth // VECTOR
+    copying = config.loaders or config.warps
+    if vectors > copying * WARP:
+        return f"{copying} warps do not copy {vectors} vectors of a pixel"
+    needed = shared_bytes(problem, merged, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: GroupedConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, or why it is not legal for the contraction."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    merged = merged_groups(problem)
+    if isinstance(merged, Refusal):
+        return merged
+    needed = shared_bytes(problem, merged, config)
+    reason = legality(problem, merged, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    blocks = -(-merged.groups * merged.columns // config.channels)
+    resident = config.blocks[0] * config.blocks[1]
+    schedule = {
+        "channels": config.channels,
+        "slice": config.slice,
+        "tile_cols": config.cols,
+        "unroll_rows": config.rows,
+        "outputs": config.outputs,
+        "tiles": config.tiles,
+        "stages": config.stages,
+        "threads": (config.warps + config.loaders) * WARP,
+        "loaders": config.loaders,
+        "step_positions": config.step_positions,
+        "shared_bytes": needed,
+    }
+    features = asdict(merged) | {"vector_weights": int(_has_vector_weights(problem, merged))}
+    grid = max(blocks, resident // blocks * blocks)
+    return launch(
+        "GroupedDirect", problem, epilogue, features, schedule, grid, config.blocks[1]
+    )
+
+
+def _has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:
     """Whether weights are copied 16 bytes at a time."""
     weights = problem.contraction.b
     if merged.merged != 1:
         return False
-    inner, outer = (
-        (weights.depth_stride, weights.column_stride)
-        if weights.depth_stride == 1
-        else (weights.column_stride, weights.depth_stride)
-    )
+    inner, outer = weights.column_stride, weights.depth_stride
+    if weights.depth_stride == 1:
+        inner, outer = outer, inner
     offsets = [
         row + col
         for phase in problem.phases
@@ -102,37 +176,4 @@ def vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:
     ]
     return inner == 1 and all(
         step % VECTOR == 0 for step in (outer, weights.group_stride, *offsets)
-    )
-
-
-def shared_bytes(problem: DirectProblem, merged: MergedGroups, schedule: GroupedSchedule) -> int:
-    """Shared memory of a block: rows of A and weights."""
-    depth = schedule.channels // merged.columns * merged.depth
-    ring = ring_bytes(
-        problem,
-        depth,
-        schedule.tile_cols,
-        schedule.unroll_rows,
-        schedule.stages,
-        schedule.step_positions,
-    )
-    if problem.contraction.b.depth_stride == 1:
-        tap = schedule.channels * (merged.depth * ELEMENT_BYTES + BANK_SKEW)
-    else:
-        tap = depth * (merged.columns * ELEMENT_BYTES + BANK_SKEW)
-    return ring + max(1, problem.taps) * tap
-
-
-def grouped_source(
-    problem: DirectProblem, merged: MergedGroups, schedule: GroupedSchedule
-) -> str:
-    """CUDA C++ of the kernel."""
-    constants = asdict(schedule) | {
-        "step_positions": schedule.step_positions,
-        "shared_bytes": shared_bytes(problem, merged, schedule),
-    }
-    del constants["blocks_per_sm"]
-    features = asdict(merged) | {"vector_weights": int(vector_weights(problem, merged))}
-    return source(
-        "GroupedDirect", problem, problem.phases, features, constants, schedule.blocks_per_sm
     )

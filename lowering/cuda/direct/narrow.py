@@ -1,110 +1,152 @@
-"""Convolutions to a few output channels: `templates/narrow_direct.cuh`."""
+"""`narrow`: convolutions to a few output channels, `templates/narrow_direct.cuh`.
+
+With 3 channels a tile of columns is mostly empty, unless all phases of a strided backward data
+convolution are columns of one product: their inputs are one window, and their weights are folded
+into it. See `docs/kernels/narrow-dgrad.md`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem
-from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, ring_bytes
-from convir.lowering.cuda.direct.source import source
+from convir.lowering.cuda.direct.config import NarrowConfig
+from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
+from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
+from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
 
-TILE = 16
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import KernelPlan
+
+STEP = 16
+"""Channels of A of a matrix instruction, and output positions of one."""
+
 COLUMN_TILE = 8
-WARP = 32
+"""Columns of a matrix instruction."""
+
 SUM_BYTES = 4
-MOST_COLUMNS = 8
-"""Output channels past which tiles of columns are no waste."""
 
+MOST_COLUMNS = 4
+"""Output channels past which an implicit GEMM fills its tiles."""
 
-@dataclass(frozen=True)
-class NarrowSchedule:
-    """How blocks and warps share the work."""
+MOST_TAPS = 64
+"""Taps past which unrolling all of them makes no kernel to compile."""
 
-    tile_cols: int
-    """Output columns of a list row."""
-    depth_warps: int
-    """Warps that share the channels of A of a position."""
-    tiles: int
-    """Tiles of a warp in a step."""
-    stages: int
-    """Steps whose rows are under way."""
-    threads: int
-    blocks_per_sm: int
-
-    @property
-    def step_positions(self) -> int:
-        """Output positions of a block's step."""
-        return self.threads // 32 // self.depth_warps * self.tiles * TILE
+MOST_BARRIERS = 14
+"""Barriers that groups of warps may have beside the block's own."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Phases in the order of their outputs in memory."""
+    """Outputs of a position that are neighbours in memory."""
 
-    phases: tuple[DirectPhase, ...]
-    run_phases: int
-    """Phases whose outputs are neighbours."""
+    phases: int
+    """Phases of a run."""
+    runs: int
     word_elements: int
-    """Elements of a store."""
+    """Elements of a store, 1 or 2."""
+
+    def columns(self, channels: int) -> int:
+        """Columns of the product, those that fill tiles included."""
+        return self.runs * -(-self.phases * channels // COLUMN_TILE) * COLUMN_TILE
 
 
-def runs(problem: DirectProblem) -> Runs | Refusal:
-    """Group phases whose outputs are neighbours in memory."""
+def runs_of(problem: DirectProblem) -> Runs | Refusal:
+    """How the phases of a problem make runs, or why they do not."""
     spec = problem.contraction
+    if spec.a.type not in TENSOR_CORE_TYPES:
+        return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if spec.groups != 1 or spec.columns > MOST_COLUMNS:
-        return Refusal("it is not a dense convolution to a few channels")
-    if spec.depth % TILE != 0:
-        return Refusal(f"{spec.depth} channels of A are no steps of {TILE}")
-    phases = tuple(sorted(problem.phases, key=lambda phase: phase.offset))
-    if problem.cols.c_stride % spec.columns != 0:
-        return Refusal("pixels of C are not neighbours")
-    count = problem.cols.c_stride // spec.columns
-    if len(phases) % count != 0:
+        return Refusal("it is no dense convolution to a few channels")
+    if spec.depth % STEP != 0 or problem.taps > MOST_TAPS:
+        return Refusal(f"it reduces {spec.depth} channels and {problem.taps} taps")
+    if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):
+        return Refusal("pixels are not aligned to 16 bytes")
+    count, rest = divmod(problem.cols.c_stride, spec.columns)
+    if rest != 0 or count == 0 or len(problem.phases) % count != 0:
         return Refusal("phases leave holes between pixels")
-    for first in range(0, len(phases), count):
-        run = phases[first : first + count]
-        if any(p.offset != run[0].offset + i * spec.columns for i, p in enumerate(run)):
+    firsts = range(0, len(problem.phases), count)
+    for run in (problem.phases[first : first + count] for first in firsts):
+        offsets = [phase.offset - run[0].offset for phase in run]
+        if offsets != [i * spec.columns for i in range(count)]:
             return Refusal("phases leave holes between pixels")
-        if len({p.rows for p in run}) != 1:
-            return Refusal("phases of one row differ in their rows")
-    strides = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride)
-    even = all(n % 2 == 0 for n in (*strides, *(phases[i].offset for i in range(0, len(phases), count))))
-    # A word must not have one element inside of the image and one outside.
-    whole = spec.columns % 2 == 0 or len({phase.cols.size for phase in phases}) == 1
-    return Runs(phases, count, 2 if even and whole else 1)
+    starts = [problem.phases[first].offset for first in firsts]
+    steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *starts)
+    # The elements of a word are stored together: none may lie outside of its phase alone.
+    is_whole = spec.columns % 2 == 0 or len({phase.cols.size for phase in problem.phases}) == 1
+    has_words = is_whole and all(step % 2 == 0 for step in steps)
+    return Runs(count, len(starts), 2 if has_words else 1)
 
 
-def shared_bytes(problem: DirectProblem, order: Runs, schedule: NarrowSchedule) -> int:
-    """Shared memory of a block: rows of A, and weights or sums."""
+def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> int:
+    """Shared memory of a block: rows of A, and behind them weights or sums."""
     spec = problem.contraction
     ring = ring_bytes(
-        problem, spec.depth, schedule.tile_cols, 1, schedule.stages, schedule.step_positions
+        problem, spec.depth, config.cols, 1, config.stages, config.step_positions
     )
-    run_tiles = -(-order.run_phases * spec.columns // COLUMN_TILE)
-    columns = len(order.phases) // order.run_phases * run_tiles * COLUMN_TILE
+    columns = runs.columns(spec.columns)
     window = problem.rows.window * problem.cols.window
     weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
-    warps = schedule.threads // WARP
-    sums = 2 * warps * columns * TILE * SUM_BYTES if schedule.depth_warps > 1 else 0
-    return ring + max(weights, sums)
+    sums = 2 * config.warps * columns * STEP * SUM_BYTES if config.depth > 1 else 0
+    return ring + max(weights, sums) + barrier_bytes(config.stages, config.loaders)
 
 
-def narrow_source(problem: DirectProblem, order: Runs, schedule: NarrowSchedule) -> str:
-    """CUDA C++ of the kernel."""
-    spec = problem.contraction
-    constants = asdict(schedule) | {
+def legality(
+    problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: int
+) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    depth = problem.contraction.depth
+    if depth % (STEP * config.depth) != 0 or config.warps % config.depth != 0:
+        return f"{config.depth} of {config.warps} warps do not share {depth} channels"
+    if config.depth > 1 and config.warps // config.depth > MOST_BARRIERS:
+        return f"{config.warps // config.depth} groups of warps have no barrier each"
+    copying = config.loaders or config.warps
+    if depth // VECTOR > copying * WARP:
+        return f"{copying} warps do not copy {depth} channels of a pixel"
+    needed = shared_bytes(problem, runs, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: NarrowConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, or why it is not legal for the contraction."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    runs = runs_of(problem)
+    if isinstance(runs, Refusal):
+        return runs
+    needed = shared_bytes(problem, runs, config)
+    reason = legality(problem, runs, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    schedule = {
+        "tile_cols": config.cols,
         "unroll_rows": 1,
-        "step_positions": schedule.step_positions,
-        "shared_bytes": shared_bytes(problem, order, schedule),
+        "depth_warps": config.depth,
+        "tiles": config.tiles,
+        "stages": config.stages,
+        "threads": (config.warps + config.loaders) * WARP,
+        "loaders": config.loaders,
+        "step_positions": config.step_positions,
+        "shared_bytes": needed,
     }
-    del constants["blocks_per_sm"]
     features = {
-        "depth": spec.depth,
-        "columns": spec.columns,
-        "run_phases": order.run_phases,
-        "word_elements": order.word_elements,
+        "depth": contraction.depth,
+        "columns": contraction.columns,
+        "run_phases": runs.phases,
+        "word_elements": runs.word_elements,
     }
-    return source(
-        "NarrowDirect", problem, order.phases, features, constants, schedule.blocks_per_sm
-    )
+    grid = config.blocks[0] * config.blocks[1]
+    return launch("NarrowDirect", problem, epilogue, features, schedule, grid, config.blocks[1])

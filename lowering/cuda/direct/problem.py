@@ -21,8 +21,11 @@ TENSOR_CORE_TYPES = ("f16", "bf16")
 VECTOR = 8
 """16-bit elements of a copy of 16 bytes."""
 
-LARGEST_INDEX = 2**31 - 1
-"""Output positions and rows are counted in 32 bits."""
+LARGEST_INDEX = 2**30
+"""Output positions are counted in 32 bits with a sign, rounded up to whole tiles."""
+
+LARGEST_RESULT = 2**32 - 1
+"""Elements of C are counted in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class DirectPhase:
     rows: Taps
     cols: Taps
 
+    @property
+    def taps(self) -> int:
+        """Taps of the phase; 0 if it is a hole."""
+        return len(self.rows.positions) * len(self.cols.positions)
+
 
 @dataclass(frozen=True)
 class DirectProblem:
@@ -85,9 +93,26 @@ class DirectProblem:
         return max(phase.cols.size for phase in self.phases)
 
     @property
+    def positions(self) -> int:
+        """Output positions of all images, those of the largest phase."""
+        return self.images * self.row_count * self.col_count
+
+    @property
+    def last_result(self) -> int:
+        """The greatest offset in C, in elements."""
+        last = max(
+            phase.offset
+            + (phase.rows.size - 1) * self.rows.c_stride
+            + (phase.cols.size - 1) * self.cols.c_stride
+            for phase in self.phases
+        )
+        channels = self.contraction.groups * self.contraction.columns
+        return (self.images - 1) * self.c_image + last + channels - 1
+
+    @property
     def taps(self) -> int:
         """Taps of all phases together."""
-        return sum(len(phase.rows.positions) * len(phase.cols.positions) for phase in self.phases)
+        return sum(phase.taps for phase in self.phases)
 
 
 def direct_problem(contraction: Contraction) -> DirectProblem | Refusal:
@@ -113,18 +138,18 @@ def direct_problem(contraction: Contraction) -> DirectProblem | Refusal:
         axes.insert(1, none)
     if len(axes) != 3 or not _is_batch(axes[0]):
         return Refusal("it is no image of rows and columns")
-    batch, *padded = axes
-    shared = [_shared(axis) for axis in padded]
-    if any(isinstance(axis, Refusal) for axis in shared):
-        return next(axis for axis in shared if isinstance(axis, Refusal))
-    rows, cols = (axis for axis in shared if isinstance(axis, WindowAxis))
-    image = batch[0]
-    base = image.tap_weights[0]
+    batch, *windows = axes
+    rows, cols = map(_shared, windows)
+    if isinstance(rows, Refusal):
+        return rows
+    if isinstance(cols, Refusal):
+        return cols
+    image = next((axis for axis in batch if axis.tap_rows), batch[0])
     phases = tuple(
-        DirectPhase(phase.out_offset, _taps(row, rows, base), _taps(col, cols, 0))
-        for phase, row, col in zip(contraction.phases, padded[0], padded[1], strict=True)
+        DirectPhase(phase.out_offset, _taps(row, rows, _base(axis)), _taps(col, cols, 0))
+        for phase, axis, row, col in zip(contraction.phases, batch, *windows, strict=True)
     )
-    return DirectProblem(
+    problem = DirectProblem(
         contraction,
         ELEMENT_TYPES[contraction.a.type],
         image.size,
@@ -132,29 +157,44 @@ def direct_problem(contraction: Contraction) -> DirectProblem | Refusal:
         image.out_stride,
         rows,
         cols,
-        phases,
+        tuple(sorted(phases, key=lambda phase: phase.offset)),
     )
+    if problem.positions > LARGEST_INDEX or problem.last_result > LARGEST_RESULT:
+        return Refusal("there are more results than 32 bits count")
+    return problem
 
 
 def _is_batch(axis: tuple[Axis, ...]) -> bool:
-    """Whether all phases have this axis in common, with one tap that is always inside."""
-    first = axis[0]
-    return len(set(axis)) == 1 and first.tap_rows == (0,) and first.extent >= first.size > 0 and (
-        first.step == 1
+    """Whether all phases walk alike along this axis, with one tap that is always inside."""
+    if len({(each.size, each.out_stride) for each in axis}) != 1:
+        return False
+    reading = [each for each in axis if each.tap_rows]
+    return len({each.row_stride for each in reading}) <= 1 and all(
+        each.tap_rows == (0,) and each.extent >= each.size and (each.step == 1 or each.size == 1)
+        for each in reading
     )
 
 
 def _shared(axis: tuple[Axis, ...]) -> WindowAxis | Refusal:
-    first = axis[0]
-    same = {(each.extent, each.step, each.row_stride, each.out_stride) for each in axis}
-    if len(same) != 1:
+    """What the phases share along an axis; those without taps read nothing."""
+    reading = [each for each in axis if each.tap_rows]
+    if not reading:
+        return WindowAxis(1, 1, 0, axis[0].out_stride, 0, 1)
+    walks = {(each.extent, each.step, each.row_stride) for each in reading}
+    if len(walks) != 1 or len({each.out_stride for each in axis}) != 1:
         return Refusal("phases step differently through their operands")
-    rows = [row for each in axis for row in each.tap_rows] or [0]
-    origin = min(rows)
-    window = max(rows) - origin + 1
+    first = reading[0]
+    if first.step < 1 or first.out_stride < 0:
+        return Refusal("rows run backwards")
+    rows = [row for each in reading for row in each.tap_rows]
+    window = max(rows) - min(rows) + 1
     return WindowAxis(
-        first.extent, first.step, first.row_stride, first.out_stride, origin, window
+        first.extent, first.step, first.row_stride, first.out_stride, min(rows), window
     )
+
+
+def _base(batch: Axis) -> int:
+    return batch.tap_weights[0] if batch.tap_weights else 0
 
 
 def _taps(axis: Axis, shared: WindowAxis, base: int) -> Taps:

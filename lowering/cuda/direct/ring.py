@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 ELEMENT_BYTES = 2
 BANK_SKEW = 16
 """Bytes between pixels, and between rows of weights."""
+BANKS = 128
+"""Bytes of all banks together."""
+BARRIER_BYTES = 8
 
 
 def ring_bytes(
@@ -38,4 +41,20 @@ def ring_bytes(
     span = ((stages + 1) * step_positions + tile_cols - 2) // tile_cols
     crossings = -(-span // base_rows)
     slots = span * row_step + window_rows + crossings * max(0, window_rows - row_step)
-    return slots * pixels * (channels * ELEMENT_BYTES + BANK_SKEW)
+    return slots * _row_bytes(pixels, channels, tile_cols * cols.step, row_step)
+
+
+def barrier_bytes(stages: int, loaders: int) -> int:
+    """Bytes of the barriers between warps that copy and warps that compute."""
+    return 2 * (stages + 1) * BARRIER_BYTES if loaders > 0 else 0
+
+
+def _row_bytes(pixels: int, channels: int, tile_pixels: int, row_step: int) -> int:
+    """Bytes between rows: padded so that a tile which goes on in the next row meets other banks."""
+    pixel = channels * ELEMENT_BYTES + BANK_SKEW
+    pads = (
+        pad
+        for pad in range(0, BANKS, BANK_SKEW)
+        if (row_step * (pixels * pixel + pad) - tile_pixels * pixel) % BANKS == 0
+    )
+    return pixels * pixel + next(pads, 0)

@@ -1,52 +1,69 @@
-"""Small convolutions without tensor cores: `templates/scalar_direct.cuh`.
+"""`scalar`: small convolutions without tensor cores, `templates/scalar_direct.cuh`.
 
-f32 is multiplied as IEEE has it; groups of one channel, in any type, have one product for each
-element that a tap reads, so plain cores keep up with memory.
+f32 is multiplied as IEEE has it. Groups of one channel have one product for each element that a tap
+reads, so plain cores keep up with memory, and no zero is multiplied.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import gcd
+from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.problem import DirectProblem
-from convir.lowering.cuda.direct.source import source
+from convir.lowering.cuda.direct.config import ScalarConfig
+from convir.lowering.cuda.direct.problem import direct_problem
+from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import KernelPlan
 
 VECTOR_BYTES = 16
 
+MOST_PRODUCTS = 512
+"""Products of a thread that are unrolled."""
+
+MOST_CHANNELS = 64
+"""Channels of a group past which an implicit GEMM reuses what it reads more often."""
+
+MOST_WEIGHT_BYTES = 48 << 10
+"""Weights of a block: more of them leave no room for other blocks."""
+
 
 @dataclass(frozen=True)
-class ScalarSchedule:
-    """How threads share the work."""
+class Vectors:
+    """What a thread moves at once."""
 
-    vector: int
-    """Neighbouring output channels of a thread."""
+    stored: int
+    """Output channels: columns of one group, or groups of one channel."""
     read: int
-    """Channels of A in one load, where a group has several."""
-    unroll_rows: int
-    """Output rows of a thread."""
-    run: int
-    """Output columns of a thread."""
-    threads: int
-    blocks_per_sm: int
+    """Channels of A."""
 
 
-def vectors(problem: DirectProblem) -> tuple[int, int] | Refusal:
-    """The widest (columns of C, channels of A) of a thread that neighbours and alignment allow."""
+def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
+    """The widest vectors that neighbours and alignment allow, or why the template refuses."""
     spec = problem.contraction
-    widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
-    depthwise = spec.depth == 1 and spec.columns == 1
-    if not depthwise and spec.a.type != "f32":
+    is_depthwise = spec.depth == 1 and spec.columns == 1
+    if not is_depthwise and spec.a.type != "f32":
         return Refusal("it is neither f32 nor depthwise")
-    a_strides = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
+    if max(spec.depth, spec.columns) > MOST_CHANNELS:
+        return Refusal(f"{spec.depth} and {spec.columns} channels a group are no small groups")
+    needed = shared_bytes(problem)
+    if needed > MOST_WEIGHT_BYTES:
+        return Refusal(f"its weights take {needed} bytes of shared memory")
+    widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
+    a_steps = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
     offsets = (phase.offset for phase in problem.phases)
-    c_strides = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *offsets)
-    if depthwise:
-        both = gcd(widest, spec.groups, *a_strides, *c_strides)
-        return both, both
-    return gcd(widest, spec.columns, *c_strides), gcd(widest, spec.depth, *a_strides)
+    c_steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *offsets)
+    if is_depthwise:
+        both = gcd(widest, spec.groups, *a_steps, *c_steps)
+        return Vectors(both, both)
+    return Vectors(gcd(widest, spec.columns, *c_steps), gcd(widest, spec.depth, *a_steps))
 
 
 def shared_bytes(problem: DirectProblem) -> int:
@@ -55,12 +72,51 @@ def shared_bytes(problem: DirectProblem) -> int:
     return max(1, problem.taps) * spec.depth * spec.groups * spec.columns * STORAGE_BYTES["f32"]
 
 
-def scalar_source(problem: DirectProblem, schedule: ScalarSchedule) -> str:
-    """CUDA C++ of the kernel."""
+def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
+    """Threads that have something to compute."""
     spec = problem.contraction
-    constants = asdict(schedule) | {"shared_bytes": shared_bytes(problem)}
-    del constants["blocks_per_sm"]
-    features = {"depth": spec.depth, "columns": spec.columns, "groups": spec.groups}
-    return source(
-        "ScalarDirect", problem, problem.phases, features, constants, schedule.blocks_per_sm
-    )
+    tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
+    return problem.images * tiles * spec.groups * spec.columns // vectors.stored
+
+
+def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> str | None:
+    """Why `config` is none for the problem: it would unroll too much."""
+    spec = problem.contraction
+    depths = 1 if spec.depth == 1 else vectors.read
+    products = problem.taps * config.rows * config.cols * vectors.stored * depths
+    return f"{products} products are unrolled" if products > MOST_PRODUCTS else None
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, or why it is not legal for the contraction."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    vectors = vectors_of(problem)
+    if isinstance(vectors, Refusal):
+        return vectors
+    reason = legality(problem, vectors, config)
+    if reason is not None:
+        return Refusal(reason)
+    threads = config.warps * WARP
+    schedule = {
+        "vector": vectors.stored,
+        "read": vectors.read,
+        "unroll_rows": config.rows,
+        "run": config.cols,
+        "threads": threads,
+        "shared_bytes": shared_bytes(problem),
+    }
+    features = {
+        "depth": contraction.depth,
+        "columns": contraction.columns,
+        "groups": contraction.groups,
+    }
+    blocks = -(-work(problem, vectors, config) // threads)
+    grid = min(blocks, config.blocks[0] * config.blocks[1])
+    return launch("ScalarDirect", problem, epilogue, features, schedule, grid, config.blocks[1])

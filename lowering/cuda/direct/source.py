@@ -1,39 +1,109 @@
-"""The text that instantiates a direct template: a problem, a schedule, and a kernel's entry."""
+"""The text that instantiates a direct template, and its launch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
+
+from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Taps
 
-SYMBOL = "kernel"
+SYMBOL: Final = "direct"
 """The name of every entry."""
 
+WARP = 32
 
-def source(
+_ROUNDING = re.compile(
+    r"\s*const (\w+) v0 = convir::narrow<\1>\(convir::widen\(x\)\);\s*const auto y = v0;\s*"
+    r"|\s*const auto y = x;\s*"
+)
+
+
+def _only_rounds(epilogue: Epilogue) -> bool:
+    return _ROUNDING.fullmatch(epilogue.body) is not None
+
+
+def epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
+    """Why no direct template applies an epilogue before its stores; None if they do."""
+    if epilogue.operands:
+        return "its epilogue reads further operands"
+    has_holes = any(not phase.taps for phase in problem.phases)
+    if has_holes and not _only_rounds(epilogue):
+        return "its epilogue changes holes"
+    return None
+
+
+def launch(
     template: str,
     problem: DirectProblem,
-    phases: Sequence[DirectPhase],
+    epilogue: Epilogue,
     features: Mapping[str, int],
     schedule: Mapping[str, int],
+    grid: int,
     blocks_per_sm: int,
-) -> str:
-    """CUDA C++ of one kernel that takes A, B and C.
+) -> KernelPlan:
+    """One launch of a template on A, B and C.
 
     Args:
         template: the class in `snake_case.cuh` whose `run` is the kernel.
         problem: sizes and strides.
-        phases: in the order that the template wants.
+        epilogue: without operands.
         features: further constants of the problem that the template reads.
-        schedule: constants of the schedule.
-        blocks_per_sm: blocks whose registers have to fit an SM.
+        schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
+        grid: blocks.
+        blocks_per_sm: blocks whose registers have to fit a multiprocessor.
     """
-    header = "".join(f"_{c.lower()}" if c.isupper() else c for c in template).lstrip("_")
+    header = re.sub(r"(?<!^)([A-Z])", r"_\1", template).lower()
+    phases = problem.phases
+    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
+    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
+    phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
+    constants = _constants(problem) | dict(features)
+    constants["rounds_only"] = int(_only_rounds(epilogue))
+    element = problem.element
+    lines = [
+        f'#include "{header}.cuh"',
+        '#include "scalars.cuh"',
+        "",
+        epilogue.source,
+        "struct Problem {",
+        f"  using Element = {element};",
+        "  using Epilogue = ::Epilogue;",
+        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
+        f"  static constexpr {phase_type} phases[] = {{",
+        *(f"      {_phase(phase)}," for phase in phases),
+        "  };",
+        "};",
+        "",
+        "struct Schedule {",
+        *(f"  static constexpr int {name} = {value};" for name, value in schedule.items()),
+        "};",
+        "",
+        f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
+        f"{SYMBOL}(const {element}* a, const {element}* b, {element}* c) {{",
+        f"  convir::{template}<Problem, Schedule>::run(a, b, c);",
+        "}",
+        "",
+    ]
+    kernel = CudaKernel(
+        "\n".join(lines),
+        SYMBOL,
+        (grid, 1, 1),
+        (schedule["threads"], 1, 1),
+        schedule["shared_bytes"],
+        (Pointer("a"), Pointer("b"), Pointer("c")),
+    )
+    return KernelPlan((kernel,))
+
+
+def _constants(problem: DirectProblem) -> dict[str, int]:
     rows, cols, weights = problem.rows, problem.cols, problem.contraction.b
-    constants = {
+    return {
         "images": problem.images,
         "a_image": problem.a_image,
         "c_image": problem.c_image,
@@ -54,46 +124,18 @@ def source(
         "b_depth": weights.depth_stride,
         "b_column": weights.column_stride,
         "b_group": weights.group_stride,
-        "phase_count": len(phases),
-        **features,
+        "phase_count": len(problem.phases),
     }
-    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
-    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
-    phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
-    lines = [
-        f'#include "{header}.cuh"',
-        "",
-        "struct Problem {",
-        f"  using Element = {problem.element};",
-        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
-        f"  static constexpr {phase_type} phases[] = {{",
-        *(f"      {_phase(phase)}," for phase in phases),
-        "  };",
-        "};",
-        "",
-        "struct Schedule {",
-        *(f"  static constexpr int {name} = {value};" for name, value in schedule.items()),
-        "};",
-        "",
-        f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
-        f"{SYMBOL}(const {problem.element}* a, const {problem.element}* b, {problem.element}* c) {{",
-        f"  convir::{template}<Problem, Schedule>::run(a, b, c);",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _type(constant: str) -> str:
-    strides = {"a_image", "c_image", "a_row_stride", "c_row_stride", "b_group"}
-    return "long long" if constant in strides else "int"
+    wide = {"a_image", "c_image", "a_row_stride", "c_row_stride", "b_group"}
+    return "long long" if constant in wide else "int"
 
 
 def _phase(phase: DirectPhase) -> str:
     rows, cols = phase.rows, phase.cols
-    return (
-        f"{{{rows.size}, {cols.size}, {phase.offset}, {_taps(rows)}, {_taps(cols)}}}"
-    )
+    return f"{{{rows.size}, {cols.size}, {phase.offset}, {_taps(rows)}, {_taps(cols)}}}"
 
 
 def _taps(taps: Taps) -> str:

@@ -35,16 +35,20 @@ template <typename P>
 constexpr long long tap_weight(int phase, int row_tap, int col_tap) {
   return P::phases[phase].row_weight[row_tap] + P::phases[phase].col_weight[col_tap];
 }
-// Whether a phase has a tap at a pixel of its window.
+// The tap of a phase at a row, or a column, of its window; -1 if it has none.
 template <typename P>
-constexpr bool phase_reads(int phase, int window_row, int window_col) {
+constexpr int row_tap_at(int phase, int window_row) {
   for (int i = 0; i < P::phases[phase].row_taps; ++i) {
-    for (int j = 0; j < P::phases[phase].col_taps; ++j) {
-      if (P::phases[phase].row_tap[i] == window_row && P::phases[phase].col_tap[j] == window_col)
-        return true;
-    }
+    if (P::phases[phase].row_tap[i] == window_row) return i;
   }
-  return false;
+  return -1;
+}
+template <typename P>
+constexpr int col_tap_at(int phase, int window_col) {
+  for (int j = 0; j < P::phases[phase].col_taps; ++j) {
+    if (P::phases[phase].col_tap[j] == window_col) return j;
+  }
+  return -1;
 }
 
 // body(phase, row tap, column tap) for every tap, all of them constants.
@@ -55,6 +59,24 @@ __device__ __forceinline__ void for_each_tap(const Body& body) {
       static_for<P::phases[decltype(phase)::value].col_taps>([&](auto j) { body(phase, i, j); });
     });
   });
+}
+
+// What is stored for a sum.
+template <typename P>
+__device__ __forceinline__ typename P::Element result(float sum) {
+  return P::Epilogue::apply(sum, {}, nullptr);
+}
+// The same for two sums, 16 bits each; `low` has the lower address.
+template <typename P>
+__device__ __forceinline__ unsigned results(float low, float high) {
+  if constexpr (P::rounds_only) {
+    return pack<typename P::Element>(low, high);
+  } else {
+    typename P::Element both[2] = {result<P>(low), result<P>(high)};
+    unsigned word;
+    memcpy(&word, both, sizeof(word));
+    return word;
+  }
 }
 
 }  // namespace convir

@@ -18,6 +18,7 @@ struct GroupedDirect {
 
   static constexpr int kGroups = S::channels / P::columns;      // of a block
   static constexpr int kDepth = kGroups * P::depth;             // channels of A of a block
+  using Ring = RowRing<P, S, kDepth>;
   static constexpr int kChannelBlocks = divide_up(P::groups * P::columns, S::channels);
   static constexpr int kSlice = S::slice;  // output channels of a warp
   static constexpr int kSlices = S::channels / kSlice;
@@ -25,32 +26,24 @@ struct GroupedDirect {
   static constexpr int kColumnTiles = (P::columns < kSlice ? P::columns : kSlice) / 8;
   static constexpr int kOutputs = P::phase_count * S::unroll_rows;
   static constexpr int kPasses = kOutputs / S::outputs;
-  static constexpr int kWarps = S::threads / 32;
+  static constexpr int kWarps = Ring::kComputeThreads / 32;
   static constexpr int kPositionWarps = kWarps / kSlices;
   static constexpr int kStores = kSlice / 16;  // of a lane, for every output
   static constexpr bool kDepthInnermost = P::b_depth == 1;
-
-  using Ring = RowRing<P, S, kDepth>;
 
   static constexpr int kTaps = tap_count<P>();
 
   // Outputs are ordered by phase, then by unrolled row.
   static constexpr int phase_of(int output) { return output / S::unroll_rows; }
   static constexpr int row_of(int output) { return output % S::unroll_rows; }
-  // The tap of an output that reads a row of the window, -1 if there is none.
+  // The tap of an output at a row of the window, -1 if there is none.
   static constexpr int row_tap(int output, int window_row) {
-    const int row = window_row - row_of(output) * P::row_step;
-    for (int i = 0; i < P::phases[phase_of(output)].row_taps; ++i) {
-      if (P::phases[phase_of(output)].row_tap[i] == row) return i;
-    }
-    return -1;
+    return row_tap_at<P>(phase_of(output), window_row - row_of(output) * P::row_step);
   }
   static constexpr bool reads(int pass, int window_row, int window_col) {
-    for (int i = 0; i < S::outputs; ++i) {
-      const int output = pass * S::outputs + i;
-      if (row_tap(output, window_row) < 0) continue;
-      for (int j = 0; j < P::phases[phase_of(output)].col_taps; ++j) {
-        if (P::phases[phase_of(output)].col_tap[j] == window_col) return true;
+    for (int output = pass * S::outputs; output < (pass + 1) * S::outputs; ++output) {
+      if (row_tap(output, window_row) >= 0 && col_tap_at<P>(phase_of(output), window_col) >= 0) {
+        return true;
       }
     }
     return false;
@@ -67,7 +60,8 @@ struct GroupedDirect {
   static constexpr int kWeightCols = kDepthInnermost ? P::depth : P::columns;
   static constexpr int kWeightPitch = kWeightCols * 2 + kBankSkew;
   static constexpr int kTapBytes = kWeightRows * kWeightPitch;
-  static constexpr int kSharedBytes = Ring::kBytes + larger(1, kTaps) * kTapBytes;
+  static constexpr int kWeightBytes = larger(1, kTaps) * kTapBytes;
+  static constexpr int kSharedBytes = Ring::kBytes + kWeightBytes + Ring::Stream::kBytes;
 
   static_assert(P::depth == 8 || P::depth % 16 == 0, "depths are multiplied by 8 or 16");
   static_assert(kSliceDepth % 16 == 0, "rows of A are read by 16 channels");
@@ -88,7 +82,7 @@ struct GroupedDirect {
     if constexpr (P::vector_weights) {
       constexpr int kRowVectors = kWeightCols / kVectorElements;
       constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
-      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += S::threads) {
+      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Ring::kComputeThreads) {
         const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
         const int group = block * kGroups + row / kGroupRows;
         const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
@@ -102,7 +96,7 @@ struct GroupedDirect {
     } else {
       constexpr int kRealDepth = P::depth / P::merged;
       constexpr int kRealColumns = P::columns / P::merged;
-      for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += S::threads) {
+      for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += Ring::kComputeThreads) {
         const int row = e / kWeightCols, col = e % kWeightCols;
         const int group = block * kGroups + row / kGroupRows;
         const int d = kDepthInnermost ? col : row % kGroupRows;
@@ -221,7 +215,7 @@ struct GroupedDirect {
       for (int j = 0; j < 4; ++j) {
         const int half = kStores == 1 ? j / 2 : i;
         const int n = kStores == 1 ? j % 2 : j;
-        word[j] = pack<T>(sum[n][half * 2], sum[n][half * 2 + 1]);
+        word[j] = results<P>(sum[n][half * 2], sum[n][half * 2 + 1]);
       }
       transpose_quads(word);
       if (valid[i] >> kOutput & 1) {
@@ -276,14 +270,22 @@ struct GroupedDirect {
     if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
-    stage_weights(b, weights, block);
-    commit_copies();
-    auto loader = range.loader(a + static_cast<long long>(block) * kDepth,
-                               P::groups * P::depth - block * kDepth, shared_address(shared));
-#pragma unroll 1
-    for (int stage = 0; stage < S::stages; ++stage) range.load_step(loader, stage);
-    wait_copies<S::stages>();
-    __syncthreads();
+    typename Ring::Stream rows(
+        range,
+        range.loader(a + static_cast<long long>(block) * kDepth,
+                     P::groups * P::depth - block * kDepth, shared_address(shared)),
+        shared_address(shared) + Ring::kBytes + kWeightBytes);
+    if (!Ring::kHasLoaders) {
+      stage_weights(b, weights, block);
+      commit_copies();
+    }
+    if (!rows.begin()) return;
+    if (Ring::kHasLoaders) {
+      stage_weights(b, weights, block);
+      commit_copies();
+    }
+    wait_copies<Ring::kHasLoaders ? 0 : S::stages>();
+    Ring::sync_compute();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int slice = warp % kSlices, position_warp = warp / kSlices;
@@ -299,9 +301,7 @@ struct GroupedDirect {
     const int steps = range.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      wait_copies<S::stages - 1>();
-      __syncthreads();
-      range.load_step(loader, step + S::stages);
+      rows.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
         if (first < range.end) {
@@ -310,6 +310,7 @@ struct GroupedDirect {
         position.template advance<kPositionWarps * kTile>();
         first += kPositionWarps * kTile;
       }
+      rows.release();
     }
     wait_copies<0>();
   }

@@ -21,7 +21,7 @@ struct NarrowDirect {
   static constexpr int kRunTiles = divide_up(kRun, 8);
   static constexpr int kTiles = P::phase_count / P::run_phases * kRunTiles;
   static constexpr int kWindow = P::window_rows * P::window_cols;
-  static constexpr int kWarps = S::threads / 32;
+  static constexpr int kWarps = Ring::kComputeThreads / 32;
   static constexpr int kPositionWarps = kWarps / S::depth_warps;
   static constexpr int kDepthSteps = P::depth / 16 / S::depth_warps;
 
@@ -29,18 +29,21 @@ struct NarrowDirect {
       S::depth_warps == 1 ? 0 : 2 * kWarps * kTiles * 2 * 32 * static_cast<int>(sizeof(float2));
   static constexpr int kWeightPitch = P::depth * 2 + kBankSkew;
   static constexpr int kWeightBytes = kWindow * kTiles * 8 * kWeightPitch;
-  static constexpr int kSharedBytes = Ring::kBytes + larger(kSumBytes, kWeightBytes);
+  static constexpr int kBehindBytes = larger(kSumBytes, kWeightBytes);
+  static constexpr int kSharedBytes = Ring::kBytes + kBehindBytes + Ring::Stream::kBytes;
 
   static_assert(P::depth % (16 * S::depth_warps) == 0, "every warp has its steps of 16 channels");
   static_assert(P::phase_count % P::run_phases == 0 && kRun % P::word_elements == 0);
   static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
-  static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0 && kPositionWarps < 16);
+  static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0 && (S::depth_warps == 1 || kPositionWarps < 15));
   static_assert(kSharedBytes <= S::shared_bytes);
 
   // Whether an output of a run reads a pixel of the window.
   static constexpr bool reads(int run, int window_row, int window_col) {
     for (int phase = run * P::run_phases; phase < (run + 1) * P::run_phases; ++phase) {
-      if (phase_reads<P>(phase, window_row, window_col)) return true;
+      if (row_tap_at<P>(phase, window_row) >= 0 && col_tap_at<P>(phase, window_col) >= 0) {
+        return true;
+      }
     }
     return false;
   }
@@ -49,11 +52,11 @@ struct NarrowDirect {
 
   // The folded weights as [window][column][depth].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
-    for (int i = threadIdx.x; i < kWeightBytes / 16; i += S::threads) {
+    for (int i = threadIdx.x; i < kWeightBytes / 16; i += Ring::kComputeThreads) {
       reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
     }
-    __syncthreads();
-    for (int e = threadIdx.x; e < P::depth * P::columns; e += S::threads) {
+    Ring::sync_compute();
+    for (int e = threadIdx.x; e < P::depth * P::columns; e += Ring::kComputeThreads) {
       const int d = e / P::columns, n = e % P::columns;
       const T* source = b + d * P::b_depth + n * P::b_column;
       T value[larger(1, tap_count<P>())];
@@ -123,10 +126,10 @@ struct NarrowDirect {
       return element < kRun && (valid >> phase & 1);
     };
     if constexpr (P::word_elements == 2) {
-      if (inside(first)) *reinterpret_cast<unsigned*>(target) = pack<T>(low, high);
+      if (inside(first)) *reinterpret_cast<unsigned*>(target) = results<P>(low, high);
     } else {
-      if (inside(first)) target[0] = static_cast<T>(low);
-      if (inside(first + 1)) target[1] = static_cast<T>(high);
+      if (inside(first)) target[0] = result<P>(low);
+      if (inside(first + 1)) target[1] = result<P>(high);
     }
   }
   static __device__ __forceinline__ long long run_offset(int run) {
@@ -139,7 +142,7 @@ struct NarrowDirect {
 
   // Waits for the warps that share this warp's positions.
   static __device__ __forceinline__ void wait_for_depths(int position_warp) {
-    asm volatile("bar.sync %0, %1;" ::"r"(position_warp + 1), "n"(S::depth_warps * 32)
+    asm volatile("bar.sync %0, %1;" ::"r"(position_warp + 2), "n"(S::depth_warps * 32)
                  : "memory");
   }
 
@@ -148,16 +151,17 @@ struct NarrowDirect {
     const typename Ring::Range range(blockIdx.x, gridDim.x);
     if (range.begin == range.end) return;
 
-    auto loader = range.loader(a, P::depth, shared_address(shared));
-#pragma unroll 1
-    for (int stage = 0; stage < S::stages; ++stage) range.load_step(loader, stage);
+    typename Ring::Stream rows(range, range.loader(a, P::depth, shared_address(shared)),
+                               shared_address(shared) + Ring::kBytes + kBehindBytes);
+    if (!rows.begin()) return;
     stage_weights(b, reinterpret_cast<T*>(shared + Ring::kBytes));
-    __syncthreads();
+    Ring::sync_compute();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int depth_warp = warp % S::depth_warps, position_warp = warp / S::depth_warps;
     NarrowDirect self;
     self.load_weights(shared_address(shared + Ring::kBytes), depth_warp);
+    if (S::depth_warps > 1) Ring::sync_compute();  // sums take the place of the weights
     const unsigned pixels =
         shared_address(shared) + depth_warp * (kDepthSteps * 32) + lane / 16 * 16;
     // Partial sums, as they lie in registers: [tile's parity][position warp][depth warp][half].
@@ -168,9 +172,7 @@ struct NarrowDirect {
     const int steps = range.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      wait_copies<S::stages - 1>();
-      __syncthreads();
-      range.load_step(loader, step + S::stages);
+      rows.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
         float sum[kTiles][4] = {};
@@ -212,6 +214,7 @@ struct NarrowDirect {
         position.template advance<kPositionWarps * kTile>();
         first += kPositionWarps * kTile;
       }
+      rows.release();
     }
     wait_copies<0>();
   }

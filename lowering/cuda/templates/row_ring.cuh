@@ -27,7 +27,17 @@ struct RowRing {
 
   static constexpr int kPixels = (S::tile_cols - 1) * P::col_step + P::window_cols;
   static constexpr int kPixelBytes = kChannels * 2 + kBankSkew;
-  static constexpr int kRowBytes = kPixels * kPixelBytes;
+  // Positions at the end of a list row and at the beginning of the next lie in different banks if
+  // the rows' distance continues that of their columns; 8 vectors of 16 bytes are all banks.
+  static constexpr int row_bytes() {
+    const int distance = S::tile_cols * P::col_step * kPixelBytes;
+    for (int pad = 0; pad < 128; pad += 16) {
+      const int bytes = kPixels * kPixelBytes + pad;
+      if ((kRowStep * bytes - distance) % 128 == 0) return bytes;
+    }
+    return kPixels * kPixelBytes;
+  }
+  static constexpr int kRowBytes = row_bytes();
 
   // Rows from the first that a step reads to the last that is under way during it.
   static constexpr int kSpanRows =
@@ -37,13 +47,17 @@ struct RowRing {
       divide_up(kSpanRows, kBaseRows) * larger(0, kWindowRows - kRowStep);
   static constexpr int kBytes = kSlots * kRowBytes;
 
-  // Threads copy a vector each of `kPixelThreads` neighbouring pixels at a time.
+  // Warps of their own copy rows, or all of them do between two steps. A thread copies a vector of
+  // every `kPixelThreads`th pixel.
+  static constexpr bool kHasLoaders = S::loaders > 0;
+  static constexpr int kComputeThreads = S::threads - S::loaders * 32;
+  static constexpr int kCopyThreads = kHasLoaders ? S::loaders * 32 : S::threads;
   static constexpr int kVectors = kChannels / kVectorElements;
-  static constexpr int kPixelThreads = S::threads / kVectors;
+  static constexpr int kPixelThreads = kCopyThreads / kVectors;
   static constexpr int kCopies = divide_up(kPixels, kPixelThreads);
 
   static_assert(P::phase_count * S::unroll_rows <= 32, "outputs are bits of a word");
-  static_assert(kChannels % kVectorElements == 0 && kVectors <= S::threads);
+  static_assert(kChannels % kVectorElements == 0 && kVectors <= kCopyThreads);
   static_assert(kCopies <= 32, "the copies of a thread are bits of a word");
 
   // Copies rows, one after the other.
@@ -53,11 +67,12 @@ struct RowRing {
     __device__ __forceinline__ Loader(const T* a, int channels, unsigned shared, int stripe,
                                       int row)
         : row_(row), stripe_(stripe), slot_(0) {
-      const int pixel = threadIdx.x / kVectors;
-      const int channel = threadIdx.x % kVectors * kVectorElements;
-      source_ = a + channel + pixel * P::a_col_stride;
-      target_ = shared + pixel * kPixelBytes + channel * 2;
-      has_channel_ = channel < channels && pixel < kPixelThreads;
+      const int thread = kHasLoaders ? threadIdx.x - kComputeThreads : threadIdx.x;
+      const int channel = thread % kVectors * kVectorElements;
+      pixel_ = thread / kVectors;
+      source_ = a + channel + pixel_ * P::a_col_stride;
+      target_ = shared + pixel_ * kPixelBytes + channel * 2;
+      has_channel_ = channel < channels;
       begin_stripe();
     }
 
@@ -78,7 +93,7 @@ struct RowRing {
    private:
     __device__ __forceinline__ void begin_stripe() {
       const int col = stripe_ % kColumnTiles * (S::tile_cols * P::col_step) + P::col_origin;
-      const int first = col + threadIdx.x / kVectors;
+      const int first = col + pixel_;
       stripe_source_ = source_ + stripe_ / kColumnTiles * P::a_image +
                        static_cast<long long>(col) * P::a_col_stride;
       inside_ = 0;
@@ -97,11 +112,10 @@ struct RowRing {
       const unsigned inside = row_inside ? inside_ : 0;
       const T* source = stripe_source_ + a_row * P::a_row_stride;
       const unsigned target = target_ + slot_ * kRowBytes;
-      const int pixel = threadIdx.x / kVectors;
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         const bool is_last = i == kCopies - 1;
-        if (pixel < kPixelThreads && (!is_last || pixel + i * kPixelThreads < kPixels)) {
+        if (pixel_ < kPixelThreads && (!is_last || pixel_ + i * kPixelThreads < kPixels)) {
           copy_async(target + i * kPixelThreads * kPixelBytes,
                      source + i * (kPixelThreads * P::a_col_stride), inside >> i & 1);
         }
@@ -112,7 +126,7 @@ struct RowRing {
     const T* stripe_source_;  // the same, at the first column of the stripe
     unsigned target_;
     unsigned inside_;  // which of the thread's pixels are pixels of A
-    int row_, stripe_, slot_;
+    int pixel_, row_, stripe_, slot_;
     bool has_channel_;
   };
 
@@ -208,12 +222,96 @@ struct RowRing {
       const int past = begin + (step + 1) * S::step_positions;
       const int list_row = ((past < end ? past : end) - 1) / S::tile_cols;
       loader.load_until(list_row / kBaseRows, list_row % kBaseRows * kRowStep + kWindowRows);
-      commit_copies();
     }
     __device__ __forceinline__ int steps() const {
       return divide_up(end - begin, S::step_positions);
     }
   };
+
+  // Hands rows to the steps that read them. Step i may begin when its rows have arrived, and those
+  // of step i + stages are under way during it.
+  class Stream {
+   public:
+    static constexpr int kBarriers = S::stages + 1;
+    static constexpr int kBytes = kHasLoaders ? 2 * kBarriers * 8 : 0;
+
+    __device__ __forceinline__ Stream(const Range& range, const Loader& loader, unsigned barriers)
+        : range_(range), loader_(loader), full_(barriers), empty_(barriers + kBarriers * 8) {}
+
+    // Called by all threads first. Returns false in warps that only copy, when they are done.
+    __device__ __forceinline__ bool begin() {
+      if constexpr (kHasLoaders) {
+        if (threadIdx.x == 0) {
+          for (int i = 0; i < kBarriers; ++i) {
+            init_barrier(full_ + i * 8, kCopyThreads);
+            init_barrier(empty_ + i * 8, kComputeThreads / 32);
+          }
+        }
+        __syncthreads();
+        if (threadIdx.x >= kComputeThreads) {
+          load_all();
+          return false;
+        }
+      } else {
+#pragma unroll 1
+        for (int step = 0; step < S::stages; ++step) {
+          range_.load_step(loader_, step);
+          commit_copies();
+        }
+      }
+      return true;
+    }
+
+    // Between them a warp may read the rows of the step.
+    __device__ __forceinline__ void acquire(int step) {
+      if constexpr (kHasLoaders) {
+        wait_barrier(full_ + slot_ * 8, parity_);
+      } else {
+        wait_copies<S::stages - 1>();
+        __syncthreads();
+        range_.load_step(loader_, step + S::stages);
+        commit_copies();
+      }
+    }
+    __device__ __forceinline__ void release() {
+      if constexpr (kHasLoaders) {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(empty_ + slot_ * 8);
+        next();
+      }
+    }
+
+   private:
+    __device__ __forceinline__ void load_all() {
+      const int steps = range_.steps();
+#pragma unroll 1
+      for (int step = 0; step < steps; ++step) {
+        if (step >= kBarriers) wait_barrier(empty_ + slot_ * 8, parity_ ^ 1);
+        range_.load_step(loader_, step);
+        arrive_after_copies(full_ + slot_ * 8);
+        next();
+      }
+    }
+    __device__ __forceinline__ void next() {
+      slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
+      if (slot_ == 0) parity_ ^= 1;
+    }
+
+    Range range_;
+    Loader loader_;
+    unsigned full_, empty_;
+    int slot_ = 0;
+    unsigned parity_ = 0;
+  };
+
+  // Waits for all warps that compute.
+  static __device__ __forceinline__ void sync_compute() {
+    if constexpr (kHasLoaders) {
+      asm volatile("bar.sync 1, %0;" ::"n"(kComputeThreads) : "memory");
+    } else {
+      __syncthreads();
+    }
+  }
 };
 
 }  // namespace convir

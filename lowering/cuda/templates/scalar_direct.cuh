@@ -7,13 +7,9 @@
 
 #include "direct_phase.cuh"
 #include "scalars.cuh"
+#include "vectors.cuh"
 
 namespace convir {
-
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Vector {
-  T element[kCount];
-};
 
 template <typename P, typename S>
 struct ScalarDirect {
@@ -29,8 +25,9 @@ struct ScalarDirect {
       static_cast<long long>(P::images) * kRowTiles * kColTiles * kVectors;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
+  static constexpr int kTaps = tap_count<P>();
   static constexpr int kTapWeights = P::depth * kChannels;
-  static constexpr int kSharedBytes = larger(1, tap_count<P>()) * kTapWeights * 4;
+  static constexpr int kSharedBytes = larger(1, kTaps) * kTapWeights * 4;
   static constexpr int kWeightVector = kVector < 4 ? kVector : 4;
 
   static_assert(kChannels % kVector == 0 && (kDepthwise || P::columns % kVector == 0));
@@ -38,16 +35,20 @@ struct ScalarDirect {
   static_assert(kSharedBytes <= S::shared_bytes);
 
   // Weights as [tap][depth][channel].
-  static __device__ __forceinline__ void stage_weights(const T* b, float* shared) {
-    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
-      constexpr int p = decltype(phase_)::value, i = decltype(i_)::value, j = decltype(j_)::value;
-      float* matrix = shared + tap_index<P>(p, i, j) * kTapWeights;
-      for (int e = threadIdx.x; e < kTapWeights; e += S::threads) {
-        const int channel = e % kChannels;
-        matrix[e] = widen(b[tap_weight<P>(p, i, j) + channel / P::columns * P::b_group +
-                            e / kChannels * P::b_depth + channel % P::columns * P::b_column]);
-      }
-    });
+  static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, float* shared) {
+    for (int e = threadIdx.x; e < kTapWeights; e += S::threads) {
+      const int channel = e % kChannels;
+      const T* source = b + channel / P::columns * P::b_group + e / kChannels * P::b_depth +
+                        channel % P::columns * P::b_column;
+      T value[larger(1, kTaps)];
+      for_each_tap<P>([&](auto p, auto i, auto j) {
+        value[tap_index<P>(p.value, i.value, j.value)] =
+            source[tap_weight<P>(p.value, i.value, j.value)];
+      });
+      static_for<kTaps>([&](auto tap) {
+        shared[tap.value * kTapWeights + e] = widen(value[tap.value]);
+      });
+    }
   }
 
   struct Sums {
@@ -58,32 +59,28 @@ struct ScalarDirect {
   template <int kRow, int kCol>
   static __device__ __forceinline__ void multiply_pixel(Sums& sums, const float (&pixel)[kRead],
                                                         const float* weights) {
-    for_each_tap<P>([&](auto phase_, auto i_, auto j_) {
-      static_for<S::unroll_rows>([&](auto row_) {
-        static_for<S::run>([&](auto col_) {
-          constexpr int p = decltype(phase_)::value;
-          constexpr int i = decltype(i_)::value, j = decltype(j_)::value;
-          constexpr int row = decltype(row_)::value, col = decltype(col_)::value;
-          if constexpr (P::phases[p].row_tap[i] + row * P::row_step == kRow &&
-                        P::phases[p].col_tap[j] + col * P::col_step == kCol) {
-            constexpr int kDepths = kDepthwise ? 1 : kRead;
-            const float* matrix = weights + tap_index<P>(p, i, j) * kTapWeights;
+    static_for<P::phase_count * S::unroll_rows * S::run>([&](auto output) {
+      constexpr int col = output.value % S::run;
+      constexpr int row = output.value / S::run % S::unroll_rows;
+      constexpr int p = output.value / S::run / S::unroll_rows;
+      constexpr int i = row_tap_at<P>(p, kRow - row * P::row_step);
+      constexpr int j = col_tap_at<P>(p, kCol - col * P::col_step);
+      if constexpr (i >= 0 && j >= 0) {
+        const float* matrix = weights + tap_index<P>(p, i, j) * kTapWeights;
 #pragma unroll
-            for (int d = 0; d < kDepths; ++d) {
+        for (int d = 0; d < (kDepthwise ? 1 : kRead); ++d) {
 #pragma unroll
-              for (int v = 0; v < kVector; v += kWeightVector) {
-                const auto weight = *reinterpret_cast<const Vector<float, kWeightVector>*>(
-                    matrix + d * kChannels + v);
+          for (int v = 0; v < kVector; v += kWeightVector) {
+            const auto weight = *reinterpret_cast<const Vector<float, kWeightVector>*>(
+                matrix + d * kChannels + v);
 #pragma unroll
-                for (int e = 0; e < kWeightVector; ++e) {
-                  float& sum = sums.of[p][row][col][v + e];
-                  sum = fmaf(pixel[kDepthwise ? v + e : d], weight.element[e], sum);
-                }
-              }
+            for (int e = 0; e < kWeightVector; ++e) {
+              float& sum = sums.of[p][row][col][v + e];
+              sum = fmaf(pixel[kDepthwise ? v + e : d], weight[e], sum);
             }
           }
-        });
-      });
+        }
+      }
     });
   }
 
@@ -112,7 +109,7 @@ struct ScalarDirect {
             const auto vector = *reinterpret_cast<const Vector<T, kRead>*>(
                 source + a_row * P::a_row_stride + a_col * P::a_col_stride + depth);
 #pragma unroll
-            for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector.element[e]);
+            for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector[e]);
           }
           multiply_pixel<window_row, window_col>(sums, pixel,
                                                  weights + depth * kChannels + channel);
@@ -128,12 +125,12 @@ struct ScalarDirect {
 #pragma unroll
         for (int j = 0; j < S::run; ++j) {
           if (row + i >= P::phases[p].rows || col + j >= P::phases[p].cols) continue;
-          Vector<T, kVector> result;
+          Vector<T, kVector> vector;
 #pragma unroll
-          for (int v = 0; v < kVector; ++v) result.element[v] = narrow<T>(sums.of[p][i][j][v]);
+          for (int v = 0; v < kVector; ++v) vector[v] = result<P>(sums.of[p][i][j][v]);
           *reinterpret_cast<Vector<T, kVector>*>(target + P::phases[p].offset +
                                                  i * P::c_row_stride + j * P::c_col_stride) =
-              result;
+              vector;
         }
       }
     });

@@ -1,0 +1,162 @@
+"""The configs of the direct templates: frozen choices, one canonical string each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from convir.lowering.cuda.contraction.config import ConfigText, sizes
+
+GROUPED: Final = "grouped"
+NARROW: Final = "narrow"
+SCALAR: Final = "scalar"
+
+WARP = 32
+TILE = 16
+"""Output positions of a matrix instruction."""
+
+
+@dataclass(frozen=True)
+class GroupedConfig:
+    """How blocks and warps of `grouped_direct.cuh` share the work.
+
+    Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0 blocks=132x1`.
+    """
+
+    channels: int
+    """Output channels of a block."""
+    cols: int
+    """Output columns of a row of the list."""
+    slice: int
+    """Output channels of a warp, 16 or 32."""
+    rows: int
+    """Output rows of a position: rows of A are read from shared memory once for all of them."""
+    outputs: int
+    """Outputs of a position that are summed at once."""
+    tiles: int
+    """Tiles of a warp in a step."""
+    stages: int
+    """Steps whose rows are under way while one is computed."""
+    warps: int
+    """Warps that compute."""
+    loaders: int
+    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{GROUPED} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
+            f"outputs={self.outputs} tiles={self.tiles} stages={self.stages} "
+            f"warps={self.warps} loaders={self.loaders} blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
+
+    @property
+    def step_positions(self) -> int:
+        """Output positions of a block's step."""
+        return self.warps * self.slice // self.channels * self.tiles * TILE
+
+
+@dataclass(frozen=True)
+class NarrowConfig:
+    """How blocks and warps of `narrow_direct.cuh` share the work.
+
+    Prints as `narrow 73 depth=1 tiles=2 stages=2 warps=8 loaders=0 blocks=132x2`.
+    """
+
+    cols: int
+    """Output columns of a row of the list."""
+    depth: int
+    """Warps that share the channels of A of a position."""
+    tiles: int
+    """Tiles of a warp in a step."""
+    stages: int
+    """Steps whose rows are under way while one is computed."""
+    warps: int
+    """Warps that compute."""
+    loaders: int
+    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{NARROW} {self.cols} depth={self.depth} tiles={self.tiles} stages={self.stages} "
+            f"warps={self.warps} loaders={self.loaders} blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
+
+    @property
+    def step_positions(self) -> int:
+        """Output positions of a block's step."""
+        return self.warps // self.depth * self.tiles * TILE
+
+
+@dataclass(frozen=True)
+class ScalarConfig:
+    """How threads of `scalar_direct.cuh` share the work.
+
+    Prints as `scalar 1x2 warps=4 blocks=132x2`.
+    """
+
+    rows: int
+    """Output rows of a thread."""
+    cols: int
+    """Output columns of a thread."""
+    warps: int
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each whose registers fit."""
+
+    def __str__(self) -> str:
+        return (
+            f"{SCALAR} {self.rows}x{self.cols} warps={self.warps} "
+            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
+
+
+def parse_grouped(text: str) -> GroupedConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    keys = ("slice", "rows", "outputs", "tiles", "stages", "warps", "loaders")
+    tile, numbers, blocks = _taken(text, GROUPED, keys)
+    channels, cols = sizes(tile, 2)
+    return GroupedConfig(channels, cols, *numbers, blocks)
+
+
+def parse_narrow(text: str) -> NarrowConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    cols, numbers, blocks = _taken(text, NARROW, ("depth", "tiles", "stages", "warps", "loaders"))
+    return NarrowConfig(int(cols), *numbers, blocks)
+
+
+def parse_scalar(text: str) -> ScalarConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    tile, numbers, blocks = _taken(text, SCALAR, ("warps",))
+    rows, cols = sizes(tile, 2)
+    return ScalarConfig(rows, cols, *numbers, blocks)
+
+
+def _taken(
+    text: str, family: str, keys: tuple[str, ...]
+) -> tuple[str, list[int], tuple[int, int]]:
+    """The word of a config, its numbers in the order of `keys`, and its blocks."""
+    taken = ConfigText.parse(text)
+    expected = (*keys, "blocks")
+    if taken.family != family or len(taken.words) != 1 or tuple(taken.values) != expected:
+        raise ValueError(f"it is written {family} SIZES {'=… '.join(expected)}=…")
+    numbers = [int(taken.values[key]) for key in keys]
+    multiprocessors, resident = sizes(taken.values["blocks"], 2)
+    least = [0 if key == "loaders" else 1 for key in keys]
+    if any(n < low for n, low in zip(numbers, least, strict=True)) or min(multiprocessors, resident) < 1:
+        raise ValueError("its numbers are at least 1, loaders at least 0")
+    return taken.words[0], numbers, (multiprocessors, resident)
