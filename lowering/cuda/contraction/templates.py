@@ -14,6 +14,8 @@ from convir.lowering.cuda.contraction import (
     wgmma_config,
 )
 from convir.lowering.cuda.contraction.read import read_problem
+from convir.lowering.cuda.direct import config as direct_config
+from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,11 @@ class Template:
 
 
 TEMPLATES: tuple[Template, ...] = (
+    Template(direct_config.NARROW, narrow.plan, direct_config.parse_narrow, narrow.kernels),
+    Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
+    Template(
+        direct_config.GROUPED, grouped_rule.plan, direct_config.parse_grouped, grouped.kernels
+    ),
     Template(
         family=wgmma_config.FAMILY,
         plan=wgmma.plan,

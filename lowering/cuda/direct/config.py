@@ -11,7 +11,7 @@ GROUPED: Final = "grouped"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
 
-WARP = 32
+WARP: Final = 32
 TILE = 16
 """Output positions of a matrix instruction."""
 
@@ -20,7 +20,8 @@ TILE = 16
 class GroupedConfig:
     """How blocks and warps of `grouped_direct.cuh` share the work.
 
-    Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0 blocks=132x1`.
+    Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0
+    blocks=132x1`.
     """
 
     channels: int
@@ -122,7 +123,7 @@ def parse_grouped(text: str) -> GroupedConfig:
     keys = ("slice", "rows", "outputs", "tiles", "stages", "warps", "loaders")
     tile, numbers, blocks = _taken(text, GROUPED, keys)
     channels, cols = sizes(tile, 2)
-    return GroupedConfig(channels, cols, *numbers, blocks)
+    return GroupedConfig(channels, cols, *numbers, blocks=blocks)
 
 
 def parse_narrow(text: str) -> NarrowConfig:
@@ -132,7 +133,7 @@ def parse_narrow(text: str) -> NarrowConfig:
         ValueError: none does.
     """
     cols, numbers, blocks = _taken(text, NARROW, ("depth", "tiles", "stages", "warps", "loaders"))
-    return NarrowConfig(int(cols), *numbers, blocks)
+    return NarrowConfig(int(cols), *numbers, blocks=blocks)
 
 
 def parse_scalar(text: str) -> ScalarConfig:
@@ -143,12 +144,10 @@ def parse_scalar(text: str) -> ScalarConfig:
     """
     tile, numbers, blocks = _taken(text, SCALAR, ("warps",))
     rows, cols = sizes(tile, 2)
-    return ScalarConfig(rows, cols, *numbers, blocks)
+    return ScalarConfig(rows, cols, *numbers, blocks=blocks)
 
 
-def _taken(
-    text: str, family: str, keys: tuple[str, ...]
-) -> tuple[str, list[int], tuple[int, int]]:
+def _taken(text: str, family: str, keys: tuple[str, ...]) -> tuple[str, list[int], tuple[int, int]]:
     """The word of a config, its numbers in the order of `keys`, and its blocks."""
     taken = ConfigText.parse(text)
     expected = (*keys, "blocks")
@@ -157,6 +156,9 @@ def _taken(
     numbers = [int(taken.values[key]) for key in keys]
     multiprocessors, resident = sizes(taken.values["blocks"], 2)
     least = [0 if key == "loaders" else 1 for key in keys]
-    if any(n < low for n, low in zip(numbers, least, strict=True)) or min(multiprocessors, resident) < 1:
+    if (
+        any(n < low for n, low in zip(numbers, least, strict=True))
+        or min(multiprocessors, resident) < 1
+    ):
         raise ValueError("its numbers are at least 1, loaders at least 0")
     return taken.words[0], numbers, (multiprocessors, resident)

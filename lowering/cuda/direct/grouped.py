@@ -13,16 +13,15 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import GroupedConfig
+from convir.lowering.cuda.direct.config import WARP, GroupedConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
 from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
-from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import epilogue_refusal, launch
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.cuda.kernel_plan import KernelPlan
 
 STEP = 16
@@ -34,11 +33,7 @@ MOST_OUTPUTS = 32
 MOST_TAPS = 64
 """Taps past which unrolling all of them makes no kernel to compile."""
 
-REGISTERS = 65536
-MOST_REGISTERS = 255
-"""Registers of a multiprocessor, and of a thread."""
-
-OTHER_REGISTERS = 64
+OTHER_REGISTERS = 72
 """Registers of a thread for addresses, pixels and all else but weights and sums."""
 
 
@@ -155,9 +150,7 @@ def kernels(
     }
     features = asdict(merged) | {"vector_weights": int(_has_vector_weights(problem, merged))}
     grid = max(blocks, resident // blocks * blocks)
-    return launch(
-        "GroupedDirect", problem, epilogue, features, schedule, grid, config.blocks[1]
-    )
+    return launch("GroupedDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
 
 
 def _has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:

@@ -7,16 +7,18 @@ into it. See `docs/kernels/narrow-dgrad.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import NarrowConfig
+from convir.lowering.cuda.direct.config import WARP, NarrowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
 from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
-from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import epilogue_refusal, launch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
@@ -36,6 +38,13 @@ MOST_COLUMNS = 4
 
 MOST_TAPS = 64
 """Taps past which unrolling all of them makes no kernel to compile."""
+
+RESERVED_BYTES = 1024
+"""Shared memory that every block takes beside its own."""
+
+SHAPES = ((145, 1, 2, 64), (73, 1, 2, 64), (32, 1, 1, 144), (16, 1, 1, 144))
+"""Configs, best first: columns of a list row, tiles of a step, blocks of a multiprocessor, and the
+registers of a thread that may hold weights. Warps share the channels of A until they do."""
 
 MOST_BARRIERS = 14
 """Barriers that groups of warps may have beside the block's own."""
@@ -86,9 +95,7 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
 def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> int:
     """Shared memory of a block: rows of A, and behind them weights or sums."""
     spec = problem.contraction
-    ring = ring_bytes(
-        problem, spec.depth, config.cols, 1, config.stages, config.step_positions
-    )
+    ring = ring_bytes(problem, spec.depth, config.cols, 1, config.stages, config.step_positions)
     columns = runs.columns(spec.columns)
     window = problem.rows.window * problem.cols.window
     weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
@@ -96,9 +103,7 @@ def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> in
     return ring + max(weights, sums) + barrier_bytes(config.stages, config.loaders)
 
 
-def legality(
-    problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: int
-) -> str | None:
+def legality(problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: int) -> str | None:
     """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
     depth = problem.contraction.depth
     if depth % (STEP * config.depth) != 0 or config.warps % config.depth != 0:
@@ -112,6 +117,40 @@ def legality(
     if needed > shared:
         return f"it needs {needed} bytes of shared memory of {shared}"
     return None
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[NarrowConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    runs = runs_of(problem)
+    if isinstance(runs, Refusal):
+        return runs
+    configs = tuple(_legal(problem, runs, gpu))
+    return configs or Refusal("no config has registers and shared memory for its weights")
+
+
+def _legal(problem: DirectProblem, runs: Runs, gpu: Gpu) -> Iterator[NarrowConfig]:
+    window = problem.rows.window * problem.cols.window
+    columns = runs.columns(problem.contraction.columns)
+    weights = window * problem.contraction.depth * columns // (COLUMN_TILE * VECTOR)
+    for target, tiles, resident, most_weights in SHAPES:
+        depth = 1
+        while weights > most_weights * depth:
+            depth *= 2
+        tiles_of_cols = -(-problem.col_count // target)
+        cols = -(-problem.col_count // tiles_of_cols)
+        blocks = (gpu.multiprocessors, resident)
+        config = NarrowConfig(cols, depth, tiles, 2, 8, 0, blocks)
+        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        if legality(problem, runs, config, shared) is None:
+            yield config
 
 
 def kernels(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.config import ScalarConfig
+from convir.lowering.cuda.direct.config import WARP, ScalarConfig
 from convir.lowering.cuda.direct.problem import direct_problem
-from convir.lowering.cuda.direct.source import WARP, epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import epilogue_refusal, launch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
@@ -25,10 +27,17 @@ if TYPE_CHECKING:
 
 VECTOR_BYTES = 16
 
+SHAPES = ((2, 2), (1, 2), (1, 1))
+"""Output rows and columns of a thread, best first."""
+
+WARPS = 8
+RESIDENT = 2
+"""Warps of a block, and blocks of a multiprocessor whose registers fit."""
+
 MOST_PRODUCTS = 512
 """Products of a thread that are unrolled."""
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 16
 """Channels of a group past which an implicit GEMM reuses what it reads more often."""
 
 MOST_WEIGHT_BYTES = 48 << 10
@@ -85,6 +94,33 @@ def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> 
     depths = 1 if spec.depth == 1 else vectors.read
     products = problem.taps * config.rows * config.cols * vectors.stored * depths
     return f"{products} products are unrolled" if products > MOST_PRODUCTS else None
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[ScalarConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    vectors = vectors_of(problem)
+    if isinstance(vectors, Refusal):
+        return vectors
+    configs = tuple(_legal(problem, vectors, gpu))
+    return configs or Refusal(f"{problem.taps} taps are too many to unroll")
+
+
+def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[ScalarConfig]:
+    """Larger tiles read less, as long as all threads have work."""
+    for rows, cols in SHAPES:
+        config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
+        fills = work(problem, vectors, config) >= gpu.multiprocessors * RESIDENT * WARPS * WARP
+        is_small = rows == cols == 1
+        if (fills or is_small) and legality(problem, vectors, config) is None:
+            yield config
 
 
 def kernels(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 SYMBOL: Final = "direct"
 """The name of every entry."""
 
-WARP = 32
-
 _ROUNDING = re.compile(
     r"\s*const (\w+) v0 = convir::narrow<\1>\(convir::widen\(x\)\);\s*const auto y = v0;\s*"
     r"|\s*const auto y = x;\s*"

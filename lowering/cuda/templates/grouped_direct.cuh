@@ -71,7 +71,7 @@ struct GroupedDirect {
   static_assert(kSlice == 16 || kSlice == 32);
   static_assert(kOutputs % S::outputs == 0 && kWarps % kSlices == 0);
   static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
-  static_assert(kSharedBytes <= S::shared_bytes);
+  static_assert(kSharedBytes == S::shared_bytes);
 
   unsigned weight[larger(1, kTaps)][kSliceDepth / 8][kColumnTiles];
 

@@ -36,7 +36,7 @@ struct NarrowDirect {
   static_assert(P::phase_count % P::run_phases == 0 && kRun % P::word_elements == 0);
   static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
   static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0 && (S::depth_warps == 1 || kPositionWarps < 15));
-  static_assert(kSharedBytes <= S::shared_bytes);
+  static_assert(kSharedBytes == S::shared_bytes);
 
   // Whether an output of a run reads a pixel of the window.
   static constexpr bool reads(int run, int window_row, int window_col) {

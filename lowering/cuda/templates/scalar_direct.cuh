@@ -32,7 +32,7 @@ struct ScalarDirect {
 
   static_assert(kChannels % kVector == 0 && (kDepthwise || P::columns % kVector == 0));
   static_assert(kDepthwise || P::depth % kRead == 0);
-  static_assert(kSharedBytes <= S::shared_bytes);
+  static_assert(kSharedBytes == S::shared_bytes);
 
   // Weights as [tap][depth][channel].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, float* shared) {

@@ -1,0 +1,136 @@
+"""Which config of `grouped` a problem gets, best first.
+
+The figures behind the table are in `docs/kernels/grouped-direct.md`. What moves it: weights stay in
+registers, so channels of a group decide how many warps fit; a stride of 1 reads each pixel for nine
+outputs, so several output rows share what is read; a strided backward pass writes four times what
+it reads, so wide blocks whose stores cover whole lines win.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.direct.config import GroupedConfig
+from convir.lowering.cuda.direct.grouped import (
+    legality,
+    merged_groups,
+    registers,
+)
+from convir.lowering.cuda.direct.problem import direct_problem
+from convir.lowering.cuda.direct.source import epilogue_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.grouped import MergedGroups
+    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.gpu import Gpu
+
+MOST_DENSE = 32
+"""Channels of a single group past which an implicit GEMM reuses more of what it reads."""
+
+RESERVED_BYTES = 1024
+"""Shared memory that every block takes beside its own."""
+
+PARTITIONS = 4
+PARTITION_REGISTERS = 512
+"""Parts of a multiprocessor that warps are divided over, and registers of a lane in each."""
+
+MOST_REGISTERS = 255
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A line of the table: a config without what the problem's sizes decide."""
+
+    channels: int
+    cols: int
+    slice: int
+    rows: int
+    outputs: int
+    tiles: int
+    warps: int
+    loaders: int
+    resident: int
+
+
+_STRIDED = (
+    _Shape(128, 25, 32, 1, 4, 2, 8, 0, 1),
+    _Shape(128, 25, 32, 1, 2, 2, 8, 0, 1),
+    _Shape(64, 25, 32, 1, 1, 4, 8, 0, 1),
+    _Shape(64, 25, 32, 1, 1, 2, 8, 0, 1),
+    _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
+    _Shape(32, 16, 32, 1, 1, 1, 4, 0, 1),
+    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
+    _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
+)
+
+_DENSE = (
+    _Shape(64, 50, 32, 4, 4, 1, 8, 0, 1),
+    _Shape(64, 25, 32, 4, 4, 1, 8, 0, 1),
+    _Shape(64, 25, 16, 2, 2, 1, 8, 0, 2),
+    _Shape(32, 25, 32, 2, 2, 1, 4, 0, 2),
+    _Shape(64, 25, 16, 1, 1, 1, 8, 0, 1),
+    _Shape(32, 16, 32, 1, 1, 1, 4, 0, 1),
+    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
+    _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
+)
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[GroupedConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    if contraction.groups == 1 and max(contraction.depth, contraction.columns) > MOST_DENSE:
+        return Refusal("one group of many channels is an implicit GEMM's")
+    merged = merged_groups(problem)
+    if isinstance(merged, Refusal):
+        return merged
+    configs = tuple(_legal(problem, merged, gpu))
+    return configs or Refusal("no config has registers and shared memory for its weights")
+
+
+def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedConfig]:
+    table = _STRIDED if len(problem.phases) > 1 else _DENSE
+    for shape in table:
+        config = _config(problem, shape, gpu)
+        resident = config.blocks[1]
+        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        if registers(problem, merged, config) > registers_of(config):
+            continue
+        if legality(problem, merged, config, shared) is None:
+            yield config
+
+
+def registers_of(config: GroupedConfig) -> int:
+    """Registers that every thread of a config may have."""
+    warps = (config.warps + config.loaders) * config.blocks[1]
+    of_warp = PARTITION_REGISTERS // -(-warps // PARTITIONS)
+    return min(MOST_REGISTERS, of_warp // 8 * 8)
+
+
+def _config(problem: DirectProblem, shape: _Shape, gpu: Gpu) -> GroupedConfig:
+    tiles = -(-problem.col_count // shape.cols)
+    rows = min(shape.rows, problem.row_count)
+    return GroupedConfig(
+        channels=shape.channels,
+        cols=-(-problem.col_count // tiles),
+        slice=shape.slice,
+        rows=rows,
+        outputs=min(shape.outputs, rows) if len(problem.phases) == 1 else shape.outputs,
+        tiles=shape.tiles,
+        stages=2,
+        warps=shape.warps,
+        loaders=shape.loaders,
+        blocks=(gpu.multiprocessors, shape.resident),
+    )
