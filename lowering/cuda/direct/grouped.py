@@ -33,8 +33,11 @@ MOST_OUTPUTS = 32
 MOST_TAPS = 64
 """Taps past which unrolling all of them makes no kernel to compile."""
 
-OTHER_REGISTERS = 72
+OTHER_REGISTERS = 56
 """Registers of a thread for addresses, pixels and all else but weights and sums."""
+
+COPY_REGISTERS = 16
+"""Registers of a thread that also copies rows."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ def registers(problem: DirectProblem, merged: MergedGroups, config: GroupedConfi
     slice_depth = max(1, config.slice // merged.columns) * merged.depth
     columns = min(merged.columns, config.slice)
     weights = problem.taps * slice_depth * columns // (VECTOR * VECTOR)
-    return weights + config.outputs * config.slice // 2 + OTHER_REGISTERS
+    other = OTHER_REGISTERS + (0 if config.loaders else COPY_REGISTERS)
+    return weights + config.outputs * config.slice // 2 + other
 
 
 def legality(

@@ -18,7 +18,7 @@ from convir.lowering.cuda.direct.grouped import (
     merged_groups,
     registers,
 )
-from convir.lowering.cuda.direct.problem import direct_problem
+from convir.lowering.cuda.direct.problem import VECTOR, direct_problem
 from convir.lowering.cuda.direct.source import epilogue_refusal
 
 if TYPE_CHECKING:
@@ -36,11 +36,20 @@ MOST_DENSE = 32
 RESERVED_BYTES = 1024
 """Shared memory that every block takes beside its own."""
 
+SLICE = 32
+"""Output channels of a warp, at most."""
+
 PARTITIONS = 4
 PARTITION_REGISTERS = 512
 """Parts of a multiprocessor that warps are divided over, and registers of a lane in each."""
 
 MOST_REGISTERS = 255
+
+OLDER_REGISTERS = 8
+"""Registers that the instructions before sm_90 take beside."""
+
+LEAST_USED = 8
+"""Rows of an image for each that is computed beside it."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +77,25 @@ _STRIDED = (
     _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
     _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
 )
+"""For several phases, or strided reads: what is stored, or read, outweighs the other."""
+
+_DEEP_STRIDED = (_Shape(64, 25, 32, 1, 1, 4, 8, 0, 1), *_STRIDED)
+"""The same, where a group's channels of A fill slices."""
 
 _DENSE = (
-    _Shape(64, 50, 32, 4, 4, 1, 8, 0, 1),
-    _Shape(64, 25, 32, 4, 4, 1, 8, 0, 1),
+    _Shape(64, 25, 32, 2, 2, 1, 4, 1, 2),
     _Shape(64, 25, 16, 2, 2, 1, 8, 0, 2),
+    _Shape(64, 25, 16, 5, 5, 1, 8, 4, 1),
     _Shape(32, 25, 32, 2, 2, 1, 4, 0, 2),
     _Shape(64, 25, 16, 1, 1, 1, 8, 0, 1),
     _Shape(32, 16, 32, 1, 1, 1, 4, 0, 1),
     _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
     _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
 )
+"""For one phase."""
+
+_SHALLOW = (_Shape(64, 25, 32, 4, 4, 1, 8, 0, 1), *_DENSE)
+"""The same, where a group has 8 channels of A."""
 
 
 def plan(
@@ -101,15 +118,30 @@ def plan(
 
 
 def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedConfig]:
-    table = _STRIDED if len(problem.phases) > 1 else _DENSE
-    for shape in table:
+    channels = merged.groups * merged.columns
+    for shape in _table(problem, merged):
+        if shape.channels > channels or _wastes_rows(problem, shape):
+            continue
         config = _config(problem, shape, gpu)
         resident = config.blocks[1]
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
-        if registers(problem, merged, config) > registers_of(config):
+        spare = 0 if gpu.is_hopper else OLDER_REGISTERS
+        if registers(problem, merged, config) + spare > registers_of(config):
             continue
         if legality(problem, merged, config, shared) is None:
             yield config
+
+
+def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
+    if len(problem.phases) > 1 or problem.cols.step > 1:
+        return _DEEP_STRIDED if merged.depth >= SLICE else _STRIDED
+    return _SHALLOW if merged.depth == VECTOR else _DENSE
+
+
+def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
+    """Whether many of the output rows that share what they read lie outside of the image."""
+    rows = problem.row_count
+    return rows >= shape.rows and -rows % shape.rows * LEAST_USED > rows
 
 
 def registers_of(config: GroupedConfig) -> int:

@@ -42,9 +42,13 @@ MOST_TAPS = 64
 RESERVED_BYTES = 1024
 """Shared memory that every block takes beside its own."""
 
-SHAPES = ((145, 1, 2, 64), (73, 1, 2, 64), (32, 1, 1, 144), (16, 1, 1, 144))
-"""Configs, best first: columns of a list row, tiles of a step, blocks of a multiprocessor, and the
-registers of a thread that may hold weights. Warps share the channels of A until they do."""
+SHAPES = ((145, 3, 8, 2), (73, 3, 8, 2), (32, 2, 16, 1), (16, 2, 8, 1))
+"""Configs, best first: columns of a list row, stages, warps, and blocks of a multiprocessor."""
+
+MOST_WEIGHTS = 144
+LEAST_WARPS = 8
+"""Registers of a thread that may hold weights where a multiprocessor has so many warps; the warps
+of a position share the channels of A until theirs fit."""
 
 MOST_BARRIERS = 14
 """Barriers that groups of warps may have beside the block's own."""
@@ -140,14 +144,16 @@ def _legal(problem: DirectProblem, runs: Runs, gpu: Gpu) -> Iterator[NarrowConfi
     window = problem.rows.window * problem.cols.window
     columns = runs.columns(problem.contraction.columns)
     weights = window * problem.contraction.depth * columns // (COLUMN_TILE * VECTOR)
-    for target, tiles, resident, most_weights in SHAPES:
+    for target, stages, warps, resident in SHAPES:
         depth = 1
-        while weights > most_weights * depth:
+        while weights * warps * resident > MOST_WEIGHTS * LEAST_WARPS * depth:
             depth *= 2
+        if depth > 1 and resident > 1:
+            continue
         tiles_of_cols = -(-problem.col_count // target)
         cols = -(-problem.col_count // tiles_of_cols)
         blocks = (gpu.multiprocessors, resident)
-        config = NarrowConfig(cols, depth, tiles, 2, 8, 0, blocks)
+        config = NarrowConfig(cols, depth, 1, stages, warps, 1, blocks)
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         if legality(problem, runs, config, shared) is None:
             yield config

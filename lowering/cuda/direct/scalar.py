@@ -30,9 +30,10 @@ VECTOR_BYTES = 16
 SHAPES = ((2, 2), (1, 2), (1, 1))
 """Output rows and columns of a thread, best first."""
 
-WARPS = 8
-RESIDENT = 2
-"""Warps of a block, and blocks of a multiprocessor whose registers fit."""
+WARPS, RESIDENT = 8, 2
+SMALL_WARPS, SMALL_RESIDENT = 2, 8
+"""Warps of a block, and blocks of a multiprocessor whose registers fit: small blocks where there
+are too few threads for all multiprocessors."""
 
 MOST_PRODUCTS = 512
 """Products of a thread that are unrolled."""
@@ -117,10 +118,13 @@ def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[Scala
     """Larger tiles read less, as long as all threads have work."""
     for rows, cols in SHAPES:
         config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
-        fills = work(problem, vectors, config) >= gpu.multiprocessors * RESIDENT * WARPS * WARP
-        is_small = rows == cols == 1
-        if (fills or is_small) and legality(problem, vectors, config) is None:
+        if work(problem, vectors, config) < gpu.multiprocessors * RESIDENT * WARPS * WARP:
+            continue
+        if legality(problem, vectors, config) is None:
             yield config
+    small = ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
+    if legality(problem, vectors, small) is None:
+        yield small
 
 
 def kernels(

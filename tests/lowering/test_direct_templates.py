@@ -1,0 +1,174 @@
+"""Direct convolution templates: who takes which problem, configs as text, and their cubins."""
+
+from __future__ import annotations
+
+import pytest
+from cuda_contractions import contraction_of_line
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.templates import TEMPLATES
+from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar
+from convir.lowering.cuda.direct.config import (
+    GroupedConfig,
+    NarrowConfig,
+    ScalarConfig,
+    parse_grouped,
+    parse_narrow,
+    parse_scalar,
+)
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.cuda.kernel_plan import KernelPlan
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import kernel_usage
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
+THREE = "-y 3 -x 3 -p 1 -q 1"
+
+A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+
+TAKEN = {
+    "strided": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 -F 2"),
+    "dense": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -g 32 -F 2"),
+    "16-channels": ("grouped", f"convbfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -g 32 -F 2"),
+    "32-channels": ("grouped", f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 4 -F 2"),
+    "64-channels": ("grouped", f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 2 -F 2"),
+    "forward": ("grouped", f"convbfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 1"),
+    "merged": ("grouped", f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 16 -F 2"),
+    "uneven": ("grouped", f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 128 {THREE} -g 4 -F 2"),
+    "part-of-a-block": ("grouped", f"convfp16 -n 2 -c 96 -H 9 -W 9 -k 96 {THREE} -g 12 -F 2"),
+    "filter-below-stride": ("grouped", "convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 -u 2 -v 2 -g 8 -F 2"),
+    "three-channels": ("narrow", f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 32 {THREE} -u 2 -v 2 -F 2"),
+    "odd-width": ("narrow", f"convbfp16 -n 2 -c 3 -H 19 -W 25 -k 32 {THREE} -u 2 -v 2 -F 2"),
+    "one-channel": ("narrow", f"convfp16 -n 2 -c 1 -H 20 -W 26 -k 64 {THREE} -u 2 -v 2 -F 2"),
+    "deep": ("narrow", "convbfp16 -n 2 -c 3 -H 16 -W 16 -k 128 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -F 2"),
+    "depthwise": ("scalar", f"convfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -g 40 -F 2"),
+    "f32": ("scalar", f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1"),
+}
+
+
+@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("name", TAKEN)
+def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
+    family, line = TAKEN[name]
+    problem = contraction_of_line(line if "spatial_dim" in line else f"{line} {NHWC}")
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in TEMPLATES]
+    template, configs = next(
+        (template, found) for template, found in plans if not isinstance(found, Refusal)
+    )
+    assert template.family == family
+    assert [template.parse(str(config)) for config in configs] == list(configs)
+    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    assert isinstance(plan, KernelPlan)
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    (kernel,) = plan.kernels
+    assert kernel_usage(kernel.source, gpu.arch)[kernel.symbol].spill_bytes == 0
+    assert kernel.shared_bytes <= gpu.shared_bytes
+
+
+@pytest.mark.parametrize(
+    ("line", "of_grouped", "of_narrow", "of_scalar"),
+    [
+        (
+            f"convfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -F 2 {NHWC}",
+            "one group of many channels is an implicit GEMM's",
+            "it is no dense convolution to a few channels",
+            "it is neither f32 nor depthwise",
+        ),
+        (
+            f"convfp16 -n 2 -c 36 -H 9 -W 9 -k 36 {THREE} -g 3 -F 2 {NHWC}",
+            "3 groups of 12 channels do not fill vectors",
+            "it is no dense convolution to a few channels",
+            "it is neither f32 nor depthwise",
+        ),
+        (
+            f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 4 {NHWC}",
+            "direct templates store C, and add to nothing",
+            "direct templates store C, and add to nothing",
+            "direct templates store C, and add to nothing",
+        ),
+        (
+            f"conv -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1 {NHWC}",
+            "tensor cores do not multiply f32",
+            "tensor cores do not multiply f32",
+            "32 and 32 channels a group are no small groups",
+        ),
+        (
+            f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 1 {NCHW}",
+            "channels are not innermost",
+            "channels are not innermost",
+            "channels are not innermost",
+        ),
+        (
+            f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 40 {THREE} -F 2 {NHWC}",
+            "one group of many channels is an implicit GEMM's",
+            "it reduces 40 channels and 9 taps",
+            "it is neither f32 nor depthwise",
+        ),
+    ],
+)
+def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) -> None:
+    problem = contraction_of_line(line)
+    for plan, reason in (
+        (grouped_rule.plan, of_grouped),
+        (narrow.plan, of_narrow),
+        (scalar.plan, of_scalar),
+    ):
+        found = plan(problem.contraction, problem.epilogue, H200)
+        assert isinstance(found, Refusal)
+        assert found.reason == reason
+
+
+def test_illegal_configs_are_refused() -> None:
+    problem = contraction_of_line(f"{TAKEN['dense'][1]} {NHWC}")
+    for text, reason in {
+        "grouped 48x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8 loaders=0": "no slices",
+        "grouped 64x26 slice=32 rows=3 outputs=2 tiles=1 stages=2 warps=8 loaders=0": "2 at once",
+        "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=7 loaders=0": "share 64",
+    }.items():
+        config = parse_grouped(f"{text} blocks=132x1")
+        plan = grouped.kernels(problem.contraction, problem.epilogue, config)
+        assert isinstance(plan, Refusal)
+        assert reason in plan.reason
+
+
+numbers = st.integers(1, 512)
+blocks = st.tuples(numbers, numbers)
+
+
+@given(st.builds(GroupedConfig, *[numbers] * 8, st.integers(0, 4), blocks))
+def test_grouped_configs_print_and_parse(config: GroupedConfig) -> None:
+    assert parse_grouped(str(config)) == config
+
+
+@given(st.builds(NarrowConfig, *[numbers] * 5, st.integers(0, 4), blocks))
+def test_narrow_configs_print_and_parse(config: NarrowConfig) -> None:
+    assert parse_narrow(str(config)) == config
+
+
+@given(st.builds(ScalarConfig, *[numbers] * 3, blocks))
+def test_scalar_configs_print_and_parse(config: ScalarConfig) -> None:
+    assert parse_scalar(str(config)) == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scalar",
+        "scalar 1x1 warps=4",
+        "scalar 1 warps=4 blocks=132x2",
+        "scalar 1x1 warps=0 blocks=132x2",
+        "scalar 1x1 warps=4 blocks=132",
+        "narrow 1x1 warps=4 blocks=132x2",
+    ],
+)
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"written|sizes|at least"):
+        parse_scalar(text)
