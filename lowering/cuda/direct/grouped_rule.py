@@ -108,6 +108,8 @@ def plan(
     reason = epilogue_refusal(problem, epilogue)
     if reason is not None:
         return Refusal(reason)
+    if contraction.groups == problem.taps == 1:
+        return Refusal("it is a matrix product")
     if contraction.groups == 1 and max(contraction.depth, contraction.columns) > MOST_DENSE:
         return Refusal("one group of many channels is an implicit GEMM's")
     merged = merged_groups(problem)

@@ -61,6 +61,8 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     is_depthwise = spec.depth == 1 and spec.columns == 1
     if not is_depthwise and spec.a.type != "f32":
         return Refusal("it is neither f32 nor depthwise")
+    if spec.groups == problem.taps == 1:
+        return Refusal("it is a matrix product")
     if max(spec.depth, spec.columns) > MOST_CHANNELS:
         return Refusal(f"{spec.depth} and {spec.columns} channels a group are no small groups")
     needed = shared_bytes(problem)
