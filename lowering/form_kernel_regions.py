@@ -169,7 +169,7 @@ def _join_reader(op: Operation, groups: _Groups) -> None:
     reader = readers.pop()
     if reader is None or reader == own:
         return
-    if groups.has_reduction(reader) and not _is_addressing(op):
+    if groups.has_reduction(reader) and not (_is_addressing(op) and _is_read_directly(op)):
         return
     target = next(user for user in _readers(op) if groups.find(user) == reader)
     groups.merge(op, target)
@@ -186,6 +186,19 @@ def _is_addressing(op: Operation) -> bool:
     if view is None or view.kind == "insert_slice":
         return False
     return view.kind == "extract_slice" or (view.fill is not None and is_zero(view.fill))
+
+
+def _is_read_directly(op: Operation) -> bool:
+    """Whether every reader takes elements of `op` where an addressing says they are.
+
+    Behind a reshape they are elsewhere (an im2col matrix is written to memory), and what a
+    contraction adds to is memory that it writes.
+    """
+    for use in (use for result in op.results for use in result.uses):
+        view = structured(use.operation)
+        if use.operation.name in ALIASES or (view is not None and use.index >= len(view.inputs)):
+            return False
+    return True
 
 
 def readers_of(value: SSAValue) -> Iterable[Operation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.canonicalize import CanonicalizePass
 from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
 from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
@@ -45,6 +46,8 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
 """Strided backward data convolutions without multiplications by zero where that is possible."""
 
 DEFAULT: tuple[ModulePass, ...] = (
+    # A loop over samples has no kernel; the products inside of it do, once they are one op.
+    BatchGemmsPass(),
     *BACKWARD_DATA,
     # Last: the rewrites above flip and repack filters, and see an addressing in that as long as it
     # is an op of its own.

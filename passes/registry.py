@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CONVIR_PASSES: tuple[str, ...] = (
+    "batch-gemms",
     "bind-sizes",
     "canonicalize",
     "convert-conv-to-linalg",

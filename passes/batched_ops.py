@@ -1,0 +1,382 @@
+"""Ops on one sample as ops on all of them: every tensor that varies gets a dimension more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from convir.dialects.refusal import Refusal
+from convir.dialects.structured import structured
+from convir.dialects.zeros import constant_fill_of
+from convir.passes.fold_constants import operands_of
+from convir.passes.structured_rebuild import rebuilt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute
+
+    from convir.dialects.structured import Structured
+    from convir.passes.sample_templates import Leaf, Samples
+
+_POINTWISE = ("arith.", "math.")
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A tensor of many samples."""
+
+    value: SSAValue
+    axis: int
+    """Its dimension over the samples; the others are one sample's."""
+
+
+@dataclass
+class Batcher:
+    """Builds `count` samples, from number `begin` on, into a block of its own."""
+
+    samples: Samples
+    begin: int
+    count: int
+    block: Block = field(default_factory=Block)
+    known: dict[SSAValue, SSAValue | Batched] = field(
+        default_factory=dict[SSAValue, "SSAValue | Batched"]
+    )
+
+    def build(self, dest: SSAValue) -> SSAValue | Refusal:
+        """`dest` with the results of the samples in their place."""
+        for op in self.samples.ops:
+            refusal = self._convert(op)
+            if refusal is not None:
+                return refusal
+        return self._store(dest)
+
+    def discard(self) -> None:
+        """Erase what was built."""
+        for op in reversed(list(self.block.ops)):
+            op.detach()
+            op.erase()
+
+    def _convert(self, op: Operation) -> Refusal | None:
+        leaf = self.samples.leaves.get(op)
+        if leaf is not None:
+            self.known[op.results[0]] = self._slice(leaf)
+            return None
+        if not any(isinstance(self._of(value), Batched) for value in operands_of(op)):
+            mapping = {value: cast("SSAValue", self._of(value)) for value in operands_of(op)}
+            clone = op.clone(mapping)
+            self.block.add_op(clone)
+            self.known.update(zip(op.results, clone.results, strict=True))
+            return None
+        batched = self._batched(op)
+        if isinstance(batched, Refusal):
+            return batched
+        self.known[op.results[0]] = batched
+        return None
+
+    def _of(self, value: SSAValue) -> SSAValue | Batched:
+        return self.known.get(value, value)
+
+    def _batched(self, op: Operation) -> Batched | Refusal:
+        refusal = Refusal(f"{op.name} has no form for several samples")
+        if len(op.results) != 1:
+            return refusal
+        view = structured(op)
+        if view is not None:
+            return self._structured(view)
+        if op.regions and not isinstance(op, tensor.PadOp):
+            return refusal
+        match op:
+            case tensor.PadOp():
+                return self._pad(op)
+            case tensor.CastOp() if op.source.type == op.dest.type:
+                return cast("Batched", self._of(op.source))
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                return self._reshape(op)
+            case _ if op.name.startswith(_POINTWISE):
+                return self._pointwise(op)
+            case _:
+                return refusal
+
+    def _emit(self, op: Operation, like: Operation) -> SSAValue:
+        op.location = like.location
+        self.block.add_op(op)
+        return op.results[0]
+
+    def _shape(self, value: SSAValue, axis: int) -> list[int]:
+        """The shape of many samples of a tensor."""
+        shape = list(cast("TensorType[Attribute]", value.type).get_shape())
+        return [*shape[:axis], self.count, *shape[axis:]]
+
+    def _type(self, value: SSAValue, axis: int) -> TensorType[Attribute]:
+        element = cast("TensorType[Attribute]", value.type).element_type
+        return TensorType(element, self._shape(value, axis))
+
+    def _slice(self, leaf: Leaf) -> Batched:
+        """The slices of all samples, as one."""
+        view = leaf.view
+        offsets = [0 if offset is None else offset for offset in view.offsets]
+        sizes = list(cast("tuple[int, ...]", view.sizes))
+        strides = list(cast("tuple[int, ...]", view.strides))
+        offsets[leaf.dim] = leaf.start + leaf.step * self.begin
+        sizes[leaf.dim], strides[leaf.dim] = self.count, leaf.step
+        kept = [d for d in range(view.rank) if d not in view.dropped or d == leaf.dim]
+        element = cast("TensorType[Attribute]", leaf.source.type).element_type
+        value = leaf.source
+        shape = [sizes[d] for d in kept]
+        if cast("TensorType[Attribute]", value.type).get_shape() != tuple(shape):
+            op = tensor.ExtractSliceOp.build(
+                operands=[value, [], [], []],
+                result_types=[TensorType(element, shape)],
+                properties=_slice_properties(offsets, sizes, strides),
+            )
+            value = self._emit(op, view.op)
+        axis = kept.index(leaf.dim)
+        if leaf.dim not in view.dropped:
+            value = self._split(value, axis, view.op)
+        return Batched(value, axis)
+
+    def _split(self, value: SSAValue, axis: int, like: Operation) -> SSAValue:
+        """`value` with a dimension of size 1 behind `axis`."""
+        shape = list(cast("TensorType[Attribute]", value.type).get_shape())
+        groups = [[d + (d > axis)] for d in range(len(shape))]
+        groups[axis] = [axis, axis + 1]
+        result = TensorType(
+            cast("TensorType[Attribute]", value.type).element_type,
+            [*shape[: axis + 1], 1, *shape[axis + 1 :]],
+        )
+        sizes = list(result.get_shape())
+        return self._emit(
+            tensor.ExpandShapeOp(value, [], _reassociation(groups), sizes, result), like
+        )
+
+    def _structured(self, view: Structured) -> Batched | Refusal:
+        if len(view.inits) != 1:
+            return Refusal(f"{view.op.name} has several results")
+        for value in operands_of(view.op):
+            if value not in view.operands and isinstance(self._of(value), Batched):
+                return Refusal(f"the body of {view.op.name} reads a sample's tensor by itself")
+        operands: list[SSAValue] = []
+        maps: list[AffineMap] = []
+        loops = len(view.iterators)
+        shifted = [AffineExpr.dimension(loop + 1) for loop in range(loops)]
+        axis = 0
+        for position, (operand, indexing_map) in enumerate(
+            zip(view.operands, view.maps, strict=True)
+        ):
+            found = self._of(operand)
+            if position == len(view.inputs) and not isinstance(found, Batched):
+                is_stored = view.op.results[0] is self.samples.result
+                found = self._spread(found, self._stored_axis() if is_stored else 0, view.op)
+            results = list(indexing_map.replace_dims_and_symbols(shifted, [], loops + 1, 0).results)
+            if isinstance(found, Batched):
+                results.insert(found.axis, AffineExpr.dimension(0))
+                axis = found.axis
+                found = found.value
+            operands.append(found)
+            maps.append(AffineMap(loops + 1, 0, tuple(results)))
+        result = operands[-1].type
+        new = rebuilt(view, operands, result, maps, ["parallel", *view.iterators])
+        for inner in new.walk():
+            for i, operand in enumerate(inner.operands):
+                replacement = self._of(operand)
+                if inner is not new and isinstance(replacement, SSAValue):
+                    inner.operands[i] = replacement
+            if isinstance(inner, linalg.ops.IndexOp):
+                inner.dim = IntegerAttr(inner.dim.value.data + 1, i64)
+        return Batched(self._emit(new, view.op), axis)
+
+    def _stored_axis(self) -> int:
+        """The dimension of a result that samples are stored along."""
+        stored = self.samples.stored
+        return sum(dim not in stored.view.dropped for dim in range(stored.dim))
+
+    def _spread(self, value: SSAValue, axis: int, like: Operation) -> Batched:
+        """The same tensor for every sample."""
+        result = self._type(value, axis)
+        empty = self._emit(tensor.EmptyOp((), result), like)
+        if isinstance(value.owner, tensor.EmptyOp):
+            return Batched(empty, axis)
+        fill = constant_fill_of(value)
+        if fill is not None:
+            scalar = self._emit(ConstantOp(fill), like)
+            filled = linalg.ops.FillOp((scalar,), (empty,), (result,))
+            return Batched(self._emit(filled, like), axis)
+        loops = [AffineExpr.dimension(loop) for loop in range(len(result.get_shape()))]
+        source = [loop for loop in loops if loop != loops[axis]]
+        return Batched(self._copy(value, empty, source, loops, like), axis)
+
+    def _copy(
+        self,
+        value: SSAValue,
+        empty: SSAValue,
+        source: Sequence[AffineExpr],
+        out: Sequence[AffineExpr],
+        like: Operation,
+    ) -> SSAValue:
+        """A generic that yields the elements of `value`."""
+        element = cast("TensorType[Attribute]", value.type).element_type
+        body = Block(arg_types=[element, element])
+        body.add_op(linalg.ops.YieldOp(body.args[0]))
+        maps = [AffineMap(len(out), 0, tuple(exprs)) for exprs in (source, out)]
+        parallel = IteratorTypeAttr(IteratorType.PARALLEL)
+        op = linalg.ops.GenericOp(
+            [value],
+            [empty],
+            Region(body),
+            [AffineMapAttr(indexing_map) for indexing_map in maps],
+            [parallel] * len(out),
+            [empty.type],
+        )
+        return self._emit(op, like)
+
+    def _pad(self, op: tensor.PadOp) -> Batched | Refusal:
+        source = self._of(op.source)
+        if not isinstance(source, Batched) or op.low or op.high:
+            return Refusal("a pad by amounts that are not constant")
+        terminator = op.region.block.last_op
+        assert terminator is not None
+        fill = terminator.operands[0]
+        if fill.owner is op.region.block:
+            return Refusal("a pad with its own index")
+        low, high = (list(x.get_values()) for x in (op.static_low, op.static_high))
+        for amounts in (low, high):
+            amounts.insert(source.axis, 0)
+        result = self._type(op.result, source.axis)
+        body = Block(arg_types=[op.region.block.args[0].type] * len(low))
+        owner = fill.owner
+        if isinstance(owner, Operation) and owner.parent is op.region.block:
+            clone = owner.clone()
+            body.add_op(clone)
+            fill = clone.results[0]
+        else:
+            fill = cast("SSAValue", self._of(fill))
+        body.add_op(tensor.YieldOp(fill))
+        padded = tensor.PadOp(source.value, [], [], Region(body), low, high, result)
+        return Batched(self._emit(padded, op), source.axis)
+
+    def _reshape(self, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> Batched:
+        source = self._of(op.src)
+        assert isinstance(source, Batched)
+        groups = [[dim.value.data for dim in group.data] for group in op.reassociation.data]
+        collapses = isinstance(op, tensor.CollapseShapeOp)
+        starts = [group[0] if collapses else i for i, group in enumerate(groups)]
+        rank = len(cast("TensorType[Attribute]", op.src.type).get_shape())
+        if source.axis not in (*starts, rank):  # Between dimensions that are merged.
+            source = Batched(self._moved(source, 0, op), 0)
+        at = starts.index(source.axis) if source.axis in starts else len(groups)
+        split = groups[at][0] if at < len(groups) else sum(map(len, groups))
+        moved = [[dim + (dim >= split) for dim in group] for group in groups]
+        moved.insert(at, [split])
+        axis = at if collapses else split
+        result = self._type(op.result, axis)
+        if collapses:
+            new: Operation = tensor.CollapseShapeOp(
+                operands=[source.value],
+                result_types=[result],
+                properties={"reassociation": _reassociation(moved)},
+            )
+        else:
+            sizes = list(result.get_shape())
+            new = tensor.ExpandShapeOp(source.value, [], _reassociation(moved), sizes, result)
+        return Batched(self._emit(new, op), axis)
+
+    def _pointwise(self, op: Operation) -> Batched | Refusal:
+        axes = {x.axis for x in map(self._of, op.operands) if isinstance(x, Batched)}
+        if len(axes) != 1:
+            return Refusal(f"the operands of {op.name} hold their samples in different dimensions")
+        (axis,) = axes
+        operands: list[SSAValue] = []
+        for value in op.operands:
+            found = self._of(value)
+            if not isinstance(found, Batched):
+                found = self._spread(found, axis, op)
+            operands.append(found.value)
+        new = type(op).create(
+            operands=operands,
+            result_types=[self._type(op.results[0], axis)],
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        return Batched(self._emit(new, op), axis)
+
+    def _store(self, dest: SSAValue) -> SSAValue | Refusal:
+        """`dest` with the samples' results in their slices."""
+        stored, found = self.samples.stored, self._of(self.samples.result)
+        view = stored.view
+        if not isinstance(found, Batched):
+            found = self._spread(found, self._stored_axis(), view.op)
+        position = self._stored_axis()
+        value = self._moved(found, position, view.op)
+        if stored.dim not in view.dropped:
+            value = self._merged(value, position, view.op)
+        offsets = [0 if offset is None else offset for offset in view.offsets]
+        sizes = list(cast("tuple[int, ...]", view.sizes))
+        strides = list(cast("tuple[int, ...]", view.strides))
+        offsets[stored.dim] = stored.start + stored.step * self.begin
+        sizes[stored.dim], strides[stored.dim] = self.count, stored.step
+        if value.type == dest.type:
+            return value
+        op = tensor.InsertSliceOp.build(
+            operands=[value, dest, [], [], []],
+            result_types=[dest.type],
+            properties=_slice_properties(offsets, sizes, strides),
+        )
+        return self._emit(op, view.op)
+
+    def _moved(self, found: Batched, axis: int, like: Operation) -> SSAValue:
+        """The tensor with its samples in dimension `axis`."""
+        if found.axis == axis:
+            return found.value
+        shape = list(cast("TensorType[Attribute]", found.value.type).get_shape())
+        order = [d for d in range(len(shape)) if d != found.axis]
+        order.insert(axis, found.axis)
+        element = cast("TensorType[Attribute]", found.value.type).element_type
+        empty = self._emit(tensor.EmptyOp((), TensorType(element, [shape[d] for d in order])), like)
+        source = [AffineExpr.dimension(order.index(d)) for d in range(len(shape))]
+        out = [AffineExpr.dimension(d) for d in range(len(shape))]
+        return self._copy(found.value, empty, source, out, like)
+
+    def _merged(self, value: SSAValue, axis: int, like: Operation) -> SSAValue:
+        """`value` with its dimension `axis` and the one of size 1 behind it as one."""
+        shape = list(cast("TensorType[Attribute]", value.type).get_shape())
+        del shape[axis + 1]
+        groups = [[d + (d > axis)] for d in range(len(shape))]
+        groups[axis] = [axis, axis + 1]
+        element = cast("TensorType[Attribute]", value.type).element_type
+        return self._emit(
+            tensor.CollapseShapeOp(
+                operands=[value],
+                result_types=[TensorType(element, shape)],
+                properties={"reassociation": _reassociation(groups)},
+            ),
+            like,
+        )
+
+
+def _slice_properties(
+    offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> dict[str, Attribute]:
+    return {
+        "static_offsets": DenseArrayBase.from_list(i64, list(offsets)),
+        "static_sizes": DenseArrayBase.from_list(i64, list(sizes)),
+        "static_strides": DenseArrayBase.from_list(i64, list(strides)),
+    }
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])

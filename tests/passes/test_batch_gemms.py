@@ -1,0 +1,192 @@
+"""Per-sample products before and after `batch-gemms`: in loops and unrolled, however stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convir.api.compile import compile as compile_module
+from convir.dialects.context import read_module
+from convir.passes import run
+from convir.passes.batch_gemms import chunks_of
+from convir.runtime.reference import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+C, H, TAPS, K = 3, 6, 3, 4
+P = H - TAPS + 1
+DEPTH, M = C * TAPS, P
+BYTES = DEPTH * M * 4
+
+IM2COL = f"""
+  %e0_@ = tensor.empty() : tensor<{C}x{TAPS}x{P}xf32>
+  %cols_@ = linalg.generic {{indexing_maps = [affine_map<(c, r, p) -> (c, p + r)>,
+      affine_map<(c, r, p) -> (c, r, p)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%xs_@ : tensor<{C}x{H}xf32>) outs(%e0_@ : tensor<{C}x{TAPS}x{P}xf32>) {{
+    ^bb0(%v: f32, %o: f32):
+      linalg.yield %v : f32
+  }} -> tensor<{C}x{TAPS}x{P}xf32>
+  %xcol_@ = tensor.collapse_shape %cols_@ [[0, 1], [2]]
+      : tensor<{C}x{TAPS}x{P}xf32> into tensor<{DEPTH}x{P}xf32>
+"""
+"""The ops of sample @."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the samples are written down."""
+
+    count: int
+    unrolled: bool
+    init: str
+    """`zero`, `bias` (broadcast), or `accumulate` (beta = 1)."""
+    dim: int
+    """The dimension of the input and of the result that samples lie along."""
+    keeps: bool
+    """Whether a sample's slice of the input keeps the dimension of size 1."""
+    activation: bool
+    padded: bool
+    first: int
+    """The first of the samples that are computed; the others of the result stay."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the input, the filter, the bias and the result."""
+        total = self.first + self.count
+        x, y = [C, H - 2 * self.padded], [K, P]
+        x.insert(self.dim, total)
+        y.insert(self.dim, total)
+        return tuple(x), (K, DEPTH), (K,), tuple(y)
+
+    def sliced(self, value: str, index: str, shape: Sequence[int], kept: bool) -> str:
+        """The slice of one sample: offsets, sizes, strides, the types."""
+        offsets = ["0"] * 3
+        offsets[self.dim] = index
+        sizes = [1 if d == self.dim else n for d, n in enumerate(shape)]
+        small = sizes if kept else [n for d, n in enumerate(sizes) if d != self.dim]
+        place = f"[{', '.join(offsets)}] [{', '.join(map(str, sizes))}] [1, 1, 1]"
+        return f"{value}{place} : {tensor(shape)} to {tensor(small)}"
+
+    def sample(self, i: str, index: str, acc: str) -> str:
+        """The ops of one sample, which define `%r_i`."""
+        x, _, _, y = self.shapes
+        image = "%xi" if not self.padded else "%xp"
+        lines = [f"%xk_{i} = tensor.extract_slice {self.sliced('%x', index, x, self.keeps)}"]
+        flat = [C, H - 2 * self.padded]
+        if self.keeps:
+            kept = [1 if d == self.dim else n for d, n in enumerate(x)]
+            groups = {0: "[[0, 1], [2]]", 1: "[[0, 1], [2]]", 2: "[[0], [1, 2]]"}[self.dim]
+            lines.append(
+                f"%xi_{i} = tensor.collapse_shape %xk_{i} {groups} : {tensor(kept)} "
+                f"into {tensor(flat)}"
+            )
+        else:
+            lines.append(f"%xi_{i} = tensor.cast %xk_{i} : {tensor(flat)} to {tensor(flat)}")
+        if self.padded:
+            lines.append(
+                f"%xp_{i} = tensor.pad %xi_{i} low[0, 1] high[0, 1] {{\n^bb0(%a: index, %b: index):"
+                f"\n  tensor.yield %zero : f32\n}} : {tensor(flat)} to {tensor((C, H))}"
+            )
+        lines.append(IM2COL.replace("%xs", image).replace("@", i))
+        if self.init == "accumulate":
+            lines.append(f"%b_{i} = tensor.extract_slice {self.sliced(acc, index, y, False)}")
+        start = {"zero": "%zeros", "bias": "%bias", "accumulate": f"%b_{i}"}[self.init]
+        lines.append(
+            f"%p_{i} = linalg.matmul ins(%w, %xcol_{i} : {tensor((K, DEPTH))}, "
+            f"{tensor((DEPTH, P))}) outs({start} : {tensor((K, P))}) -> {tensor((K, P))}"
+        )
+        result = f"%p_{i}"
+        if self.activation:
+            lines.append(f"%a_{i} = arith.maximumf %p_{i}, %zeros : {tensor((K, P))}")
+            result = f"%a_{i}"
+        place = self.sliced(acc, index, y, False).split(" : ")[0]
+        lines.append(
+            f"%r_{i} = tensor.insert_slice {result} into {place} : {tensor((K, P))} "
+            f"into {tensor(y)}"
+        )
+        return "\n".join(lines)
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        x, w, bias, y = (tensor(shape) for shape in self.shapes)
+        if self.unrolled:
+            accs = ["%y", *(f"%r_{i}" for i in range(self.count))]
+            body = "\n".join(
+                self.sample(str(i), str(self.first + i), accs[i]) for i in range(self.count)
+            )
+            result = accs[-1]
+        else:
+            body = (
+                f"%result = scf.for %n = %first to %end step %c1 iter_args(%acc = %y) -> ({y}) {{\n"
+                f"{self.sample('n', '%n', '%acc')}\nscf.yield %r_n : {y}\n}}"
+            )
+            result = "%result"
+        return f"""
+          func.func @main(%x: {x}, %w: {w}, %k: {bias}, %y: {y}) -> {y} {{
+            %first = arith.constant {self.first} : index
+            %end = arith.constant {self.first + self.count} : index
+            %c1 = arith.constant 1 : index
+            %zero = arith.constant 0.0 : f32
+            %zeros = arith.constant dense<0.0> : {tensor((K, P))}
+            %empty = tensor.empty() : {tensor((K, P))}
+            %bias = linalg.broadcast ins(%k : {bias}) outs(%empty : {tensor((K, P))})
+                      dimensions = [1]
+            {body}
+            return {result} : {y}
+          }}"""
+
+
+def tensor(shape: Sequence[int]) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}xf32>"
+
+
+FORMS = st.builds(
+    Form,
+    count=st.integers(2, 4),
+    unrolled=st.booleans(),
+    init=st.sampled_from(["zero", "bias", "accumulate"]),
+    dim=st.integers(0, 2),
+    keeps=st.booleans(),
+    activation=st.booleans(),
+    padded=st.booleans(),
+    first=st.integers(0, 1),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(form=FORMS, budget=st.sampled_from([2 * BYTES, 3 * BYTES, 1 << 20]), seed=st.integers(0, 9))
+def test_batched_samples_are_the_same_samples(form: Form, budget: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arguments = [rng.integers(-4, 5, shape).astype(np.float32) for shape in form.shapes]
+    module = read_module(form.text)
+    expected = evaluate(module, "main", arguments)
+    result = run(module, f"batch-gemms{{workspace-bytes={budget}}}")
+    batched = result.module
+    assert any(remark.fired for remark in result.remarks), result.remarks
+    assert "scf.for" not in str(batched)
+    np.testing.assert_array_equal(evaluate(batched, "main", arguments), expected)
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_a_batched_loop_runs_on_the_host(unrolled: bool) -> None:
+    form = Form(3, unrolled, "bias", 0, False, True, False, 0)
+    rng = np.random.default_rng(0)
+    arguments: list[Any] = [rng.integers(-4, 5, s).astype(np.float32) for s in form.shapes]
+    (expected,) = evaluate(read_module(form.text), "main", arguments)
+    compiled = compile_module(form.text, "batch-gemms,canonicalize,cse", device="host")
+    np.testing.assert_array_equal(compiled(*arguments), expected)
+
+
+def test_chunks_are_few_and_even() -> None:
+    assert chunks_of(8, 100, 800) == [8]
+    assert chunks_of(8, 100, 799) == [4, 4]
+    assert chunks_of(7, 100, 300) == [3, 2, 2]
+    assert chunks_of(8, 0, 0) == [8]
+    assert not isinstance(chunks_of(8, 100, 100), list)
