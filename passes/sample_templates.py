@@ -185,7 +185,7 @@ class _Unrolled:
         self.stored = stored
         self.ops: list[Operation] = []
         self.leaves: dict[Operation, Leaf] = {}
-        self._chain = {cast("Operation", view.op) for view in views}
+        self._chain = {view.op for view in views}
 
     def compare(self) -> Refusal | None:
         """Collect the ops of the first sample; why the others do not compute alike."""
