@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -38,7 +38,7 @@ from convir.lowering.contraction.spec import (
 from convir.lowering.operand_access import access_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
@@ -80,8 +80,15 @@ def _has_no_elements(callee: kernel.FuncOp) -> bool:
     return any(isinstance(value.type, TensorType) and 0 in shape_of(value) for value in values)
 
 
-def read_contraction(callee: kernel.FuncOp) -> ContractionCall | Refusal:
-    """Read the body of `callee`, or say why it is no contraction."""
+def read_contraction(
+    callee: kernel.FuncOp, cost: Callable[[Contraction], object] = reading_cost
+) -> ContractionCall | Refusal:
+    """Read the body of `callee`, or say why it is no contraction.
+
+    Args:
+        callee: the kernel.
+        cost: what the least of is taken, where a body can be read in several ways.
+    """
     returned = callee.body.block.last_op
     assert returned is not None
     if len(returned.operands) != 1:
@@ -102,7 +109,7 @@ def read_contraction(callee: kernel.FuncOp) -> ContractionCall | Refusal:
             reasons.append(call.reason)
     if not calls:
         return Refusal(" and ".join(dict.fromkeys(reasons)))
-    return min(calls, key=lambda call: reading_cost(call.spec))
+    return min(calls, key=lambda call: cast("Any", cost(call.spec)))
 
 
 def _read_pieces(

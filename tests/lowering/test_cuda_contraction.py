@@ -58,6 +58,7 @@ def chain(kind: str, indices: str) -> ContractionProblem | Refusal:
         st.tuples(st.integers(1, 16), st.integers(1, 16)),
         st.booleans(),
         st.integers(1, 64),
+        st.sampled_from(["", "a", "b", "ab"]),
     )
 )
 def test_configs_print_and_parse(config: ImplicitGemmConfig) -> None:

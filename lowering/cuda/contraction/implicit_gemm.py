@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.cuda.contraction.channels_last import copied
 from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.implicit_gemm_config import legality, shared_bytes_of
 from convir.lowering.cuda.contraction.implicit_gemm_problem import problem_source
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 ADDING_THREADS = 256
 """Threads of a block that adds parts."""
+MAX_ADD_WIDTH = 2
+"""Results that one of its threads stores, at most."""
 MAX_GRID = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -32,6 +35,10 @@ def kernels(
     spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig
 ) -> KernelPlan | Refusal:
     """The launches of `config`: one, and one that adds the parts of a split reduction."""
+    try:
+        spec, copies = copied(spec, config.copies)
+    except ValueError as error:
+        return Refusal(str(error))
     reason = legality(spec, epilogue, config, MAX_GRID)
     refused = refusal(spec) if reason is None else Refusal(reason)
     if refused is not None:
@@ -42,7 +49,10 @@ def kernels(
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     out = Pointer("b" if spec.result == "B" else "c")
     other = Pointer("c" if spec.result == "B" else "b")
-    parts = Pointer("workspace")
+    places = {copy.operand: Pointer("workspace", i) for i, copy in enumerate(copies)}
+    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
+    sizes = tuple(copy.nbytes for copy in copies)
+    parts = Pointer("workspace", len(copies))
     is_split = config.split > 1
     source = _source(spec, epilogue, config)
     multiply = CudaKernel(
@@ -51,12 +61,17 @@ def kernels(
         (blocks, config.split, 1),
         (config.threads, 1, 1),
         shared_bytes_of(spec, epilogue, config),
-        (Pointer("a"), other, parts if is_split else out, *operands),
+        (
+            places.get("a", Pointer("a")),
+            places.get("b", other),
+            parts if is_split else out,
+            *operands,
+        ),
     )
     if not is_split:
-        return KernelPlan((multiply,))
+        return KernelPlan((*first, multiply), sizes)
     tile = config.m * config.n
-    vectors = tile // _config_out(spec, config)
+    vectors = tile // _add_width(spec, config)
     add = CudaKernel(
         source,
         "add_parts",
@@ -66,12 +81,17 @@ def kernels(
         (parts, out, *operands),
     )
     size = config.split * blocks * tile * STORAGE_BYTES[spec.element]
-    return KernelPlan((multiply, add), (size,))
+    return KernelPlan((*first, multiply, add), (*sizes, size))
 
 
 def _config_out(spec: Contraction, config: ImplicitGemmConfig) -> int:
     """Results that a thread stores at once: no more than a line of the tile has."""
     return min(widths(spec).out, config.n if orientation(spec).out_by_columns else config.m)
+
+
+def _add_width(spec: Contraction, config: ImplicitGemmConfig) -> int:
+    """Results that a thread adds the parts of: few, as many threads hide the reading."""
+    return min(_config_out(spec, config), MAX_ADD_WIDTH)
 
 
 def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> str:
@@ -92,6 +112,7 @@ def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -
         "kAVector": vectors.a,
         "kOtherVector": vectors.other,
         "kOutVector": _config_out(spec, config),
+        "kAddVector": _add_width(spec, config),
         "kSharedBytes": shared_bytes_of(spec, epilogue, config),
     }
     flags = {"kIsMma": config.is_mma, "kOutAlongColumns": orientation(spec).out_by_columns}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 FAMILY: Final = "igemm"
 
 WARP = 32
+COPIES = ("", "a", "b", "ab")
+"""The sets of operands that may be copied."""
 STAGING_PAD = 8
 """Elements between two lines of sums in shared memory, which puts them in different banks."""
 MAX_SUMS = 128
@@ -43,12 +45,16 @@ class ImplicitGemmConfig:
     """Whether tensor cores multiply, for 16-bit types."""
     split: int = 1
     """Parts of the reduction, each its own block; the parts are added in a second launch."""
+    copies: str = ""
+    """The operands, of `ab`, that are copied first so that their channels are neighbours."""
 
     def __str__(self) -> str:
         unit = "warps" if self.is_mma else "threads"
         split = f" split={self.split}" if self.split > 1 else ""
         over = "x".join(map(str, self.over))
-        return f"{FAMILY} {self.m}x{self.n}x{self.k} stages={self.stages} {unit}={over}{split}"
+        copies = f" copies={self.copies}" if self.copies else ""
+        tile = f"{self.m}x{self.n}x{self.k}"
+        return f"{FAMILY} {tile} stages={self.stages} {unit}={over}{split}{copies}"
 
     @property
     def threads(self) -> int:
@@ -71,13 +77,18 @@ def parse(text: str) -> ImplicitGemmConfig:
     unit = "warps" if "warps" in found.values else "threads"
     if found.family != FAMILY or len(found.words) != 1 or unit not in found.values:
         raise ValueError(f"it is written {FAMILY} MxNxK stages=S warps=AxB")
-    unknown = set(found.values) - {"stages", "split", unit}
+    unknown = set(found.values) - {"stages", "split", "copies", unit}
     if unknown or "stages" not in found.values:
-        raise ValueError(f"it has stages, {unit} and split, not {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"it has stages, {unit}, split and copies, not {', '.join(sorted(unknown))}"
+        )
     m, n, k = sizes(found.words[0], 3)
     rows, columns = sizes(found.values[unit], 2)
     stages, split = int(found.values["stages"]), int(found.values.get("split", "1"))
-    return ImplicitGemmConfig(m, n, k, stages, (rows, columns), unit == "warps", split)
+    copies = found.values.get("copies", "")
+    if copies not in COPIES:
+        raise ValueError(f"copies are one of {', '.join(COPIES[1:])}, not '{copies}'")
+    return ImplicitGemmConfig(m, n, k, stages, (rows, columns), unit == "warps", split, copies)
 
 
 def has_mma(spec: Contraction) -> bool:

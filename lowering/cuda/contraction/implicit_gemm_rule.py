@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.cuda.contraction.implicit_gemm_config import (
+    BASE_REGISTERS,
     ImplicitGemmConfig,
     has_mma,
     legality,
 )
-from convir.lowering.cuda.contraction.implicit_gemm_widths import reduced_of, refusal, rows_of
+from convir.lowering.cuda.contraction.implicit_gemm_widths import (
+    reduced_of,
+    refusal,
+    rows_of,
+    widths,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -60,12 +67,26 @@ def plan(
     refused = refusal(spec)
     if refused is not None:
         return refused
+    copies = _copies(spec)
+    spec, _ = copied(spec, copies)
     tiles = _MMA_TILES if has_mma(spec) else _FMA_TILES
     legal = [tile for tile in tiles if legality(spec, epilogue, tile, gpu.shared_bytes) is None]
     if not legal:
         return Refusal(str(legality(spec, epilogue, tiles[-1], gpu.shared_bytes)))
-    split = [_split(spec, tile, gpu) for tile in legal]
+    split = [replace(_split(spec, tile, gpu), copies=copies) for tile in legal]
     return tuple(sorted(split, key=lambda config: _cost(spec, config, gpu)))
+
+
+def _copies(spec: Contraction) -> str:
+    """The operands whose copies are read in wider vectors, by tensor cores, more than once."""
+    if not has_mma(spec) or max(phase.taps for phase in spec.phases) == 1:
+        return ""
+    chosen = ""
+    for operand in copyable(spec):
+        before, after = widths(spec), widths(copied(spec, operand)[0])
+        wider = after.a > before.a if operand == "a" else after.other > before.other
+        chosen += operand if wider or (operand == "b" and chosen) else ""
+    return chosen
 
 
 def _split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> ImplicitGemmConfig:
@@ -89,14 +110,20 @@ def _blocks_at_once(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> in
     """Blocks that one multiprocessor holds, by shared memory and threads."""
     stage = tile.k * (tile.m + tile.n) * STORAGE_BYTES[spec.a.type] * tile.stages
     staging = tile.m * tile.n * STORAGE_BYTES[spec.element]
-    return max(1, min(gpu.shared_bytes // max(stage, staging), 1024 // tile.threads))
+    registers = tile.threads * (BASE_REGISTERS + _FRAGMENT_REGISTERS + tile.sums)
+    blocks = min(gpu.shared_bytes // max(stage, staging), _REGISTERS // registers)
+    return max(1, min(blocks, _MAX_THREADS // tile.threads))
+
+
+_REGISTERS, _FRAGMENT_REGISTERS, _MAX_THREADS = 1 << 16, 48, 2048
+"""Registers of a multiprocessor, of a thread's fragments, and threads of a multiprocessor."""
 
 
 def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
     """Time in units of one multiplication on one multiprocessor, roughly.
 
-    Blocks run in waves; a step costs its multiplications at the rate that the tile allows, or its
-    bytes from L2, whichever is more; every block pays to begin, to end, and to store.
+    Blocks run in waves; a step costs its multiplications at the rate that the tile allows, and its
+    copies; every block pays to begin, to end, and to store.
     """
     at_once = _blocks_at_once(spec, config, gpu)
     total = 0.0
@@ -109,13 +136,13 @@ def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
         tail = 1 + 0.5 / max(1.0, waves / at_once)
         multiply = config.m * config.n * config.k / _efficiency(config)
         moved = (config.m + config.n) * config.k * _BYTES_COST
-        total += waves * (steps * max(multiply, moved) + _BLOCK_COST * config.m * config.n) * tail
+        total += waves * (steps * (multiply + moved) + _BLOCK_COST * config.m * config.n) * tail
     parts = config.split * config.m * config.n * blocks_of(spec, config) / gpu.multiprocessors
     return total + (_ADDING_COST * parts + _LAUNCH_COST if config.split > 1 else 0)
 
 
-_BYTES_COST = 24.0
-"""Multiplications in the time in which one element reaches a multiprocessor."""
+_BYTES_COST = 14.0
+"""Multiplications in the time in which one element is addressed and copied to shared memory."""
 _BLOCK_COST = 48.0
 """The same for one result: its sum is staged, converted and stored, while nothing is multiplied."""
 _ADDING_COST = 24.0

@@ -87,13 +87,18 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
     body = _Body.of(returned.operands[0])
     if isinstance(body, Refusal):
         return _unread_contraction(callee) or body
-    call = read_contraction(_stripped(callee, body))
+    call = read_contraction(_stripped(callee, body), _reading_cost)
     if isinstance(call, Refusal):
         return call
     try:
         return _problem(body, call, returned.operands[0])
     except PassFailedException as error:
         return Refusal(str(error))
+
+
+def _reading_cost(spec: Contraction) -> tuple[int, int]:
+    """Fewest taps first, which a block walks one by one; then channels that are neighbours."""
+    return spec.taps, sum(channels.stride != 1 for channels in (spec.a, spec.c))
 
 
 def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:

@@ -425,14 +425,14 @@ __device__ __forceinline__ long long column_stride() {
 }
 
 // Stores kVector neighbours of a line of sums: along columns, or along rows.
-template <class P, class C, class E, class Sum>
+template <class P, class C, class E, int kVector, class Sum>
 __device__ __forceinline__ void store_vector(typename E::Stored* out,
                                              const typename E::Pointers& pointers,
                                              const RowOffsets<P, E>* rows, int column,
-                                             const Sum (&sums)[C::kOutVector], bool is_hole) {
-  Vector<typename E::Stored, C::kOutVector> stored;
+                                             const Sum (&sums)[kVector], bool is_hole) {
+  Vector<typename E::Stored, kVector> stored;
 #pragma unroll
-  for (int i = 0; i < C::kOutVector; ++i) {
+  for (int i = 0; i < kVector; ++i) {
     const RowOffsets<P, E>& row = rows[C::kOutAlongColumns ? 0 : i];
     const int n = C::kOutAlongColumns ? column + i : column;
     long long at[E::kOperands > 0 ? E::kOperands : 1] = {};
@@ -685,7 +685,7 @@ __device__ __forceinline__ void run(const typename P::A* a, const typename P::Ot
     } else {
       const int row = C::kOutAlongColumns ? line : at, column = C::kOutAlongColumns ? at : line;
       if (tile.row + row < rows && tile.column + column < P::kColumns) {
-        store_vector<P, C, E>(out, pointers, table + row, tile.column + column, sums, reduced == 0);
+        store_vector<P, C, E, C::kOutVector>(out, pointers, table + row, tile.column + column, sums, reduced == 0);
       }
     }
   }
@@ -700,25 +700,26 @@ __device__ __forceinline__ void add_parts(const typename P::Sum* parts, typename
   const TilePlace<P, C> tile(blockIdx.x);
   const int reduced = TilePlace<P, C>::reduced_of(tile.phase);
   const int rows = TilePlace<P, C>::rows_of(tile.phase);
-  constexpr int kVectors = Work::kOutLine / C::kOutVector;
+  constexpr int kVectors = Work::kOutLine / C::kAddVector;
   const int v = blockIdx.y * blockDim.x + threadIdx.x;
   if (v >= Work::kOutLines * kVectors) return;
-  const int line = v / kVectors, at = v % kVectors * C::kOutVector;
+  const int line = v / kVectors, at = v % kVectors * C::kAddVector;
   const int row = tile.row + (C::kOutAlongColumns ? line : at);
   const int column = tile.column + (C::kOutAlongColumns ? at : line);
   if (row >= rows || column >= P::kColumns) return;
-  Sum sums[C::kOutVector] = {};
+  Sum sums[C::kAddVector] = {};
+#pragma unroll 16
   for (int part = 0; part < C::kSplit; ++part) {
     const long long tiles = static_cast<long long>(part) * gridDim.x + blockIdx.x;
     const Sum* from = parts + ((tiles * Work::kOutLines + line) * Work::kOutLine + at);
 #pragma unroll
-    for (int i = 0; i < C::kOutVector; ++i) sums[i] += from[i];
+    for (int i = 0; i < C::kAddVector; ++i) sums[i] += from[i];
   }
-  constexpr int kOffsets = C::kOutAlongColumns ? 1 : C::kOutVector;
+  constexpr int kOffsets = C::kOutAlongColumns ? 1 : C::kAddVector;
   RowOffsets<P, E> offsets[kOffsets];
 #pragma unroll
   for (int i = 0; i < kOffsets; ++i) offsets[i].find(tile.phase, tile.group, row + i);
-  store_vector<P, C, E>(out, pointers, offsets, column, sums, reduced == 0);
+  store_vector<P, C, E, C::kAddVector>(out, pointers, offsets, column, sums, reduced == 0);
 }
 
 }  // namespace igemm
