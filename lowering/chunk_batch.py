@@ -36,6 +36,7 @@ from convir.dialects.batch import with_batch
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.convert_to_rt import ConvertToRtPass, buffer_type
+from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.implementations import HOST
 from convir.lowering.outline_kernels import OutlineKernelsPass
@@ -72,6 +73,7 @@ class _Chunker:
     module: ModuleOp
     function: func.FuncOp
     device: str
+    gpu: str
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class _Chunker:
         with remarks.muted():
             for step in (
                 FormKernelRegionsPass(),
-                SelectKernelsPass(self.device),
+                SelectKernelsPass(self.device, self.gpu),
                 OutlineKernelsPass(),
                 ConvertToRtPass(self.device),
                 PlanMemoryPass(),
@@ -194,6 +196,8 @@ class ChunkBatchPass(ModulePass):
 
     device: str = HOST
     workspace_bytes: int | None = None
+    gpu: str = str(H200)
+    """The GPU that kernels are chosen for, as `Gpu` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function on tensors.
@@ -205,7 +209,9 @@ class ChunkBatchPass(ModulePass):
             return
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
-                self._chunk(_Chunker(ctx, op, function, self.device), self.workspace_bytes)
+                self._chunk(
+                    _Chunker(ctx, op, function, self.device, self.gpu), self.workspace_bytes
+                )
 
     def _chunk(self, chunker: _Chunker, budget: int) -> None:
         batch = _batch_of(chunker.function)

@@ -29,7 +29,8 @@ def lowering_passes(
         gpu: what cuda kernels are chosen for.
     """
     return (
-        ChunkBatchPass(device, workspace_bytes),  # what does not fit runs in chunks of its batch
+        # What does not fit runs in chunks of its batch.
+        ChunkBatchPass(device, workspace_bytes, str(gpu)),
         FormKernelRegionsPass(),  # what will be one launch
         SelectKernelsPass(device, str(gpu)),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
