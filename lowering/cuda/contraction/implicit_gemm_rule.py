@@ -7,10 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.cuda.contraction.implicit_gemm_config import (
-    BASE_REGISTERS,
     ImplicitGemmConfig,
     has_mma,
     legality,
@@ -73,8 +71,8 @@ def plan(
     legal = [tile for tile in tiles if legality(spec, epilogue, tile, gpu.shared_bytes) is None]
     if not legal:
         return Refusal(str(legality(spec, epilogue, tiles[-1], gpu.shared_bytes)))
-    split = [replace(_split(spec, tile, gpu), copies=copies) for tile in legal]
-    return tuple(sorted(split, key=lambda config: _cost(spec, config, gpu)))
+    best = [_best_split(spec, replace(tile, copies=copies), gpu) for tile in legal]
+    return tuple(sorted(best, key=lambda config: _cost(spec, config, gpu)))
 
 
 def _copies(spec: Contraction) -> str:
@@ -89,15 +87,13 @@ def _copies(spec: Contraction) -> str:
     return chosen
 
 
-def _split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> ImplicitGemmConfig:
-    """`tile`, its reduction split where its blocks do not fill the GPU."""
+def _best_split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> ImplicitGemmConfig:
+    """`tile`, its reduction split as often as costs least: blocks then come out in whole waves."""
     if len(spec.phases) > 1:
         return tile
-    steps = -(-max(reduced_of(spec)) // tile.k)
-    blocks = blocks_of(spec, tile)
-    resident = gpu.multiprocessors * _blocks_at_once(spec, tile, gpu)
-    parts = min(resident // blocks, steps // MIN_STEPS, MAX_SPLIT)
-    return replace(tile, split=max(1, parts))
+    most = min(-(-max(reduced_of(spec)) // tile.k) // MIN_STEPS, MAX_SPLIT)
+    configs = [replace(tile, split=parts) for parts in range(1, max(1, most) + 1)]
+    return min(configs, key=lambda config: _cost(spec, config, gpu))
 
 
 def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
@@ -106,52 +102,54 @@ def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
     return rows * spec.groups * -(-spec.columns // tile.n)
 
 
-def _blocks_at_once(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> int:
-    """Blocks that one multiprocessor holds, by shared memory and threads."""
-    stage = tile.k * (tile.m + tile.n) * STORAGE_BYTES[spec.a.type] * tile.stages
-    staging = tile.m * tile.n * STORAGE_BYTES[spec.element]
-    registers = tile.threads * (BASE_REGISTERS + _FRAGMENT_REGISTERS + tile.sums)
-    blocks = min(gpu.shared_bytes // max(stage, staging), _REGISTERS // registers)
-    return max(1, min(blocks, _MAX_THREADS // tile.threads))
-
-
-_REGISTERS, _FRAGMENT_REGISTERS, _MAX_THREADS = 1 << 16, 48, 2048
-"""Registers of a multiprocessor, of a thread's fragments, and threads of a multiprocessor."""
-
-
 def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
     """Time in units of one multiplication on one multiprocessor, roughly.
 
-    Blocks run in waves; a step costs its multiplications at the rate that the tile allows, and its
-    copies; every block pays to begin, to end, and to store.
+    A block's steps cost multiplications at the rate that its tile allows, and copies; it pays once
+    more to store. The multiprocessor with the most blocks decides; one that has a single block
+    has nothing to do while that block waits.
     """
-    at_once = _blocks_at_once(spec, config, gpu)
-    total = 0.0
+    vectors = widths(spec)
+    elements = config.k * (config.m * _copy_cost(vectors.a) + config.n * _copy_cost(vectors.other))
+    multiply = config.m * config.n * config.k / _efficiency(config)
+    step = max(multiply + elements, _BANDWIDTH_COST * config.k * (config.m + config.n))
     columns = -(-spec.columns // config.n)
+    total, blocks = 0.0, 0
     for rows, reduced in zip(rows_of(spec), reduced_of(spec), strict=True):
-        blocks = -(-rows // config.m) * spec.groups * columns * config.split
+        phase = -(-rows // config.m) * spec.groups * columns * config.split
         steps = ceil(ceil(reduced / config.k) / config.split)
-        waves = blocks / gpu.multiprocessors
-        waves = max(waves, 1.0) if waves < at_once else waves
-        tail = 1 + 0.5 / max(1.0, waves / at_once)
-        multiply = config.m * config.n * config.k / _efficiency(config)
-        moved = (config.m + config.n) * config.k * _BYTES_COST
-        total += waves * (steps * (multiply + moved) + _BLOCK_COST * config.m * config.n) * tail
+        total += phase * (steps * step + _STORE_COST * config.m * config.n)
+        blocks += phase
+    waves = blocks / gpu.multiprocessors
+    time = total / blocks * (ceil(waves) if len(spec.phases) == 1 else max(1.0, waves + 0.5))
+    if waves <= 1 or config.sums * config.threads > _SUMS_OF_TWO:
+        time *= _ALONE
     parts = config.split * config.m * config.n * blocks_of(spec, config) / gpu.multiprocessors
-    return total + (_ADDING_COST * parts + _LAUNCH_COST if config.split > 1 else 0)
+    return time + (_ADDING_COST * parts + _LAUNCH_COST if config.split > 1 else 0)
 
 
-_BYTES_COST = 14.0
-"""Multiplications in the time in which one element is addressed and copied to shared memory."""
-_BLOCK_COST = 48.0
-"""The same for one result: its sum is staged, converted and stored, while nothing is multiplied."""
-_ADDING_COST = 24.0
+def _copy_cost(width: int) -> float:
+    """What it costs to address and copy one element, in vectors of `width`."""
+    return _ELEMENT_COST + _VECTOR_COST / width
+
+
+_ELEMENT_COST, _VECTOR_COST = 8.0, 48.0
+"""Multiplications in the time in which an element, and a vector, is issued."""
+_BANDWIDTH_COST = 40.0
+"""The same for an element that comes from L2."""
+_STORE_COST = 100.0
+"""The same for one result: its sum is staged, converted and stored."""
+_ADDING_COST = 250.0
+"""The same for one sum of a part, written and read again."""
 _LAUNCH_COST = 3.0e6
+_ALONE = 1.25
+"""How much longer a block takes that shares its multiprocessor with no other."""
+_SUMS_OF_TWO = 1 << 14
+"""Sums of a block of which two find their registers on a multiprocessor."""
 
 
 def _efficiency(config: ImplicitGemmConfig) -> float:
-    """The part of the peak that a warp's tile reaches: what it reads is reused as often as it is
-    wide."""
+    """The part of the peak that a warp's tile reaches, which reads each operand once a step."""
     if not config.is_mma:
         return min(1.0, config.sums / 64) / 8
     warp_m, warp_n = config.m // config.over[0], config.n // config.over[1]
