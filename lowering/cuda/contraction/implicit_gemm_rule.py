@@ -38,7 +38,6 @@ _MMA_TILES = (
     ImplicitGemmConfig(64, 128, 32, 4, (2, 2)),
     ImplicitGemmConfig(64, 64, 32, 5, (2, 2)),
     ImplicitGemmConfig(64, 64, 64, 4, (2, 2)),
-    ImplicitGemmConfig(256, 32, 32, 4, (4, 1)),
     ImplicitGemmConfig(128, 32, 32, 4, (4, 1)),
     ImplicitGemmConfig(64, 32, 32, 4, (2, 1)),
     ImplicitGemmConfig(32, 64, 32, 4, (1, 2)),
