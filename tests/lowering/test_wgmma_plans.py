@@ -140,7 +140,7 @@ def test_configs_print_and_parse() -> None:
     [
         ("64x128 4 cooperative 1 bulk:128", "tiles have 128 or 256 rows"),
         ("256x64 4 pingpong 1 bulk:64", "tiles have 64 or 128 rows"),
-        ("128x40 4 cooperative 1 bulk:8", "tiles have 32, 64, 96, 112"),
+        ("128x40 4 cooperative 1 bulk:8", "tiles have 32, 64, 96, 128"),
         ("256x160 2 cooperative 1 bulk:32", "exceed the registers"),
         ("128x160 2 pingpong 1 bulk:32", "exceed the registers"),
         ("128x128 4 cooperative 3 bulk:128", "1 or 2 blocks"),
@@ -184,7 +184,7 @@ def test_other_architectures_are_refused() -> None:
     [
         (dgrad_line(2, 32, 72, (10, 11), 1, 0, 2), "256x32 3 cooperative {} direct:32"),
         (dgrad_line(2, 448, 200, (10, 11), 1, 0, 2), "128x224 3 cooperative {} bulk:224"),
-        (dgrad_line(2, 256, 64, (9, 9), 3, 1, 2), "128x112 3 pingpong {} bulk:112"),
+        (dgrad_line(2, 256, 64, (9, 9), 3, 1, 2), "128x96 3 pingpong {} bulk:96"),
         (dgrad_line(2, 64, 64, (8, 8), 2, 0, 2), "64x256 3 pingpong {} direct:64"),
         (dgrad_line(2, 128, 64, (9, 9), 1, 1, 2), "64x256 3 pingpong {} direct:32"),
     ],

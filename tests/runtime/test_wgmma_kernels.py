@@ -74,7 +74,7 @@ def line(
         (line("bf16", 3, 200, 136, (17, 23), 1, 0, 2), "128x96 3 cooperative 2 bulk:96"),
         (line("bf16", 2, 320, 72, (20, 22), 1, 0, 3), "256x128 3 cooperative 2 bulk:128"),
         (line("f16", 30, 448, 200, (30, 31), 1, 0, 2), "128x224 3 cooperative 2 bulk:32"),
-        (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x112 5 pingpong 1 bulk:112"),
+        (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x96 5 pingpong 1 bulk:96"),
         (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x128 5 pingpong 2 direct:64"),
         (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "64x224 4 pingpong 1 bulk:224"),
         # Holes in runs.

@@ -13,7 +13,7 @@ BLOCK_K = 64
 CONSUMERS = 2
 """Warpgroups that multiply."""
 THREADS = (1 + CONSUMERS) * 128
-BLOCK_COLUMNS = (32, 64, 96, 112, 128, 160, 192, 224, 256)
+BLOCK_COLUMNS = (32, 64, 96, 128, 160, 192, 224, 256)
 """Columns of a tile: the widths of the instruction that the template has."""
 MAX_SUMS = 64 * 256
 """Sums that a warpgroup keeps at most: half of its registers."""

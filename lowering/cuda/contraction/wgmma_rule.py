@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _ROWS = (64, 128, 256)
 _STAGES = (8, 7, 6, 5, 4, 3)
+_LINE_COLUMNS = 64
+_SPLIT_LINES = 1.15
+"""Cache lines that two tiles write halves of cost memory twice."""
 _MAX_STAGED = 128
 """Columns that are staged at a time: longer runs are no faster, and take memory from stages."""
 _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpong")
@@ -31,11 +34,11 @@ _BYTES_PER_CYCLE = 56
 """That the copy engine brings from the L2 cache."""
 _CHUNK_CYCLES = 160
 """A chunk takes so long at least: a barrier, its wgmmas, a barrier."""
-_TILE_CYCLES = 1500
+_TILE_CYCLES = 1900
 """Between the sums of one tile and of the next."""
-_STORED_PER_CYCLE = 32
+_STORED_PER_CYCLE = 24
 """Sums that a tile's warps turn into stores."""
-_TURN_CYCLES = 700
+_TURN_CYCLES = 1000
 """Between the last wgmma of a warpgroup and the first one of the other."""
 
 
@@ -91,4 +94,5 @@ def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float
             is_late = (block - position) % config.blocks < rest
             busy[block] += tile * (rounds + is_late)
         position += rest
-    return max(busy)
+    splits_lines = config.block_n < problem.columns and config.block_n % _LINE_COLUMNS
+    return max(busy) * (_SPLIT_LINES if splits_lines else 1)

@@ -339,6 +339,10 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const hopper::TensorMap& b, const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
+  if (threadIdx.x == 0) {
+    hopper::prefetch_map(&b);
+    (hopper::prefetch_map(&a), ...);
+  }
   const Kernel<Problem, Config> kernel(memory);
   kernel.init_barriers();
   const int warpgroup = threadIdx.x / kWarpgroup;

@@ -55,15 +55,13 @@ template <class Element, int kN, Major kMajorA, Major kMajorB>
 struct Wgmma;
 
 #define CONVIR_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define CONVIR_D8(i) CONVIR_D4(i), CONVIR_D4(i + 4)
-#define CONVIR_D16(i) CONVIR_D8(i), CONVIR_D8(i + 8)
+#define CONVIR_D16(i) CONVIR_D4(i), CONVIR_D4(i + 4), CONVIR_D4(i + 8), CONVIR_D4(i + 12)
 #define CONVIR_D32(i) CONVIR_D16(i), CONVIR_D16(i + 16)
 #define CONVIR_D64(i) CONVIR_D32(i), CONVIR_D32(i + 32)
 #define CONVIR_R0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define CONVIR_R1 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define CONVIR_R2 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define CONVIR_R3 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define CONVIR_R3_HALF "%48,%49,%50,%51,%52,%53,%54,%55"
 #define CONVIR_R4 "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define CONVIR_R5 "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define CONVIR_R6 "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
@@ -89,8 +87,6 @@ struct Wgmma;
   CONVIR_WGMMA(ELEMENT, TYPE, 64, CONVIR_R0 "," CONVIR_R1, 32, 33, 34, 35, 36, CONVIR_D32(0))     \
   CONVIR_WGMMA(ELEMENT, TYPE, 96, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2, 48, 49, 50, 51, 52,      \
                CONVIR_D32(0), CONVIR_D16(32))                                                     \
-  CONVIR_WGMMA(ELEMENT, TYPE, 112, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3_HALF, 56,  \
-               57, 58, 59, 60, CONVIR_D32(0), CONVIR_D16(32), CONVIR_D8(48))                      \
   CONVIR_WGMMA(ELEMENT, TYPE, 128, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3, 64, 65,   \
                66, 67, 68, CONVIR_D64(0))                                                         \
   CONVIR_WGMMA(ELEMENT, TYPE, 160,                                                                \
@@ -117,7 +113,6 @@ CONVIR_WGMMAS(__nv_bfloat16, "bf16")
 #undef CONVIR_R6
 #undef CONVIR_R5
 #undef CONVIR_R4
-#undef CONVIR_R3_HALF
 #undef CONVIR_R3
 #undef CONVIR_R2
 #undef CONVIR_R1
@@ -125,7 +120,6 @@ CONVIR_WGMMAS(__nv_bfloat16, "bf16")
 #undef CONVIR_D64
 #undef CONVIR_D32
 #undef CONVIR_D16
-#undef CONVIR_D8
 #undef CONVIR_D4
 
 }  // namespace convir::hopper
