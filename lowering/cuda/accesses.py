@@ -19,6 +19,10 @@ VECTOR_BYTES = 16
 """The most that a thread loads or stores at once."""
 
 
+SPARSEST = 4
+"""A vector is loaded if at least one in so many of its elements is needed, and two are."""
+
+
 @dataclass(frozen=True)
 class Access:
     """Consecutive elements, as many as `lanes` has entries."""
@@ -26,7 +30,7 @@ class Access:
     start: Term
     """The position of the first, which its number divides."""
     lanes: tuple[tuple[int, ...], ...]
-    """Which of the terms are at each of the elements."""
+    """Which of the terms are at each of the elements; none where it is not needed."""
 
 
 def element_bytes(element_type: Attribute) -> int:
@@ -36,8 +40,18 @@ def element_bytes(element_type: Attribute) -> int:
     return element_type.size if isinstance(element_type, FixedBitwidthType) else 8
 
 
-def accesses(terms: Sequence[Term], lane: LaneBuilder, element_type: Attribute) -> list[Access]:
-    """The fewest accesses that serve all `terms`, with base addresses that are aligned."""
+def accesses(
+    terms: Sequence[Term], lane: LaneBuilder, element_type: Attribute, filled: int = 1
+) -> list[Access]:
+    """The fewest accesses that serve all `terms`, with base addresses that are aligned.
+
+    Args:
+        terms: the positions, one for each lane.
+        lane: knows what divides their bases.
+        element_type: what lies there.
+        filled: a number that divides the buffer's elements: a load may take unneeded elements
+            with it inside an aligned run of so many, which then lies in the buffer. 1 for stores.
+    """
     bases: dict[SSAValue | None, dict[int, list[int]]] = {}
     for i, (base, offset) in enumerate(terms):
         bases.setdefault(base, {}).setdefault(offset, []).append(i)
@@ -48,19 +62,27 @@ def accesses(terms: Sequence[Term], lane: LaneBuilder, element_type: Attribute) 
         offsets = sorted(at)
         first = 0
         while first < len(offsets):
-            size = _run(offsets, first, multiple, widest)
-            lanes = tuple(tuple(at[offset]) for offset in offsets[first : first + size])
-            found.append(Access((base, offsets[first]), lanes))
-            first += size
+            start, size, used = _run(offsets[first:], multiple, widest, filled)
+            lanes = tuple(tuple(at.get(offset, ())) for offset in range(start, start + size))
+            found.append(Access((base, start), lanes))
+            first += used
     return found
 
 
-def _run(offsets: Sequence[int], first: int, multiple: int, widest: int) -> int:
-    """How many elements from number `first` on one aligned access covers."""
-    start, size = offsets[first], widest
+def runs(terms: Sequence[Term]) -> int:
+    """How many runs of consecutive elements, aligned or not, `terms` are made of."""
+    places = set(terms)
+    return sum((base, offset - 1) not in places for base, offset in places)
+
+
+def _run(offsets: Sequence[int], multiple: int, widest: int, filled: int) -> tuple[int, int, int]:
+    """An aligned access for the first offsets: its start, its size, how many it serves."""
+    size = widest
     while size > 1:
-        consecutive = first + size <= len(offsets) and offsets[first + size - 1] == start + size - 1
-        if consecutive and multiple % size == 0 and start % size == 0:
-            return size
+        start = offsets[0] // size * size
+        used = sum(offset < start + size for offset in offsets)
+        complete = used == size or (used >= max(2, size // SPARSEST) and filled % size == 0)
+        if complete and multiple % size == 0:
+            return start, size, used
         size //= 2
-    return 1
+    return offsets[0], 1, 1

@@ -8,7 +8,7 @@ taken, so that a wide store that would pick its operands one by one has to pay f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 from typing import TYPE_CHECKING, Literal, cast
 
 from xdsl.builder import Builder
@@ -54,6 +54,15 @@ MEMORY_COST = 4
 TILES_ACROSS = 8
 """Tiles side by side along the rows that a warp writes: 128 bytes at 16 bytes a tile."""
 
+TILE_ROWS = (8, 4, 7, 5, 3, 2)
+"""Rows of a tile, as vectors of the source or whole short rows of it."""
+
+RUN_COST = 4
+"""What a run of consecutive elements costs, in accesses."""
+
+MAX_TILES = 12
+"""Tiles that are tried for one result."""
+
 FREE = (
     arith.ConstantOp,
     scf.YieldOp,
@@ -95,6 +104,15 @@ class Nest:
     """The threads that compute an iteration of the range; None for one alone."""
     parts_bytes: int = 0
     """The size of a further buffer behind the outputs, which the launches of a kernel share."""
+
+
+@dataclass(frozen=True)
+class _Counted:
+    loops: func.FuncOp
+    runs: int
+    """How many runs of consecutive elements a thread reads and writes."""
+    strides: bool
+    """Whether elements of an access all lie the same distance apart, but not 1."""
 
 
 def lower_for_gpu(kernel_func: kernel.FuncOp, *, aligned: bool = True) -> list[Nest]:
@@ -194,16 +212,17 @@ def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: 
     if not aligned:
         return Nest(scalar, "1 element a thread: a buffer is not 16-byte aligned")
     widest = VECTOR_BYTES // size
-    best, lanes, cost = scalar, 1, _cost(scalar, 1)
+    best, chosen, cost = scalar, Width(1, 1), _cost(scalar, 1)
     costs = {1: cost}
     for width in _widths(shape, widest):
         loops = _lower(kernel_func, piece, name, width)
         costs[width.lanes] = _cost(loops, width.lanes)
         if costs[width.lanes] <= cost:
-            best, lanes, cost = loops, width.lanes, costs[width.lanes]
-    tile = _transposing(kernel_func, piece, name, best, lanes)
+            best, chosen, cost = loops, width, costs[width.lanes]
+    tile = _transposing(kernel_func, piece, name, chosen)
     if tile is not None:
         return tile
+    lanes = chosen.lanes
     if lanes == widest:
         return Nest(best, f"{lanes} elements a thread, {VECTOR_BYTES} bytes")
     reason = f"no rows are a multiple of {widest} elements"
@@ -213,43 +232,66 @@ def _best_nest(kernel_func: kernel.FuncOp, piece: Piece, name: str, *, aligned: 
     return Nest(best, f"{count}, {lanes * size} bytes: {reason}")
 
 
-def _transposing(
-    kernel_func: kernel.FuncOp, piece: Piece, name: str, plain: func.FuncOp, lanes: int
-) -> Nest | None:
+def _transposing(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> Nest | None:
     """A nest in which a thread transposes a tile; None if the plain one reads rows already.
 
     What is contiguous where it is read, but not where it is written, takes as many accesses as
     elements: a tile of rows of both takes one for each row.
     """
-    shape = static_shape(piece.value)
-    best, fewest = None, _accesses(plain) / lanes / 2
-    if lanes == 1 or _accesses(plain) <= lanes or is_expensive(piece.value):
+    shape, lanes = static_shape(piece.value), width.lanes
+    plain = _lower_counted(kernel_func, piece, name, width)
+    if lanes == 1 or not plain.strides or is_expensive(piece.value):
         return None
+    best, chosen = _tile_score(plain, lanes) / 2, None
     for tile in _tiles(shape, lanes):
-        loops = _lower(kernel_func, piece, name, tile)
-        if _accesses(loops) / tile.elements < fewest:
-            fewest = _accesses(loops) / tile.elements
-            best = Nest(loops, f"tiles of {tile.rows} by {lanes} elements a thread")
-    return best
+        counted = _lower_counted(kernel_func, piece, name, tile)
+        score = _tile_score(counted, tile.elements)
+        if score < best:
+            best, chosen = score, (counted.loops, tile)
+    if chosen is None:
+        return None
+    return Nest(chosen[0], f"tiles of {chosen[1].rows} by {lanes} elements a thread")
+
+
+def _tile_score(counted: _Counted, elements: int) -> float:
+    """What the accesses of a tile cost for each element: every run may be a sector of its own."""
+    kinds = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp)
+    return (
+        sum(isinstance(op, kinds) for op in counted.loops.walk()) + RUN_COST * counted.runs
+    ) / elements
 
 
 def _tiles(shape: tuple[int, ...], lanes: int) -> Iterator[Width]:
-    """Tiles of rows of `lanes` elements, along the innermost dimensions and groups of others."""
-    widths = [width for width in _widths(shape, lanes) if width.lanes == lanes]
-    for width in widths:
-        for rows in (2, 4, 8):
-            for last in range(1, len(shape) - width.rank + 1):
-                firsts = range(last - 1, -1, -1)
-                fitting = (first for first in firsts if prod(shape[first:last]) % rows == 0)
-                first = next(fitting, None)
-                if first is not None:
-                    yield Width(lanes, width.rank, rows, (first, last))
+    """Tiles of rows of `lanes` elements, along the innermost dimensions and groups of others.
+
+    Those come first whose neighbours in a warp read and write the longest runs.
+    """
+    found: list[tuple[int, Width]] = []
+    for rank in range(1, len(shape)):
+        if prod(shape[-rank:]) % lanes != 0:
+            continue
+        for last in range(1, len(shape) - rank + 1):
+            for first in range(last):
+                size = prod(shape[first:last])
+                for rows in TILE_ROWS:
+                    if size > 0 and size % rows == 0:
+                        tile = Width(lanes, rank, rows, (first, last))
+                        across, down = _warp_of(shape, tile)
+                        found.append((min(across * lanes, down * rows), tile))
+    found.sort(key=lambda entry: -entry[0])
+    return iter([tile for _, tile in found[:MAX_TILES]])
 
 
-def _accesses(loops: func.FuncOp) -> int:
-    """How many accesses to memory a loop function spells out."""
-    kinds = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp)
-    return sum(isinstance(op, kinds) for op in loops.walk())
+def _warp_of(shape: tuple[int, ...], tile: Width) -> tuple[int, int]:
+    """How many tiles of a warp lie side by side, and how many below one another."""
+    first, last = tile.group
+    across = _divisor(prod(shape[len(shape) - tile.rank :]) // tile.lanes, TILES_ACROSS)
+    return across, _divisor(prod(shape[first:last]) // tile.rows, WARP // across)
+
+
+def _divisor(size: int, largest: int) -> int:
+    """The largest divisor of `size` up to `largest`."""
+    return next(divisor for divisor in range(min(size, largest), 0, -1) if size % divisor == 0)
 
 
 def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
@@ -265,6 +307,10 @@ def _widths(shape: tuple[int, ...], widest: int) -> Iterator[Width]:
 
 
 def _lower(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> func.FuncOp:
+    return _lower_counted(kernel_func, piece, name, width).loops
+
+
+def _lower_counted(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) -> _Counted:
     function = _Function(kernel_func)
     active = tuple(range(width.elements)) if width.elements > 1 else ()
     lane = LaneBuilder(function.builder, function.entry, active=active)
@@ -280,7 +326,7 @@ def _lower(kernel_func: kernel.FuncOp, piece: Piece, name: str, width: Width) ->
         ev.store(value, function.output(piece), at)
 
     range_loop(ev, *function.range, body)
-    return function.finish(name, size)
+    return _Counted(function.finish(name, size), ev.runs, ev.strides)
 
 
 class _Function:
@@ -347,8 +393,7 @@ def _tile_indices(
     first, last = width.group
     inner = len(shape) - width.rank
     rows, columns = prod(shape[first:last]) // width.rows, prod(shape[inner:]) // width.lanes
-    across = gcd(columns, TILES_ACROSS)
-    down = gcd(rows, WARP // across)
+    across, down = _warp_of(shape, width)
     grid = (*shape[:first], rows // down, *shape[last:inner], columns // across, down, across)
     *outer, row, column = lane.delinearize(iteration, grid)
     row = lane.add(lane.mul(outer[first], down), row)

@@ -6,6 +6,7 @@ that agree are computed together, so that an element which is only sometimes rea
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, memref, tensor, ub, vector
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorTyp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.lowering.cuda.accesses import Access, accesses
+from convir.lowering.cuda.accesses import Access, accesses, runs
 from convir.lowering.cuda.lane_ops import index_op
 from convir.lowering.loops.evaluate import Evaluator, needed_ops, static_shape
 from convir.lowering.loops.indices import Flags, Lanes
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from convir.lowering.loops.indices import Condition, Index
 
 
+UNROLLED_WINDOW = 32
+"""Windows of at most so many elements are unrolled where the code is built."""
+
+
 class VectorEvaluator(Evaluator):
     """Emits the elements of a kernel body's tensors for the active lanes of `lane`.
 
@@ -48,6 +53,10 @@ class VectorEvaluator(Evaluator):
         super().__init__(builder, lane, buffers, rules)
         self.lane = lane
         self._covers: dict[SSAValue, tuple[int, ...]] = {}
+        self.runs = 0
+        """How many runs of consecutive elements the accesses of a thread are made of."""
+        self.strides = False
+        """Whether some access takes elements that all lie the same distance apart, but not 1."""
 
     def element(self, value: SSAValue, indices: list[Index]) -> SSAValue:
         """The elements of `value` at `indices`: a vector where they differ between lanes."""
@@ -65,6 +74,7 @@ class VectorEvaluator(Evaluator):
         if not isinstance(position, Lanes):
             self.builder.insert(memref.StoreOp.get(value, buffer, [self.at.value(position)]))
             return
+        self._count(position)
         scalars = self._scalars(value)
         for access in accesses(position.terms, self.lane, self._element_type(buffer)):
             at = [self.lane.scalar(access.start)]
@@ -208,8 +218,16 @@ class VectorEvaluator(Evaluator):
     ) -> Sequence[SSAValue]:
         if not any(isinstance(loop, Lanes) for loop in loops):
             return super()._reduce(view, loops, reductions, carried)
-        wide = [self._wide(value) for value in carried]
-        return [self._wide(value) for value in super()._reduce(view, loops, reductions, wide)]
+        values = [self._wide(value) for value in carried]
+        bounds = [view.bounds[loop] for loop in reductions]
+        if not reductions or None in bounds or prod(cast("list[int]", bounds)) > UNROLLED_WINDOW:
+            return [self._wide(value) for value in super()._reduce(view, loops, reductions, values)]
+        loop, *rest = reductions
+        for index in range(cast("int", view.bounds[loop])):
+            # Known indices: neighbouring windows read the same elements, which are loaded once.
+            inner = [*loops[:loop], index, *loops[loop + 1 :]]
+            values = [self._wide(value) for value in self._reduce(view, inner, rest, values)]
+        return values
 
     def _scalar_op(self, op: Operation, operands: Sequence[Value]) -> Value:
         if any(not isinstance(operand, SSAValue) for operand in operands):
@@ -245,11 +263,19 @@ class VectorEvaluator(Evaluator):
             return self.emit(memref.LoadOp.get(buffer, [self.at.value(position)]))
         element_type = self._element_type(buffer)
         scalars: dict[int, SSAValue] = {}
-        for access in accesses(position.terms, self.lane, element_type):
+        self._count(position)
+        filled = cast("MemRefType[Attribute]", buffer.type).element_count()
+        for access in accesses(position.terms, self.lane, element_type, max(1, filled)):
             loaded = self._load_run(buffer, access, element_type)
             for value, lanes in zip(loaded, access.lanes, strict=True):
                 scalars.update((lane, value) for lane in lanes)
         return self._packed([scalars[i] for i in range(len(position.terms))])
+
+    def _count(self, position: Lanes) -> None:
+        count = runs(position.terms)
+        self.runs += count
+        one_base = len({base for base, _ in position.terms}) == 1
+        self.strides |= one_base and count == len(position.terms)
 
     def _load_run(
         self, buffer: SSAValue, access: Access, element_type: Attribute

@@ -171,6 +171,7 @@ def _compiled(source: str, folder: Path) -> Path:
     if library.exists():
         return library
     for header, text in (*headers(), ("cuda_bf16.h", ""), ("cuda_fp16.h", "")):
+        (folder / header).parent.mkdir(parents=True, exist_ok=True)
         (folder / header).write_text(text)
     (folder / f"{name}.cpp").write_text(source)
     flags = ["-O1", "-std=c++20", "-pthread", "-shared", "-fPIC", "-w", "-fno-strict-aliasing"]
