@@ -210,7 +210,11 @@ class ScalarPrinter:
                 return "true" if literal else "false"
             if literal == _LEAST_I64:
                 return f"({literal + 1}ll - 1)"
-            text = str(literal) if -(1 << 31) < literal < 1 << 31 else f"{literal}ll"
+            literal_type = cast("IntegerAttr[IntegerType | IndexType]", value).type
+            is_wide = not -(1 << 31) < literal < 1 << 31 or _is_integer(literal_type, 64)
+            text = f"{literal}{'ll' if is_wide else ''}"
+            if _is_integer(literal_type, 8) or _is_integer(literal_type, 16):
+                return f"({self.type_name(literal_type)}){text}"  # Not an int, which C++ adds in.
             return text if literal >= 0 else f"({text})"
         if not isinstance(value, FloatAttr):
             raise PassFailedException(f"a scalar constant {value} has no CUDA code")
@@ -350,6 +354,10 @@ class ScalarPrinter:
         if name == "bool":
             return f"(unsigned){self.names[value]}"
         return f"(unsigned {name.removeprefix('signed ')}){self.names[value]}"
+
+
+def _is_integer(scalar_type: Attribute, width: int) -> bool:
+    return isinstance(scalar_type, IntegerType) and scalar_type.bitwidth == width
 
 
 def _width(scalar_type: Attribute) -> int:
