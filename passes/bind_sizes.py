@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
     from convir.passes.size_rules import Shape
 
+MAX_SIZE = (1 << 63) - 1
+"""The largest size of a tensor type."""
+
 _SHAPE = re.compile(r"\d+(x\d+)*")
 
 
@@ -249,7 +252,10 @@ def parse_shape(text: str) -> Shape:
         return ()
     if _SHAPE.fullmatch(text) is None:
         raise PassFailedException(f"'{text}' is no shape such as 4x8 or {SCALAR}")
-    return tuple(int(size) for size in text.split("x"))
+    shape = tuple(map(int, text.split("x")))
+    if max(shape) > MAX_SIZE:
+        raise PassFailedException(f"'{text}' has a size that no index holds")
+    return shape
 
 
 @dataclass(frozen=True)

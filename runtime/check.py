@@ -271,7 +271,9 @@ def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact
     worst = largest_error(expected, after, 0.0 if reason is None else fact.relative_error)
     if worst.undefined == expected.size and expected.size:
         return Report(False, False, reason=f"{name} is undefined everywhere before")
-    index = [int(i) for i in np.unravel_index(worst.position, expected.shape)]
+    index: list[int] = []
+    if expected.size:
+        index = [int(i) for i in np.unravel_index(worst.position, expected.shape)]
     return Report(
         checked=True,
         passed=worst.error <= worst.allowed,

@@ -113,7 +113,8 @@ def _accumulate(
 def _pixels(view: Array, dtype: DType) -> Array:
     """N, spatial, group, channel as one matrix per group: (group, pixel, channel)."""
     moved = np.moveaxis(view, -2, 0)
-    return convert(moved, dtype).reshape(moved.shape[0], -1, moved.shape[-1])
+    groups, *positions, channels = moved.shape
+    return convert(moved, dtype).reshape(groups, prod(positions), channels)
 
 
 def _add_pixels(view: Array, products: Array) -> None:
@@ -147,4 +148,5 @@ def terms_of(op: ConvOp) -> int:
         case Direction.DGRAD:
             return taps * filters[filter_layout.outer_axis] // op.geometry.groups
         case Direction.WGRAD:
-            return prod(output) // output[output_layout.channel_axis]
+            channels = output_layout.channel_axis
+            return prod(size for axis, size in enumerate(output) if axis != channels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKSPACE_BYTES = 256 << 20
 """What one op may take besides its operands and results, in bytes."""
+
+MAX_ELEMENTS = 1 << 47
+"""Tensors of so many elements or more have no array, whatever memory there is."""
 
 
 class Observer(Protocol):
@@ -179,6 +183,9 @@ class Interpreter:
         """
         handler = self.handlers.of(op)
         operands = tuple(frame.get(op, operand) for operand in op.operands)
+        for result in op.results:
+            if _is_too_large(result.type):
+                raise EvaluationError(op, f"gives {result.type}, which no address space holds")
         results = handler(op, operands, frame)
         self.assign(op, op.results, results, frame)
         if self.observer is not None and frame.loops is None:
@@ -206,6 +213,14 @@ class Interpreter:
             seen |= used
         self._last_uses[block] = last_uses
         return last_uses
+
+
+def _is_too_large(value_type: Attribute) -> bool:
+    """Whether a tensor has more elements than a process can address, whatever they are."""
+    if not isinstance(value_type, TensorType):
+        return False
+    shape = cast("TensorType[Attribute]", value_type).get_shape()
+    return DYNAMIC_INDEX not in shape and prod(shape) >= MAX_ELEMENTS
 
 
 def has_shape(declared: Attribute, shape: Sequence[int]) -> bool:
