@@ -5,7 +5,7 @@
 
 Filter flips, repacks of weights, the scales of a folded batch normalisation. The NumPy reference
 computes them, so every rounding of the IR is kept. Only what something else reads is stored, as
-the furthest value of its chain; reshapes stay ops, which cost nothing at run time.
+the furthest value of its chain; reshapes and slices stay ops, which cost nothing at run time.
 
 Preconditions: the op is pure, all that it reads is a constant with elements (no uninitialised
 tensor alone), and its result is no larger than `max-bytes` and than GROWTH times the constants it
@@ -58,10 +58,11 @@ MAX_BYTES = 1 << 28
 _CHEAP = frozenset(
     {
         *("arith.constant", "conv.constant", "linalg.fill", "tensor.empty", "tensor.splat"),
-        *("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"),
+        *("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"),
     }
 )
-"""Ops that cost nothing at run time, or less than reading their result from memory would."""
+"""Ops that cost nothing at run time, or less than reading their result from memory would. A slice
+is how its reader addresses the constant: the phases of a backward convolution share one filter."""
 
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:

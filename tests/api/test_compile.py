@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.conv_geometry import Direction
-from convir.frontends.conv_module import module_of_line
+from convir.frontends.conv_module import function_of, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.runtime.reference import FloatFormat, evaluate
 from convir.runtime.reference.dtypes import BFLOAT16
@@ -72,3 +73,17 @@ def test_directions_and_types_are_those_of_the_line() -> None:
     assert line.problems["main"].direction is Direction.DGRAD
     executable = convir_compile(module_of_line(line), device="host")
     assert {spec.dtype for spec in executable.inputs} == {BFLOAT16}
+
+
+def test_a_constant_filter_changes_no_kernel():
+    line = (
+        "conv -n 2 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 2"
+        " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+    )
+    (problem,) = parse_line(line).problems.values()
+    rng = np.random.default_rng(0)
+    dy, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in problem.shapes[:2])
+    argument = convir_compile(ModuleOp([function_of("main", problem)]), device="host")
+    constant = convir_compile(ModuleOp([function_of("main", problem, w)]), device="host")
+    assert constant.program.summary("host") == argument.program.summary("host") == ["contraction"]
+    assert np.array_equal(constant(dy), argument(dy, w))
