@@ -1,0 +1,100 @@
+"""Direct convolution templates on a GPU: tails, holes, odd windows and poisoned memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conv_cases import DTYPES, small_integers, torch_answer
+from cuda_contractions import kernels_of
+from gpu import cupy_or_skip
+from xdsl.dialects.builtin import ModuleOp
+
+from convir.api.compile import compile as convir_compile
+from convir.dialects.refusal import Refusal
+from convir.frontends.conv_module import function_of
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.contraction.templates import choose
+from convir.lowering.cuda.gpu import H200
+
+pytestmark = pytest.mark.gpu
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
+GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
+NARROW = "-n 2 -H 13 -W 12 -c 3 -k 32 -F 2"
+
+LINES = {
+    "8-channels": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -g 8",
+    "16-channels": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -g 4",
+    "32-channels": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -g 2",
+    "4-channels": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -g 16",
+    "uneven": "-n 2 -c 32 -H 10 -W 9 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 4",
+    "part-of-a-block": "-n 1 -c 96 -H 7 -W 7 -k 96 -y 3 -x 3 -p 1 -q 1 -g 12",
+    "stride-2": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 8",
+    "stride-3": f"{GROUPED} -y 3 -x 3 -p 1 -q 1 -u 3 -v 3 -g 8",
+    "holes": f"{GROUPED} -y 1 -x 1 -u 2 -v 2 -g 8",
+    "uneven-strides": f"{GROUPED} -y 3 -x 2 -p 1 -u 2 -v 3 -g 8",
+    "even-filter": f"{GROUPED} -y 4 -x 2 -p 1 -q 1 -u 2 -v 2 -g 8",
+    "padding-beyond-the-filter": f"{GROUPED} -y 3 -x 3 -p 3 -q 4 -g 8",
+    "dilated": f"{GROUPED} -y 3 -x 3 -p 2 -q 3 -l 2 -j 3 -g 8",
+    "one-pixel": "-n 300 -c 64 -H 1 -W 1 -k 64 -y 3 -x 3 -p 1 -q 1 -g 8",
+    "small-images": "-n 70 -c 64 -H 2 -W 3 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 2",
+    "wide": "-n 1 -c 64 -H 3 -W 300 -k 64 -y 3 -x 3 -p 1 -q 1 -g 8",
+    "depthwise": "-n 2 -c 40 -H 13 -W 11 -k 40 -y 3 -x 3 -p 1 -q 1 -g 40",
+    "strided-depthwise": "-n 2 -c 33 -H 13 -W 11 -k 33 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 33",
+    "line": f"{NWC} -n 3 -c 64 -W 333 -k 64 -x 3 -q 2 -j 2 -g 8",
+    "strided-line": f"{NWC} -n 2 -c 64 -W 333 -k 64 -x 16 -q 4 -v 8 -g 8",
+    "narrow": f"{NARROW} -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
+    "narrow-odd": "-n 3 -H 13 -W 41 -c 3 -k 32 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
+    "narrow-1": "-n 2 -H 12 -W 15 -c 1 -k 64 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
+    "narrow-2": "-n 2 -H 12 -W 15 -c 2 -k 64 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
+    "narrow-4": "-n 2 -H 13 -W 15 -c 4 -k 64 -F 2 -y 5 -x 5 -p 2 -q 2 -u 3 -v 3",
+    "narrow-deep": "-n 2 -H 12 -W 12 -c 3 -k 128 -F 2 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2",
+    "narrow-dense": f"{NARROW} -y 3 -x 3 -p 1 -q 1",
+}
+F32 = {
+    "f32-line": f"{NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4",
+    "f32-dense": f"{NWC} -n 1 -c 8 -W 300 -k 8 -x 3 -q 2 -j 2",
+    "f32-groups": f"{NHWC} -n 2 -c 6 -H 9 -W 7 -k 9 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 3",
+}
+
+
+@pytest.mark.parametrize("direction", [1, 2])
+@pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
+@pytest.mark.parametrize("name", LINES)
+def test_16_bits(name: str, command: str, direction: int) -> None:
+    line = LINES[name] if "spatial_dim" in LINES[name] else f"{LINES[name]} {NHWC}"
+    if "-F" in line and direction == 1:
+        pytest.skip("narrow outputs are those of a backward pass")
+    check(f"{command} {line}" if "-F" in line else f"{command} {line} -F {direction}")
+
+
+@pytest.mark.parametrize("direction", [1, 2])
+@pytest.mark.parametrize("name", F32)
+def test_f32(name: str, direction: int) -> None:
+    check(f"conv {F32[name]} -F {direction}")
+
+
+def check(line: str) -> None:
+    """A direct template is chosen, stores every element, and nothing around them."""
+    cupy = cupy_or_skip()
+    (problem,) = parse_line(line).problems.values()
+    (callee,) = kernels_of(problem)
+    choice = choose(callee, H200)
+    assert not isinstance(choice, Refusal)
+    assert str(choice.config).split()[0] in {"grouped", "narrow", "scalar"}
+    lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))
+    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
+    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
+    (spec,) = executable.outputs
+    around = 256
+    size = int(np.prod(spec.shape))
+    memory = cupy.full(size + 2 * around, cupy.nan, spec.dtype)
+    out = memory[around : around + size].reshape(spec.shape)
+    executable(cupy.asarray(lhs), cupy.asarray(rhs), out=out)
+    found: Any = cupy.asnumpy(memory).astype("f8")
+    assert np.array_equal(found[around:-around].reshape(spec.shape), expected.astype("f8"))
+    assert np.isnan(found[:around]).all()
+    assert np.isnan(found[-around:]).all()
