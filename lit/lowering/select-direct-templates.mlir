@@ -1,0 +1,50 @@
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,form-kernel-regions,select-kernels{device=cuda}' --split-input-file | filecheck %s
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// Who computes a convolution of small groups or few channels, all its phases in one launch.
+
+// REMARK: remark: [select-kernels] kernel.region rewritten: grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not narrow: it is no dense convolution to a few channels; not scalar: it is neither f32 nor depthwise
+// CHECK-LABEL: func.func @small_groups
+// CHECK:         kernel.region configs {cuda = "grouped 64x13 slice={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} loaders={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK-NOT:     kernel.region
+func.func @small_groups(%dy: tensor<2x10x13x64xf16>, %w: tensor<64x3x3x8xf16>, %init: tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) groups(8) accumulate(f32) ins(%dy, %w : tensor<2x10x13x64xf16>, tensor<64x3x3x8xf16>) outs(%zeros : tensor<2x20x26x64xf16>)
+  return %dx : tensor<2x20x26x64xf16>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @few_channels
+// CHECK:         kernel.region configs {cuda = "narrow 13 depth=1 tiles=1 stages={{[0-9]+}} warps={{[0-9]+}} loaders={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK-NOT:     kernel.region
+func.func @few_channels(%dy: tensor<2x10x13x32xbf16>, %w: tensor<32x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %zeros = linalg.fill ins(%zero : bf16) outs(%init : tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x32xbf16>, tensor<32x3x3x3xbf16>) outs(%zeros : tensor<2x20x26x3xbf16>)
+  return %dx : tensor<2x20x26x3xbf16>
+}
+
+// -----
+
+// Zeros between merged groups would spread Inf and NaN: depthwise needs no tensor cores.
+// CHECK-LABEL: func.func @depthwise
+// CHECK:         kernel.region configs {cuda = "scalar 1x1 warps=2 blocks=132x8"} {
+func.func @depthwise(%x: tensor<2x10x13x40xf16>, %w: tensor<40x3x3x1xf16>, %init: tensor<2x10x13x40xf16>) -> tensor<2x10x13x40xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x10x13x40xf16>) -> tensor<2x10x13x40xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) groups(40) accumulate(f32) ins(%x, %w : tensor<2x10x13x40xf16>, tensor<40x3x3x1xf16>) outs(%zeros : tensor<2x10x13x40xf16>)
+  return %y : tensor<2x10x13x40xf16>
+}
+
+// -----
+
+// REMARK: not narrow: it reduces 40 channels and 9 taps; not scalar: it is neither f32 nor depthwise; not grouped: one group of many channels is an implicit GEMM's
+// CHECK-LABEL: func.func @not_whole_steps
+// CHECK:         kernel.region configs {cuda = "igemm
+func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %zeros = linalg.fill ins(%zero : bf16) outs(%init : tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x40xbf16>, tensor<40x3x3x3xbf16>) outs(%zeros : tensor<2x20x26x3xbf16>)
+  return %dx : tensor<2x20x26x3xbf16>
+}
