@@ -1,0 +1,90 @@
+"""Generated kernels on a GPU: long rows, arrays that begin anywhere, teams, tiles."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu import cupy_or_skip
+from host_kernels import assert_same, poisoned, program_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_kernels import RandomKernel, random_kernels
+
+from convir.api.compile import compile as convir_compile
+from convir.dialects.context import read_module
+from convir.runtime.executable import Executable
+from convir.runtime.read_program import read_program
+from convir.runtime.reference import evaluate
+
+pytestmark = pytest.mark.gpu
+
+
+@given(random_kernels(vectors=True), st.integers(0, 1 << 16))
+@settings(max_examples=40, deadline=None)
+def test_kernels_are_their_bodies(drawn: RandomKernel, seed: int) -> None:
+    cupy = cupy_or_skip()
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (needs a GPU)
+
+    text = program_text(
+        drawn.text, [v.buffer for v in drawn.inputs], [v.buffer for v in drawn.results]
+    )
+    module = read_module(text)
+    arguments = drawn.arguments(seed)
+    with np.errstate(all="ignore"):
+        expected = evaluate(module, "main", arguments)
+    executable = Executable(CudaProgram(read_program(module)))
+    outputs = [cupy.asarray(poisoned(spec.shape, spec.dtype)) for spec in executable.outputs]
+    executable(*map(cupy.asarray, arguments), out=outputs)
+    for i, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text}")
+
+
+DOUBLED = """
+func.func @main(%x: tensor<6x64xf16>) -> tensor<6x64xf16> {
+  %0 = arith.addf %x, %x : tensor<6x64xf16>
+  return %0 : tensor<6x64xf16>
+}"""
+
+
+def test_arrays_that_begin_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+    cupy: Any = cupy_or_skip()
+    executable = convir_compile(DOUBLED, pipeline="", device="cuda")
+    raw = cupy.arange(6 * 64 + 1, dtype="f2") % 50
+    with caplog.at_level(logging.WARNING):
+        for start in (0, 1):
+            x = raw[start : start + 6 * 64].reshape(6, 64)
+            assert bool((executable(x) == x + x).all())
+    assert "does not begin at a multiple of 16 bytes" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [((37, 1024), (0,)), ((9, 24576), (0,)), ((1 << 17,), ()), ((65536, 24), (1,))],
+)
+def test_sums_by_teams(shape: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    cupy: Any = cupy_or_skip()
+    loops = [f"d{i}" for i in range(len(shape))]
+    source = f"tensor<{''.join(f'{size}x' for size in shape)}f32>"
+    result = f"tensor<{''.join(f'{shape[i]}x' for i in kept)}f32>"
+    kinds = ", ".join('"parallel"' if i in kept else '"reduction"' for i in range(len(shape)))
+    text = f"""
+func.func @main(%x: {source}) -> {result} {{
+  %z = arith.constant dense<1.0> : {result}
+  %0 = linalg.generic {{indexing_maps = [
+      affine_map<({", ".join(loops)}) -> ({", ".join(loops)})>,
+      affine_map<({", ".join(loops)}) -> ({", ".join(loops[i] for i in kept)})>],
+      iterator_types = [{kinds}]}} ins(%x : {source}) outs(%z : {result}) {{
+  ^bb0(%a: f32, %o: f32):
+    %1 = arith.addf %o, %a : f32
+    linalg.yield %1 : f32
+  }} -> {result}
+  return %0 : {result}
+}}"""
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype("f4")
+    out = cupy.full(tuple(shape[i] for i in kept), cupy.nan, "f4")
+    convir_compile(text, pipeline="", device="cuda")(cupy.asarray(x), out=out)
+    expected = 1 + x.sum(tuple(i for i in range(len(shape)) if i not in kept))
+    assert np.array_equal(cupy.asnumpy(out), expected)
