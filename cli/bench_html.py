@@ -33,6 +33,8 @@ dt { opacity: .7 } dd { margin: 0 }
 """
 
 _TEXTS = ("backend", "layout", "weights", "config")
+_TYPES = {command: dtype for dtype, command in COMMANDS.items()}
+
 _COLUMNS = ("problem", *_TEXTS, "µs", "p20", "p80", "TFLOP/s", "GB/s", "roof")
 
 
@@ -59,14 +61,14 @@ def page_of(report: Mapping[str, Any]) -> str:
 
 
 def short_name(line: str) -> str:
-    """A problem's sizes, from its line: `fp16 n32 c256 200x200 k512 1x1/2 g1`."""
+    """A problem's sizes, from its line: `f16 n32 c256 200x200 k512 1x1/2 g32`."""
     words = line.split()
     values = dict(zip(words[1::2], words[2::2], strict=False))
-    sizes = [values[key] for key in ("-H", "-W") if key in values]
-    taps = [values[key] for key in ("-y", "-x") if key in values]
+    sizes = [values[key] for key in ("--in_d", "-H", "-W") if key in values]
+    taps = [values[key] for key in ("--fil_d", "-y", "-x") if key in values]
     stride = values.get("-v", "1")
     parts = [
-        words[0].removeprefix("conv") or "f32",
+        _TYPES.get(words[0], words[0]),
         *(f"{key}{values[f'-{key}']}" for key in "nc" if f"-{key}" in values),
         "x".join(sizes),
         f"k{values.get('-k', '')}",
