@@ -97,8 +97,8 @@ class CudaKernel:
     shared_bytes: int = 0
     """Dynamic shared memory of a block."""
     arguments: tuple[Argument, ...] = ()
-    may_spill: bool = False
-    """Whether spilled registers are known and accepted; elsewhere they fail a test."""
+    spill_bytes: int = 0
+    """Bytes of spilled registers, stored and loaded, that are accepted; more fail a test."""
 
 
 @dataclass(frozen=True)

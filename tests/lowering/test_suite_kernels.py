@@ -44,7 +44,7 @@ def test_kernels_compile_without_spills(suite: Path, gpu: Gpu) -> None:
             assert compile_cubin(kernel.source, gpu.arch)
             usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
             assert kernel.shared_bytes <= gpu.shared_bytes
-            if usage.spill_bytes and not kernel.may_spill:
+            if usage.spill_bytes > kernel.spill_bytes:
                 spilled.append(f"{kernel.symbol} of {problem}: {usage}")
     assert not spilled, "\n".join(spilled)
 

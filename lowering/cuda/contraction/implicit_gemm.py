@@ -27,6 +27,8 @@ ADDING_THREADS = 256
 """Threads of a block that adds parts."""
 MAX_ADD_WIDTH = 2
 """Results that one of its threads stores, at most."""
+FMA_SPILL_BYTES = 8
+"""One register, stored and loaded: ptxas parts with it where another block then fits."""
 MAX_GRID = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -67,6 +69,7 @@ def kernels(
             parts if is_split else out,
             *operands,
         ),
+        spill_bytes=0 if config.is_mma else FMA_SPILL_BYTES,
     )
     if not is_split:
         return KernelPlan((*first, multiply), sizes)
