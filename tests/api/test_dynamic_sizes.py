@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from convir.api.build import Build
 from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
@@ -198,3 +200,23 @@ def test_mistakes_are_found_when_compiling_not_when_calling() -> None:
         host(SUM, specialisations=0)
     with pytest.raises(ValueError, match="unknown device"):
         convir_compile(SUM, device="nowhere")
+
+
+def test_threads_share_their_specialisations(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = host(SUM)
+    compiled: list[object] = []
+    program = Build.program
+
+    def counted(self: Build, shapes: Any = None) -> Any:
+        compiled.append(shapes)
+        return program(self, shapes)
+
+    monkeypatch.setattr(Build, "program", counted)
+
+    def call(number: int) -> bool:
+        x, y = pair(1 + number % 3)
+        return bool(np.array_equal(executable(x, y), x + y))
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(call, range(30)))
+    assert len(compiled) == 3
