@@ -120,9 +120,9 @@ def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
         total += phase * (steps * step + _STORE_COST * config.m * config.n)
         blocks += phase
     waves = blocks / gpu.multiprocessors
-    time = total / blocks * (ceil(waves) if len(spec.phases) == 1 else max(1.0, waves + 0.5))
-    if waves <= 1 or config.sums * config.threads > _SUMS_OF_TWO:
-        time *= _ALONE
+    slots = max(1, min(_MAX_SLOTS, _RESIDENT_SUMS // (config.m * config.n)))
+    full, rest = divmod(ceil(waves), slots) if len(spec.phases) == 1 else (waves / slots, 1)
+    time = total / blocks * (full * slots * (1 if slots > 1 else _ALONE) + rest * _ALONE)
     parts = config.split * config.m * config.n * blocks_of(spec, config) / gpu.multiprocessors
     return time + (_ADDING_COST * parts + _LAUNCH_COST if config.split > 1 else 0)
 
@@ -141,10 +141,12 @@ _STORE_COST = 100.0
 _ADDING_COST = 250.0
 """The same for one sum of a part, written and read again."""
 _LAUNCH_COST = 3.0e6
-_ALONE = 1.25
-"""How much longer a block takes that shares its multiprocessor with no other."""
-_SUMS_OF_TWO = 1 << 14
-"""Sums of a block of which two find their registers on a multiprocessor."""
+_ALONE = 1.4
+"""How much longer a block takes where its multiprocessor has fewer blocks than it could hold."""
+_RESIDENT_SUMS = 1 << 15
+"""Sums for which a multiprocessor has registers."""
+_MAX_SLOTS = 4
+"""Blocks beyond which no more waiting is hidden."""
 
 
 def _efficiency(config: ImplicitGemmConfig) -> float:
