@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -210,19 +209,6 @@ def test_graphs_on_several_streams_take_turns(cupy: Any) -> None:
             graph.replay()
     cupy.cuda.Device().synchronize()
     assert np.array_equal(cupy.asnumpy(graph.outputs[0]), product(*(x.get() for x in cases[1])))
-
-
-def test_a_replay_costs_little_host_time(cupy: Any) -> None:
-    graph = on_gpu(PRODUCT).graph()
-    stream = cupy.cuda.Stream(non_blocking=True)
-    times: list[int] = []
-    with stream:
-        for _ in range(300):
-            start = time.perf_counter_ns()
-            graph.replay()
-            times.append(time.perf_counter_ns() - start)
-            stream.synchronize()
-    assert sorted(times)[150] <= 10_000
 
 
 def test_state_belongs_to_a_stream_and_starts_as_zeros(cupy: Any) -> None:
