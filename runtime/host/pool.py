@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import logging
 import os
 import threading
 from functools import cache
@@ -22,6 +23,8 @@ from convir.runtime.host.jit import Library, compile_ir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
 
 SPIN_TURNS = 2000
 """How often an idle helper looks for work before it sleeps: some tens of microseconds, so that
@@ -121,8 +124,24 @@ class ThreadPool:
             atexit.register(self.close)
 
     def _serve(self, worker: int) -> None:
+        _bind_this_thread(worker)
         serve = _SERVE(self._library.address("pool_serve"))
         serve(self._pool, self._seats, worker, SPIN_TURNS)
+
+
+def _bind_this_thread(worker: int) -> None:
+    """Keep a helper on a core of its own.
+
+    The scheduler may wake a helper on the caller's core, where both take turns for longer than most
+    launches last while another core idles: measured as twice the time after every rest.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    try:
+        os.sched_setaffinity(0, {cores[worker % len(cores)]})
+    except OSError as error:
+        _log.info("helper %d is not bound to a core: %s", worker, error)
 
 
 @cache
