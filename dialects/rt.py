@@ -370,11 +370,7 @@ class GemmOp(IRDLOperation):
         transpose_b: bool = False,
         accumulate: bool = False,
     ) -> None:
-        flags = {
-            "transpose_a": transpose_a,
-            "transpose_b": transpose_b,
-            "accumulate": accumulate,
-        }
+        flags = {"transpose_a": transpose_a, "transpose_b": transpose_b, "accumulate": accumulate}
         properties: dict[str, Attribute | None] = {
             name: IntegerAttr(value, i64) for name, value in sizes.items()
         }
@@ -493,10 +489,8 @@ class LaunchOp(IRDLOperation):
         outputs: Sequence[SSAValue],
         workspace: Sequence[SSAValue] = (),
     ) -> None:
-        super().__init__(
-            operands=[inputs, outputs, workspace],
-            properties={"callee": SymbolRefAttr(callee)},
-        )
+        properties = {"callee": SymbolRefAttr(callee)}
+        super().__init__(operands=[inputs, outputs, workspace], properties=properties)
 
 
 Rt = Dialect(
