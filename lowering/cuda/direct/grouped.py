@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import WARP, GroupedConfig
-from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
+from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
-from convir.lowering.cuda.direct.source import epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import launch, reading
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -124,15 +124,10 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: GroupedConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
-    merged = merged_groups(problem)
-    if isinstance(merged, Refusal):
-        return merged
+    read = reading(contraction, epilogue, merged_groups)
+    if isinstance(read, Refusal):
+        return read
+    problem, merged = read
     needed = shared_bytes(problem, merged, config)
     reason = legality(problem, merged, config, needed)
     if reason is not None:

@@ -18,8 +18,8 @@ from convir.lowering.cuda.direct.grouped import (
     merged_groups,
     registers,
 )
-from convir.lowering.cuda.direct.problem import VECTOR, direct_problem
-from convir.lowering.cuda.direct.source import epilogue_refusal
+from convir.lowering.cuda.direct.problem import VECTOR
+from convir.lowering.cuda.direct.source import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,23 +98,23 @@ _SHALLOW = (_Shape(64, 25, 32, 4, 4, 1, 8, 0, 1), *_DENSE)
 """The same, where a group has 8 channels of A."""
 
 
-def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
-) -> tuple[GroupedConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
+def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+    contraction = problem.contraction
     if contraction.groups == problem.taps == 1:
         return Refusal("it is a matrix product")
     if contraction.groups == 1 and max(contraction.depth, contraction.columns) > MOST_DENSE:
         return Refusal("one group of many channels is an implicit GEMM's")
-    merged = merged_groups(problem)
-    if isinstance(merged, Refusal):
-        return merged
+    return merged_groups(problem)
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[GroupedConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    read = reading(contraction, epilogue, _groups_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, merged = read
     configs = tuple(_legal(problem, merged, gpu))
     return configs or Refusal("no config has registers and shared memory for its weights")
 

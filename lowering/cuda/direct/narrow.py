@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import WARP, NarrowConfig
-from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, direct_problem
+from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
-from convir.lowering.cuda.direct.source import epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import launch, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,15 +127,10 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Gpu
 ) -> tuple[NarrowConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
-    runs = runs_of(problem)
-    if isinstance(runs, Refusal):
-        return runs
+    read = reading(contraction, epilogue, runs_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, runs = read
     configs = tuple(_legal(problem, runs, gpu))
     return configs or Refusal("no config has registers and shared memory for its weights")
 
@@ -163,15 +158,10 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: NarrowConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
-    runs = runs_of(problem)
-    if isinstance(runs, Refusal):
-        return runs
+    read = reading(contraction, epilogue, runs_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, runs = read
     needed = shared_bytes(problem, runs, config)
     reason = legality(problem, runs, config, needed)
     if reason is not None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.direct.config import WARP, ScalarConfig
-from convir.lowering.cuda.direct.problem import direct_problem
-from convir.lowering.cuda.direct.source import epilogue_refusal, launch
+from convir.lowering.cuda.direct.source import launch, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,15 +102,10 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Gpu
 ) -> tuple[ScalarConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
-    vectors = vectors_of(problem)
-    if isinstance(vectors, Refusal):
-        return vectors
+    read = reading(contraction, epilogue, vectors_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, vectors = read
     configs = tuple(_legal(problem, vectors, gpu))
     return configs or Refusal(f"{problem.taps} taps are too many to unroll")
 
@@ -133,15 +127,10 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    problem = direct_problem(contraction)
-    if isinstance(problem, Refusal):
-        return problem
-    reason = epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
-    vectors = vectors_of(problem)
-    if isinstance(vectors, Refusal):
-        return vectors
+    read = reading(contraction, epilogue, vectors_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, vectors = read
     reason = legality(problem, vectors, config)
     if reason is not None:
         return Refusal(reason)

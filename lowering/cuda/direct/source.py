@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.direct.problem import direct_problem
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Taps
+
+Features = TypeVar("Features")
 
 SYMBOL: Final = "direct"
 """The name of every entry."""
@@ -26,7 +31,7 @@ def _only_rounds(epilogue: Epilogue) -> bool:
     return _ROUNDING.fullmatch(epilogue.body) is not None
 
 
-def epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
+def _epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
     """Why no direct template applies an epilogue before its stores; None if they do."""
     if epilogue.operands:
         return "its epilogue reads further operands"
@@ -34,6 +39,28 @@ def epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
     if has_holes and not _only_rounds(epilogue):
         return "its epilogue changes holes"
     return None
+
+
+def reading(
+    contraction: Contraction,
+    epilogue: Epilogue,
+    features_of: Callable[[DirectProblem], Features | Refusal],
+) -> tuple[DirectProblem, Features] | Refusal:
+    """A contraction as a template sees it, with what that template asks of it besides.
+
+    Args:
+        contraction: what is computed.
+        epilogue: what is applied before the store.
+        features_of: reads what only one template needs, or says why it does not take the problem.
+    """
+    problem = direct_problem(contraction)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = _epilogue_refusal(problem, epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    features = features_of(problem)
+    return features if isinstance(features, Refusal) else (problem, features)
 
 
 def launch(
