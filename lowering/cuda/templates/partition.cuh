@@ -1,0 +1,197 @@
+// Which steps of which tiles a block does, and how the parts of a tile are put together.
+//
+// `Schedule` mirrors lowering/partition/schedule.py, which explains it: closed forms, no tables.
+// `FixUp` is the protocol: a block that does not own a tile writes its sums to its slot of the
+// workspace and sets its flag; whoever adds them waits for the flag and clears it, so every launch
+// leaves the flags zero. Sums are added in an order that the schedule alone decides: the same bits
+// every time. Waits are for lower blocks only. Defining CONVIR_BOUNDED_WAITS makes a wait that never
+// ends a trap.
+#pragma once
+
+namespace convir::partition {
+
+enum class Kind { kDataParallel, kSplitK, kStreamK };
+
+// Steps `begin` to `end` of a tile, part `part` of `parts`.
+struct Work {
+  int tile, begin, end;
+  int part, parts;
+  int first_unit, unit_step;  // the unit of part p is first_unit + p * unit_step
+
+  __device__ __forceinline__ bool is_owner() const { return part == parts - 1; }
+};
+
+constexpr int kMinSteps = 8;
+
+// kParts is 1 unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
+// their own, behind those that stream.
+template <Kind kKind, int kTiles, int kSteps, int kConcurrent, int kParts, bool kWholeAreBlocks>
+struct Schedule {
+  static constexpr int kRest = kTiles % kConcurrent;
+  static constexpr int kStreamed = kKind != Kind::kStreamK ? 0
+                                   : kTiles < kConcurrent  ? kTiles
+                                   : kRest != 0            ? kRest + kConcurrent
+                                                           : 0;
+  static_assert(static_cast<long long>(kStreamed) * kSteps < 1ll << 30, "steps are 32-bit numbers");
+  static constexpr int kStreamedSteps = kStreamed * kSteps;
+  static constexpr int kMostShares = kStreamedSteps < kMinSteps ? 1 : kStreamedSteps / kMinSteps;
+  static constexpr int kShares = kStreamed == 0               ? 0
+                                 : kMostShares < kConcurrent ? kMostShares
+                                                             : kConcurrent;
+  static constexpr int kWhole = kTiles - kStreamed;
+  static constexpr int kWholeAtOnce = kWhole < kConcurrent ? kWhole : kConcurrent;
+  static constexpr int kUnits = kKind == Kind::kDataParallel ? kTiles
+                                : kKind == Kind::kSplitK     ? kTiles * kParts
+                                : kWholeAreBlocks            ? kShares + kWhole
+                                : kShares > kWholeAtOnce     ? kShares
+                                                             : kWholeAtOnce;
+  static constexpr int kBase = kShares == 0 ? 1 : kStreamedSteps / kShares;
+  static constexpr int kLonger = kShares == 0 ? 0 : kStreamedSteps % kShares;
+
+  static __device__ __forceinline__ int share_begin(int unit) {
+    return unit * kBase + (unit < kLonger ? unit : kLonger);
+  }
+  static __device__ __forceinline__ int unit_of(int step) {
+    constexpr int kInLonger = kLonger * (kBase + 1);
+    return step < kInLonger ? step / (kBase + 1) : kLonger + (step - kInLonger) / kBase;
+  }
+
+  // The work of one unit: `for (Walk walk(unit); walk.next(work);)`.
+  struct Walk {
+    int unit;
+    int at;    // split-K and data-parallel: what is left; stream-K: the end of what is left
+    int whole;  // the next whole tile
+
+    __device__ __forceinline__ explicit Walk(int of) : unit(of) {
+      if constexpr (kKind != Kind::kStreamK) {
+        at = 1;
+      } else {
+        const bool streams = unit < kShares;
+        at = streams ? share_begin(unit + 1) : 0;
+        whole = kStreamed + (kWholeAreBlocks ? (streams ? kWhole : unit - kShares) : unit);
+      }
+    }
+
+    __device__ __forceinline__ bool next(Work& work) {
+      if constexpr (kKind == Kind::kDataParallel) {
+        work = {unit, 0, kSteps, 0, 1, unit, 0};
+        return at-- > 0;
+      } else if constexpr (kKind == Kind::kSplitK) {
+        const int part = unit / kTiles, tile = unit % kTiles;
+        const auto end_of = [](int parts) {
+          return static_cast<int>(static_cast<long long>(kSteps) * parts / kParts);
+        };
+        work = {tile, end_of(part), end_of(part + 1), part, kParts, tile, kTiles};
+        return at-- > 0;
+      } else {
+        const int begin = unit < kShares ? share_begin(unit) : 0;
+        if (at > begin) {
+          const int tile = (at - 1) / kSteps, origin = tile * kSteps;
+          const int start = begin > origin ? begin : origin;
+          const int first = unit_of(origin), last = unit_of(origin + kSteps - 1);
+          work = {tile, start - origin, at - origin, unit - first, last - first + 1, first, 1};
+          at = start;
+          return true;
+        }
+        if (whole >= kTiles) return false;
+        work = {whole, 0, kSteps, 0, 1, unit, 0};
+        whole += kWholeAreBlocks ? kTiles : kUnits;
+        return true;
+      }
+    }
+  };
+};
+
+__device__ __forceinline__ void publish_flag(unsigned* flag) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1u) : "memory");
+}
+
+// Waits until `flag` is set, and clears it.
+__device__ __forceinline__ void take_flag(unsigned* flag) {
+  unsigned set = 0;
+#ifdef CONVIR_BOUNDED_WAITS
+  const long long start = clock64();
+#endif
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(set) : "l"(flag) : "memory");
+#ifdef CONVIR_BOUNDED_WAITS
+    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
+#endif
+  } while (set == 0);
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(0u) : "memory");
+}
+
+// Puts the parts of tiles together, for kThreads threads that hold kSums sums each; barrier
+// kBarrier of the block is theirs. A slot of the workspace has kThreads * kSums floats.
+template <int kThreads, int kSums, bool kTree, int kBarrier = 0>
+struct FixUp {
+  static_assert(kSums % 4 == 0, "sums are written in vectors of four");
+  static constexpr int kSlot = kThreads * kSums;
+
+  float* workspace;
+  unsigned* flags;
+  int thread;  // 0 to kThreads - 1
+
+  // Whether the caller now has the sums of the whole tile, and stores it. `sum(i)` is a reference
+  // to sum i of the thread; the same i of the same thread is the same result in every part.
+  template <class Sums>
+  __device__ __forceinline__ bool operator()(const Work& work, Sums&& sum) const {
+    if (work.parts == 1) return true;
+    if constexpr (kTree) {
+      const int down = work.parts - 1 - work.part;
+      int distance = 1;
+      while (down % (2 * distance) == 0 && down + distance < work.parts) {
+        const int unit = work.first_unit + (work.part - distance) * work.unit_step;
+        if (thread == 0) take_flag(flags + unit);
+        barrier();
+        add(unit, sum);
+        distance *= 2;
+      }
+    } else if (work.is_owner()) {
+      for (int part = thread; part < work.part; part += kThreads) {
+        take_flag(flags + work.first_unit + part * work.unit_step);
+      }
+      barrier();
+      for (int part = work.part - 1; part >= 0; --part) {
+        add(work.first_unit + part * work.unit_step, sum);
+      }
+    }
+    if (work.is_owner()) return true;
+    publish(work.first_unit + work.part * work.unit_step, sum);
+    return false;
+  }
+
+  static __device__ __forceinline__ void barrier() {
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+  }
+
+  template <class Sums>
+  __device__ __forceinline__ void add(int unit, Sums&& sum) const {
+    const float4* slot = slot_of(unit);
+#pragma unroll
+    for (int i = 0; i < kSums; i += 4) {
+      const float4 part = __ldcg(slot + i / 4 * kThreads);
+      sum(i) += part.x;
+      sum(i + 1) += part.y;
+      sum(i + 2) += part.z;
+      sum(i + 3) += part.w;
+    }
+  }
+
+  template <class Sums>
+  __device__ __forceinline__ void publish(int unit, Sums&& sum) const {
+    float4* slot = slot_of(unit);
+#pragma unroll
+    for (int i = 0; i < kSums; i += 4) {
+      __stcg(slot + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
+    }
+    barrier();
+    if (thread == 0) publish_flag(flags + unit);
+  }
+
+  __device__ __forceinline__ float4* slot_of(int unit) const {
+    return reinterpret_cast<float4*>(workspace + static_cast<long long>(unit) * kSlot) + thread;
+  }
+};
+
+}  // namespace convir::partition

@@ -1,0 +1,58 @@
+"""A kernel that does nothing but the protocol of `partition.cuh`: exact sums, and who did what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.cuda.schedule_type import schedule_type
+
+if TYPE_CHECKING:
+    from convir.lowering.partition.schedule import Schedule
+
+THREADS = 64
+"""Threads that hold sums; as many more do nothing, as warps that only load."""
+SUMS = 8
+WORKS = 64
+"""Works that a unit may log."""
+FIELDS = 7
+
+
+def partition_source(schedule: Schedule) -> str:
+    """The kernel `combine(terms, workspace, flags, out, log)` for one schedule.
+
+    terms: [tiles][steps][SUMS][THREADS] f32; out: [tiles][SUMS][THREADS] f32, the sums over steps;
+    log: [units][WORKS][FIELDS] i32, the works of each unit.
+    """
+    is_tree = "true" if schedule.partition.reduction == "tree" else "false"
+    return f"""#include "partition.cuh"
+
+using Schedule = {schedule_type(schedule)};
+using FixUp = convir::partition::FixUp<{THREADS}, {SUMS}, {is_tree}, 1>;
+static_assert(Schedule::kUnits == {schedule.units}, "as many units as on the host");
+
+extern "C" __global__ void combine(const float* terms, float* workspace, unsigned* flags,
+                                   float* out, int* log) {{
+  const int thread = threadIdx.x;
+  if (thread >= {THREADS}) return;
+  const FixUp fix_up{{workspace, flags, thread}};
+  convir::partition::Work work;
+  int* line = log + blockIdx.x * {WORKS * FIELDS};
+  for (Schedule::Walk walk(blockIdx.x); walk.next(work);) {{
+    float sums[{SUMS}] = {{}};
+    for (int step = work.begin; step < work.end; ++step) {{
+      const float* from = terms + (work.tile * {schedule.steps} + step) * {SUMS * THREADS};
+      for (int i = 0; i < {SUMS}; ++i) sums[i] += from[i * {THREADS} + thread];
+    }}
+    if (thread == 0) {{
+      const int fields[] = {{work.tile, work.begin, work.end, work.part, work.parts,
+                            work.first_unit, work.unit_step}};
+      for (int i = 0; i < {FIELDS}; ++i) line[i] = fields[i];
+      line += {FIELDS};
+    }}
+    if (fix_up(work, [&](int i) -> float& {{ return sums[i]; }})) {{
+      float* to = out + work.tile * {SUMS * THREADS};
+      for (int i = 0; i < {SUMS}; ++i) to[i * {THREADS} + thread] = sums[i];
+    }}
+  }}
+}}
+"""
