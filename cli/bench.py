@@ -10,6 +10,9 @@ exit status is 0, 1 if a row of ours failed, and 2 where the command line is wro
 On the host, forward and backward data have two rows of ours: the filter is an argument of each
 call, or a constant of the program, rearranged once when it is loaded. A peer is compared with the
 row of the same kind: PyTorch takes the filter as an argument, onnxruntime has it in the model.
+
+On a GPU a line with other layouts has a second row of ours, on channels-last operands, as cuDNN has
+rows of both; the best of a peer's is compared with the best of ours.
 """
 
 from __future__ import annotations

@@ -111,7 +111,11 @@ def _ratios(rows: Sequence[Record], peer: str) -> list[tuple[str, str, float]]:
     found: list[tuple[str, str, float]] = []
     for line in dict.fromkeys(row["line"] for row in rows):
         on_line = [row for row in rows if row["line"] == line]
-        ours = {row["weights"]: row["us"]["median"] for row in on_line if row["backend"] == OURS}
+        ours: dict[str, float] = {}
+        for row in on_line:
+            if row["backend"] == OURS:
+                best = ours.get(row["weights"], row["us"]["median"])
+                ours[row["weights"]] = min(best, row["us"]["median"])
         ratios = [
             row["us"]["median"] / ours[row["weights"]]
             for row in on_line

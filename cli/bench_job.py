@@ -66,7 +66,8 @@ def run_suites(
     effort = Effort(options.seed, options.budget, options.repeats)
     problems = [problem for _, lines in suites for problem in problems_of(lines)]
     if options.jobs > 1 and device.name != HOST:
-        precompile(problems, device.name, options.jobs)
+        measured = [each for one in problems for each in (one, *device.rearranged(one))]
+        precompile(measured, device.name, options.jobs)
     console, errors = Console(), Console(stderr=True)
     rows: list[Row] = []
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
@@ -113,9 +114,9 @@ def _tasks(
 
 
 def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
-    def compiled(backend: str, weights: Array | None) -> Executable:
+    def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
         return convir_compile(
-            module_of(problem, weights),
+            module_of(arranged, weights),
             pipeline=PLAIN_PIPELINE if backend == PLAIN else "default",
             device=options.device,
             threads=options.threads,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -140,6 +140,24 @@ class ConvProblem:
         layout = self.geometry.layouts[ROLES.index(role)]
         ordered = (layout.outer, "C", *layout.spatial)
         return [layout.letters.index(letter) for letter in ordered]
+
+    @property
+    def channels_last(self) -> ConvProblem:
+        """The same problem with channels innermost in every operand, as in `NHWC` and `KRSC`."""
+        geometry = self.geometry
+        inputs, filters, outputs = (
+            layout.outer + layout.spatial + "C" for layout in geometry.layouts
+        )
+        arranged = replace(
+            geometry, input_layout=inputs, filter_layout=filters, output_layout=outputs
+        )
+        return replace(self, geometry=arranged)
+
+    def transposition(self, role: Role, other: ConvProblem) -> list[int]:
+        """The axis of an operand here that each axis of its layout in `other` comes from."""
+        at = ROLES.index(role)
+        letters = self.geometry.layouts[at].letters
+        return [letters.index(letter) for letter in other.geometry.layouts[at].letters]
 
     @property
     def accumulator(self) -> str:

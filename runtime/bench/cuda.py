@@ -89,6 +89,15 @@ class CudaBench:
             for shape in problem.shapes[:2]
         ]
 
+    def rearranged(self, problem: ConvProblem) -> Sequence[ConvProblem]:
+        """Channels last, as a network that assigns layouts has it, beside the peers' rows."""
+        other = problem.channels_last
+        return () if other == problem else (other,)
+
+    def arranged(self, operand: Any, axes: Sequence[int]) -> Any:
+        """By PyTorch."""
+        return operand.permute(axes).contiguous()
+
     def ours(self, backend: str, executable: Executable, inputs: Sequence[Any]) -> Candidate:
         """A program of ours, by calls with `out=` or by replays of its graph."""
         arrays = list(map(self._to_cupy, inputs))

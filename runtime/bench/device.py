@@ -65,6 +65,14 @@ class BenchDevice(Protocol):
         """Random operands in the problem's layouts, as arrays of the device."""
         ...
 
+    def rearranged(self, problem: ConvProblem) -> Sequence[ConvProblem]:
+        """The problem in the further layouts that our programs are measured in."""
+        ...
+
+    def arranged(self, operand: Any, axes: Sequence[int]) -> Any:
+        """A dense copy of an operand whose axes are so transposed."""
+        ...
+
     def ours(self, backend: str, executable: Executable, inputs: Sequence[Any]) -> Candidate:
         """A program of ours on `inputs`, the operands that are no constant of it."""
         ...

@@ -33,9 +33,9 @@ class Task:
     problem: ConvProblem
     formula: Callable[[Sequence[Array]], Array]
     """Computes it from NumPy operands, in f64."""
-    compile: Callable[[str, Array | None], Executable]
-    """Compiles a program of ours for it; the arguments are a backend (`convir`, or `plain`) and
-    the weights, where they are a constant of the program."""
+    compile: Callable[[str, ConvProblem, Array | None], Executable]
+    """Compiles a program of ours; the arguments are a backend (`convir`, or `plain`), the problem
+    in the layouts of its operands, and the weights, where they are a constant of the program."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
     """Measure our program and every peer on one problem.
 
     The first row is ours. On a device where constant weights are prepared once, so is the second,
-    with the filter as a constant.
+    with the filter as a constant; then come the further layouts that the device measures us in.
     Every backend first computes into memory full of NaN, and is compared with the formula.
     """
     problem = task.problem
@@ -76,6 +76,7 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
     candidates: list[Candidate | Failed] = [_ours(task, OURS, device, inputs)]
     if device.prepares_weights and problem.direction is not Direction.WGRAD:
         candidates.append(_ours(task, OURS, device, inputs, "constant"))
+    candidates += [_rearranged(task, other, device, inputs) for other in device.rearranged(problem)]
     for peer in peers:
         if peer == PLAIN:
             candidates.append(_ours(task, PLAIN, device, inputs))
@@ -132,13 +133,13 @@ def speedups(rows: Sequence[Row], peer: str) -> list[float]:
 
 
 def over_ours(row: Row, rows: Sequence[Row]) -> float | None:
-    """The time of `row` over ours in `rows` that is given the weights in the same way."""
+    """The time of `row` over our best in `rows` that is given the weights in the same way."""
     ours = [
-        r.us
+        r.us.median
         for r in rows
         if r.backend == OURS and r.weights == row.weights and r.us is not None and r.failure is None
     ]
-    return row.us.median / ours[0].median if row.us is not None and ours else None
+    return row.us.median / min(ours) if row.us is not None and ours else None
 
 
 def _key(candidate: Candidate) -> str:
@@ -156,10 +157,31 @@ def _ours(
     if weights == "constant":
         *arguments, constant = inputs
     try:
-        candidate = device.ours(backend, task.compile(backend, constant), arguments)
+        executable = task.compile(backend, task.problem, constant)
+        candidate = device.ours(backend, executable, arguments)
     except Exception as error:
         return Failed(backend, "as given", _why(error), weights)
     return replace(candidate, weights=weights)
+
+
+def _rearranged(
+    task: Task, problem: ConvProblem, device: BenchDevice, inputs: Sequence[Any]
+) -> Candidate | Failed:
+    """Our program on operands that lie in the layouts of `problem` before the clock starts."""
+    layout, given = problem.geometry.output_layout, task.problem
+    *read, written = problem.direction.roles
+    try:
+        arranged = [
+            device.arranged(operand, given.transposition(role, problem))
+            for role, operand in zip(read, inputs, strict=True)
+        ]
+        candidate = device.ours(OURS, task.compile(OURS, problem, None), arranged)
+    except Exception as error:
+        return Failed(OURS, layout, _why(error))
+    back = problem.transposition(written, given)
+    return replace(
+        candidate, layout=layout, result=lambda: device.arranged(candidate.result(), back)
+    )
 
 
 def _why(error: Exception) -> str:

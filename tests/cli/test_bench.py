@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from convir.api.compile import compile as convir_compile
 from convir.cli.bench import main
 from convir.cli.bench_html import page_of
 from convir.cli.bench_problems import module_of
@@ -110,6 +111,36 @@ def test_peers_are_compared_under_their_conditions() -> None:
     assert speedups(rows, "onnxruntime") == [0.5]
     assert speedups(rows, "broken") == []
     assert over_ours(row_of("torch", "argument", 1.0), []) is None
+
+
+class Rearranging(HostBench):
+    """A device that measures our programs on channels-last operands too."""
+
+    def rearranged(self, problem: ConvProblem) -> Sequence[ConvProblem]:
+        return (problem.channels_last,)
+
+
+def test_further_layouts_are_rows_with_the_same_result() -> None:
+    given = problem(
+        "conv -n 2 -c 4 -H 6 -W 5 -k 8 -y 3 -x 2 -p 1 -q 1 -F 1"
+        " --in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+    )
+
+    def compiled(backend: str, arranged: ConvProblem, weights: Any) -> Any:
+        return convir_compile(module_of(arranged, weights), device="host")
+
+    def formula(inputs: Sequence[Any]) -> Any:
+        return evaluate(module_of(given), "main", inputs, float_format=FloatFormat.WIDE)[0]
+
+    task = Task("suite", given.line(), given, formula, compiled)
+    rows = run_task(task, Rearranging(1), [], Effort(seed=0, budget_s=0.01, rounds=3))
+    assert [row.layout for row in rows] == ["as given", "as given", "NHWC"]
+    assert [row.failure for row in rows] == [None, None, None]
+
+
+def test_a_peer_is_compared_with_our_best_layout() -> None:
+    rows = [row_of("convir", "argument", 20.0), row_of("convir", "argument", 10.0)]
+    assert over_ours(row_of("peer", "argument", 15.0), rows) == 1.5
 
 
 def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,6 +296,12 @@ class Drifting:
     def inputs(self, problem: ConvProblem, seed: int) -> Sequence[Any]:
         return []
 
+    def rearranged(self, problem: ConvProblem) -> Sequence[ConvProblem]:
+        return ()
+
+    def arranged(self, operand: Any, axes: Sequence[int]) -> Any:
+        return operand
+
     def ours(self, backend: str, executable: Any, inputs: Sequence[Any]) -> Candidate:
         return candidate(backend, executable)
 
@@ -301,7 +338,7 @@ def candidate(backend: str, error: float) -> Candidate:
     ("error", "failure"), [(0.0, None), (1.0, "wrong: error 1, allowed"), ("no", "ValueError: no")]
 )
 def test_failures_are_rows(error: Any, failure: str | None) -> None:
-    def compiled(backend: str, weights: Any) -> Any:
+    def compiled(backend: str, arranged: ConvProblem, weights: Any) -> Any:
         if isinstance(error, str):
             raise ValueError(error)
         return error

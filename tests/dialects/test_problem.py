@@ -73,6 +73,21 @@ def test_lines_say_the_whole_problem(problem: ConvProblem) -> None:
     assert dict(parse_line(symmetric.line()).problems) == {"main": symmetric}
 
 
+def test_channels_last_is_a_transposition_of_every_operand() -> None:
+    problem = parse_line(
+        "conv --spatial_dim 3 -n 2 -c 3 --in_d 4 -H 5 -W 6 -k 7 --fil_d 1 -y 2 -x 3 -F 2"
+        " --in_layout NCDHW --fil_layout NCDHW --out_layout NCDHW"
+    ).problems["main"]
+    last = problem.channels_last
+    assert (last.geometry.input_layout, last.geometry.filter_layout) == ("NDHWC", "KTRSC")
+    for role, shape, arranged in zip(
+        problem.direction.roles, problem.shapes, last.shapes, strict=True
+    ):
+        axes = problem.transposition(role, last)
+        assert tuple(shape[axis] for axis in axes) == arranged
+    assert last.channels_last == last
+
+
 def test_asymmetric_padding_has_no_line() -> None:
     geometry = replace(POINTWISE.geometry, pad_high=(1, 0))
     problem = replace(POINTWISE, geometry=geometry)
