@@ -44,17 +44,34 @@ def host_us(call: Callable[[], object], repeats: int) -> float:
     return (time.perf_counter_ns() - start) / (1000 * repeats)
 
 
-SETTLE_S = 0.02
-"""Seconds for which a machine rests before a backend on several threads has its turn."""
+SETTLE_STEP_S = 0.01
+"""Seconds between looks at whether threads of this process still run; a scheduler's tick or two,
+in which the kernel brings its counts up to date."""
+SETTLED_SHARE = 0.1
+"""The share of a core that counts as rest."""
+SETTLE_LIMIT_S = 0.5
+"""Seconds after which a backend has its turn whatever still runs."""
+
+
+def settle() -> None:
+    """Rest until no thread of this process runs.
+
+    Idle threads look for work on cores that the next backend needs: PyTorch's OpenMP threads for
+    8 ms, onnxruntime's for 40 ms, as measured on two cores.
+    """
+    for _ in range(round(SETTLE_LIMIT_S / SETTLE_STEP_S)):
+        before = time.process_time()
+        time.sleep(SETTLE_STEP_S)
+        if time.process_time() - before < SETTLED_SHARE * SETTLE_STEP_S:
+            return
 
 
 def settled_us(call: Callable[[], object], repeats: int) -> float:
-    """µs per call of `repeats` calls in a row, once the last backend's threads stopped spinning.
+    """µs per call of `repeats` calls in a row, once the last backend's threads came to rest.
 
-    Idle threads of OpenMP and onnxruntime look for work for milliseconds, on cores that the next
-    backend needs. One call before the clock starts wakes the backend's own threads.
+    One call before the clock starts wakes the backend's own threads.
     """
-    time.sleep(SETTLE_S)
+    settle()
     call()
     return host_us(call, repeats)
 

@@ -7,6 +7,10 @@
 ; The gate is one word: the launch's number in the high half, an open bit, and the number of
 ; helpers inside. A helper enters by incrementing it while it is open; the launch closes it and
 ; waits until it is empty, so helpers only ever read the fields of a launch that is alive.
+;
+; Linux wakes a thread on the core that it last ran on, or on the waker's, and looks for an idle one
+; only while the cores were not busy of late. On the caller's core both take turns for milliseconds
+; while another idles. So a launch bars the helpers that it wakes from its own core.
 
 %pool = type {
   i64,            ; 0 gate
@@ -20,26 +24,39 @@
   i64,            ; 8 items
   i64,            ; 9 chunk: items taken at a time
   i64,            ; 10 workers: of this launch, the caller included
-  [16 x i8]
+  [16 x i8],
+  [128 x i8]      ; 12 cores: a bit for each that helpers may run on
 }
 ; One per worker; helpers sleep on their own semaphore (glibc's is 32 bytes).
-%seat = type { i32, [60 x i8], [64 x i8] }
-
-@pool_bytes = constant i64 192
-@seat_bytes = constant i64 128
+%seat = type {
+  i32,            ; 0 sleeping
+  i32,            ; 1 thread: the kernel's number of the helper, 0 before it began
+  i32,            ; 2 barred: the core that the helper may not run on, -1 if it may on all
+  [52 x i8],
+  [64 x i8]       ; 4 semaphore
+}
 
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)
 declare i32 @sem_wait(ptr)
 declare i32 @sched_yield()
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define void @pool_init(ptr %pool, ptr %seats, i64 %workers) {
 entry:
+  %cores = getelementptr %pool, ptr %pool, i64 0, i32 12
+  ; Where this fails no core is known, and helpers stay where they are.
+  %known = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
   br label %loop
 loop:
   %w = phi i64 [ 0, %entry ], [ %w.next, %loop ]
-  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 4
   %status = call i32 @sem_init(ptr %semaphore, i32 0, i32 0)
+  %barred.ptr = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  store i32 -1, ptr %barred.ptr
   %w.next = add i64 %w, 1
   %more = icmp ult i64 %w.next, %workers
   br i1 %more, label %loop, label %done
@@ -105,6 +122,7 @@ publish:
   %number = add i64 %number.old, 4294967296
   %gate.open = or i64 %number, 2147483648
   store atomic i64 %gate.open, ptr %pool seq_cst, align 8
+  %core = call i32 @sched_getcpu()
   br label %wake
 wake:
   %w = phi i64 [ 1, %publish ], [ %w.next, %wake.done ]
@@ -117,7 +135,9 @@ claim:
   %asleep = icmp ne i32 %sleeping, 0
   br i1 %asleep, label %post, label %wake.done
 post:
-  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %seat = getelementptr %seat, ptr %seats, i64 %w
+  call void @bar(ptr %pool, ptr %seat, i32 %core)
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 4
   %posted = call i32 @sem_post(ptr %semaphore)
   br label %wake.done
 wake.done:
@@ -150,11 +170,49 @@ release:
   ret i64 %workers
 }
 
-; The life of helper `worker`: look at the gate `spins` times, then sleep. Returns on stop.
-define void @pool_serve(ptr %pool, ptr %seats, i64 %worker, i64 %spins) {
+; Bar the helper of a seat from `core`, the caller's, if it is not.
+define internal void @bar(ptr %pool, ptr %seat, i32 %core) {
 entry:
+  %left = alloca [128 x i8], align 8
+  %barred.ptr = getelementptr %seat, ptr %seat, i64 0, i32 2
+  %barred = load i32, ptr %barred.ptr
+  %other = icmp ne i32 %barred, %core
+  ; A failed sched_getcpu gives -1.
+  %inside = icmp ult i32 %core, 1024
+  %move = and i1 %other, %inside
+  br i1 %move, label %set, label %done
+set:
+  store i32 %core, ptr %barred.ptr
+  %cores = getelementptr %pool, ptr %pool, i64 0, i32 12
+  call void @llvm.memcpy.p0.p0.i64(ptr %left, ptr %cores, i64 128, i1 false)
+  %number = zext i32 %core to i64
+  %byte = lshr i64 %number, 3
+  %place = getelementptr i8, ptr %left, i64 %byte
+  %bits = load i8, ptr %place
+  %low = trunc i32 %core to i8
+  %position = and i8 %low, 7
+  %bit = shl i8 1, %position
+  %others = xor i8 %bit, -1
+  %kept = and i8 %bits, %others
+  store i8 %kept, ptr %place
+  %thread.ptr = getelementptr %seat, ptr %seat, i64 0, i32 1
+  %thread = load i32, ptr %thread.ptr
+  ; Refused where no core is left: then they share this one.
+  %status = call i32 @sched_setaffinity(i32 %thread, i64 128, ptr %left)
+  br label %done
+done:
+  ret void
+}
+
+; The life of helper `worker`, which the kernel calls `thread`: look at the gate `spins` times, then
+; sleep. Returns on stop.
+define void @pool_serve(ptr %pool, ptr %seats, i64 %worker, i32 %thread, i64 %spins) {
+entry:
+  %seat = getelementptr %seat, ptr %seats, i64 %worker
+  %thread.ptr = getelementptr %seat, ptr %seat, i64 0, i32 1
+  store i32 %thread, ptr %thread.ptr
   %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %worker, i32 0
-  %semaphore = getelementptr %seat, ptr %seats, i64 %worker, i32 2
+  %semaphore = getelementptr %seat, ptr %seats, i64 %worker, i32 4
   %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
   %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 10
   %served = alloca i64
@@ -242,7 +300,7 @@ claim:
   %asleep = icmp ne i32 %sleeping, 0
   br i1 %asleep, label %post, label %next.done
 post:
-  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 2
+  %semaphore = getelementptr %seat, ptr %seats, i64 %w, i32 4
   %posted = call i32 @sem_post(ptr %semaphore)
   br label %next.done
 next.done:

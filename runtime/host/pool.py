@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import logging
 import os
 import threading
 from functools import cache
@@ -24,8 +23,6 @@ from convir.runtime.host.jit import Library, compile_ir
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = logging.getLogger(__name__)
-
 SPIN_TURNS = 2000
 """How often an idle helper looks for work before it sleeps: some tens of microseconds, so that
 launches in a row find it awake, and an idle process burns nothing."""
@@ -35,11 +32,13 @@ PIECES_PER_WORKER = 4
 leaves the rest to the others."""
 
 _CACHE_LINE = 64
-_POOL_BYTES = 192
+_POOL_BYTES = 320
 _SEAT_BYTES = 128
 
 _INIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_SERVE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64
+)
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_void_p,
@@ -124,24 +123,8 @@ class ThreadPool:
             atexit.register(self.close)
 
     def _serve(self, worker: int) -> None:
-        _bind_this_thread(worker)
         serve = _SERVE(self._library.address("pool_serve"))
-        serve(self._pool, self._seats, worker, SPIN_TURNS)
-
-
-def _bind_this_thread(worker: int) -> None:
-    """Keep a helper on a core of its own.
-
-    The scheduler may wake a helper on the caller's core, where both take turns for longer than most
-    launches last while another core idles: measured as twice the time after every rest.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    try:
-        os.sched_setaffinity(0, {cores[worker % len(cores)]})
-    except OSError as error:
-        _log.info("helper %d is not bound to a core: %s", worker, error)
+        serve(self._pool, self._seats, worker, threading.get_native_id(), SPIN_TURNS)
 
 
 @cache

@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from convir.runtime.host.jit import Library, compile_ir
-from convir.runtime.host.pool import ThreadPool, shared_pool
+from convir.runtime.host.pool import ThreadPool, available_cores, shared_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 import numpy as np
 from convir.runtime.host.jit import compile_ir
-from convir.runtime.host.pool import ThreadPool, shared_pool
+from convir.runtime.host.pool import ThreadPool, available_cores, shared_pool
 library = compile_ir({COUNT!r}, exports=("count",))
 visits = np.zeros(100, np.int64)
 run = lambda: shared_pool().launch(library.address("count"), visits.ctypes.data, 100)
@@ -102,6 +103,28 @@ if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be bound here")
+@pytest.mark.skipif(available_cores() < 2, reason="there is only one core")
+def test_woken_helpers_are_barred_from_the_core_of_the_caller(count: Library):
+    pool = ThreadPool(2)
+    free = os.sched_getaffinity(0)
+    visits = np.zeros(1000, np.int64)
+    try:
+        for core in sorted(free):
+            os.sched_setaffinity(0, {core})
+            for _ in range(20):
+                pool.launch(count.address("count"), visits.ctypes.data, visits.size)
+                # The helper sleeps before the next launch.
+                time.sleep(0.001)
+            (helper,) = [t for t in threading.enumerate() if t.name == "convir-worker-1"]
+            assert helper.native_id is not None
+            assert os.sched_getaffinity(helper.native_id) == free - {core}
+    finally:
+        os.sched_setaffinity(0, free)
+        pool.close()
+    assert (visits == 20 * len(free)).all()
 
 
 def test_shared_pool_is_one():
