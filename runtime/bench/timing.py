@@ -51,6 +51,9 @@ SETTLED_SHARE = 0.1
 """The share of a core that counts as rest."""
 SETTLE_LIMIT_S = 0.5
 """Seconds after which a backend has its turn whatever still runs."""
+WAKE_S = 0.01
+"""Seconds of calls before those that count. Linux wakes threads where they ran last, two of them on
+one core if need be, and spreads them some ticks later."""
 
 
 def settle() -> None:
@@ -67,12 +70,12 @@ def settle() -> None:
 
 
 def settled_us(call: Callable[[], object], repeats: int) -> float:
-    """µs per call of `repeats` calls in a row, once the last backend's threads came to rest.
-
-    One call before the clock starts wakes the backend's own threads.
-    """
+    """µs per call of `repeats` calls in a row, once the last backend's threads came to rest, and
+    its own are awake and on the cores that the system chose for them."""
     settle()
-    call()
+    start = time.perf_counter()
+    while time.perf_counter() - start < WAKE_S:
+        call()
     return host_us(call, repeats)
 
 
