@@ -15,7 +15,14 @@ from convir.lowering.cuda.contraction import (
 )
 from convir.lowering.cuda.contraction.read import read_problem
 from convir.lowering.cuda.direct import config as direct_config
-from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar
+from convir.lowering.cuda.direct import (
+    grouped,
+    grouped_rule,
+    grouped_wgrad,
+    grouped_wgrad_rule,
+    narrow,
+    scalar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +58,12 @@ TEMPLATES: tuple[Template, ...] = (
     Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
     Template(
         direct_config.GROUPED, grouped_rule.plan, direct_config.parse_grouped, grouped.kernels
+    ),
+    Template(
+        direct_config.GROUPED_WGRAD,
+        grouped_wgrad_rule.plan,
+        direct_config.parse_grouped_wgrad,
+        grouped_wgrad.kernels,
     ),
     Template(
         family=wgmma_config.FAMILY,

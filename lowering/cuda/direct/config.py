@@ -8,6 +8,7 @@ from typing import Final
 from convir.lowering.cuda.contraction.config import ConfigText, sizes
 
 GROUPED: Final = "grouped"
+GROUPED_WGRAD: Final = "grouped-wgrad"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
 
@@ -56,6 +57,40 @@ class GroupedConfig:
     def step_positions(self) -> int:
         """Output positions of a block's step."""
         return self.warps * self.slice // self.channels * self.tiles * TILE
+
+
+@dataclass(frozen=True)
+class GroupedWgradConfig:
+    """How blocks and warps of `grouped_wgrad.cuh` share the work.
+
+    Prints as `grouped-wgrad 64x25 slice=32 rows=2 tiles=1 stages=2 warps=4 loaders=0 blocks=132x2`.
+    """
+
+    channels: int
+    """Channels of A of a block."""
+    cols: int
+    """Output columns of a row of the list."""
+    slice: int
+    """Columns of B of a warp, which has 16 depths of them."""
+    rows: int
+    """Output rows of a position: rows of A are read from shared memory once for all of them."""
+    tiles: int
+    """Tiles of a warp in a step."""
+    stages: int
+    """Steps whose rows are under way while one is computed."""
+    warps: int
+    """Warps that compute."""
+    loaders: int
+    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{GROUPED_WGRAD} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
+            f"tiles={self.tiles} stages={self.stages} warps={self.warps} loaders={self.loaders} "
+            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -124,6 +159,18 @@ def parse_grouped(text: str) -> GroupedConfig:
     tile, numbers, blocks = _taken(text, GROUPED, keys)
     channels, cols = sizes(tile, 2)
     return GroupedConfig(channels, cols, *numbers, blocks=blocks)
+
+
+def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    keys = ("slice", "rows", "tiles", "stages", "warps", "loaders")
+    tile, numbers, blocks = _taken(text, GROUPED_WGRAD, keys)
+    channels, cols = sizes(tile, 2)
+    return GroupedWgradConfig(channels, cols, *numbers, blocks=blocks)
 
 
 def parse_narrow(text: str) -> NarrowConfig:

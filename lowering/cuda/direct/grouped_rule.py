@@ -128,7 +128,9 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[G
         resident = config.blocks[1]
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        if registers(problem, merged, config) + spare > registers_of(config):
+        if registers(problem, merged, config) + spare > registers_of(
+            config.warps + config.loaders, resident
+        ):
             continue
         if legality(problem, merged, config, shared) is None:
             yield config
@@ -146,10 +148,9 @@ def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
     return rows >= shape.rows and -rows % shape.rows * LEAST_USED > rows
 
 
-def registers_of(config: GroupedConfig) -> int:
-    """Registers that every thread of a config may have."""
-    warps = (config.warps + config.loaders) * config.blocks[1]
-    of_warp = PARTITION_REGISTERS // -(-warps // PARTITIONS)
+def registers_of(warps: int, resident: int) -> int:
+    """Registers that a thread may have with `resident` blocks of `warps` in a multiprocessor."""
+    of_warp = PARTITION_REGISTERS // -(-warps * resident // PARTITIONS)
     return min(MOST_REGISTERS, of_warp // 8 * 8)
 
 

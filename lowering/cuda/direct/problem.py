@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import Axis, Contraction, StorageType
+from convir.lowering.contraction.spec import Axis, Contraction, Result, StorageType
 
 ELEMENT_TYPES: dict[StorageType, str] = {"f16": "__half", "bf16": "__nv_bfloat16", "f32": "float"}
 """Types that the templates read and write, and their names in CUDA C++."""
@@ -115,10 +115,10 @@ class DirectProblem:
         return sum(phase.taps for phase in self.phases)
 
 
-def direct_problem(contraction: Contraction) -> DirectProblem | Refusal:
+def direct_problem(contraction: Contraction, result: Result = "C") -> DirectProblem | Refusal:
     """Read a contraction as images of rows and columns, or say why it is none."""
-    if contraction.result != "C" or contraction.accumulate:
-        return Refusal("direct templates store C, and add to nothing")
+    if contraction.result != result or contraction.accumulate:
+        return Refusal(f"it computes another operand than {result}, or adds to it")
     types = {contraction.a.type, contraction.b.type, contraction.c.type}
     if len(types) != 1 or contraction.a.type not in ELEMENT_TYPES:
         return Refusal("the operands are not all f16, bf16 or f32")

@@ -12,7 +12,7 @@ from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.contraction.spec import Contraction, Result
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Taps
 
@@ -45,6 +45,7 @@ def reading(
     contraction: Contraction,
     epilogue: Epilogue,
     features_of: Callable[[DirectProblem], Features | Refusal],
+    result: Result = "C",
 ) -> tuple[DirectProblem, Features] | Refusal:
     """A contraction as a template sees it, with what that template asks of it besides.
 
@@ -52,8 +53,9 @@ def reading(
         contraction: what is computed.
         epilogue: what is applied before the store.
         features_of: reads what only one template needs, or says why it does not take the problem.
+        result: the operand that the template computes.
     """
-    problem = direct_problem(contraction)
+    problem = direct_problem(contraction, result)
     if isinstance(problem, Refusal):
         return problem
     reason = _epilogue_refusal(problem, epilogue)
@@ -83,32 +85,9 @@ def launch(
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
     """
-    header = re.sub(r"(?<!^)([A-Z])", r"_\1", template).lower()
-    phases = problem.phases
-    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
-    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
-    phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
-    constants = _constants(problem) | dict(features)
-    constants["rounds_only"] = int(_only_rounds(epilogue))
     element = problem.element
     lines = [
-        f'#include "{header}.cuh"',
-        '#include "scalars.cuh"',
-        "",
-        epilogue.source,
-        "struct Problem {",
-        f"  using Element = {element};",
-        "  using Epilogue = ::Epilogue;",
-        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
-        f"  static constexpr {phase_type} phases[] = {{",
-        *(f"      {_phase(phase)}," for phase in phases),
-        "  };",
-        "};",
-        "",
-        "struct Schedule {",
-        *(f"  static constexpr int {name} = {value};" for name, value in schedule.items()),
-        "};",
-        "",
+        *definitions(template, problem, epilogue, features, schedule),
         f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
         f"{SYMBOL}(const {element}* a, const {element}* b, {element}* c) {{",
         f"  convir::{template}<Problem, Schedule>::run(a, b, c);",
@@ -124,6 +103,42 @@ def launch(
         (Pointer("a"), Pointer("b"), Pointer("c")),
     )
     return KernelPlan((kernel,))
+
+
+def definitions(
+    template: str,
+    problem: DirectProblem,
+    epilogue: Epilogue,
+    features: Mapping[str, int],
+    schedule: Mapping[str, int],
+) -> list[str]:
+    """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
+    header = re.sub(r"(?<!^)([A-Z])", r"_\1", template).lower()
+    phases = problem.phases
+    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
+    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
+    phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
+    constants = _constants(problem) | dict(features)
+    constants["rounds_only"] = int(_only_rounds(epilogue))
+    return [
+        f'#include "{header}.cuh"',
+        '#include "scalars.cuh"',
+        "",
+        epilogue.source,
+        "struct Problem {",
+        f"  using Element = {problem.element};",
+        "  using Epilogue = ::Epilogue;",
+        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
+        f"  static constexpr {phase_type} phases[] = {{",
+        *(f"      {_phase(phase)}," for phase in phases),
+        "  };",
+        "};",
+        "",
+        "struct Schedule {",
+        *(f"  static constexpr int {name} = {value};" for name, value in schedule.items()),
+        "};",
+        "",
+    ]
 
 
 def _constants(problem: DirectProblem) -> dict[str, int]:

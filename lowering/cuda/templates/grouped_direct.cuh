@@ -271,9 +271,8 @@ struct GroupedDirect {
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
     typename Ring::Stream rows(
-        range,
-        range.loader(a + static_cast<long long>(block) * kDepth,
-                     P::groups * P::depth - block * kDepth, shared_address(shared)),
+        typename Ring::Loads(range, a + static_cast<long long>(block) * kDepth,
+                             P::groups * P::depth - block * kDepth, shared_address(shared)),
         shared_address(shared) + Ring::kBytes + kWeightBytes);
     if (!Ring::kHasLoaders) {
       stage_weights(b, weights, block);

@@ -77,6 +77,13 @@ __device__ __forceinline__ void load_matrices(unsigned (&fragment)[4], unsigned 
                : "r"(shared)
                : "memory");
 }
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&fragment)[4],
+                                                         unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(shared)
+               : "memory");
+}
 // One 8x8 matrix; lanes 0 … 7 name its rows.
 __device__ __forceinline__ unsigned load_matrix(unsigned shared) {
   unsigned fragment;

@@ -151,7 +151,7 @@ struct NarrowDirect {
     const typename Ring::Range range(blockIdx.x, gridDim.x);
     if (range.begin == range.end) return;
 
-    typename Ring::Stream rows(range, range.loader(a, P::depth, shared_address(shared)),
+    typename Ring::Stream rows(typename Ring::Loads(range, a, P::depth, shared_address(shared)),
                                shared_address(shared) + Ring::kBytes + kBehindBytes);
     if (!rows.begin()) return;
     stage_weights(b, reinterpret_cast<T*>(shared + Ring::kBytes));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "direct_phase.cuh"
+#include "step_stream.cuh"
 
 namespace convir {
 
@@ -213,10 +214,6 @@ struct RowRing {
                 S::tile_cols),
           end(static_cast<int>((part + 1ll) * kListRows / parts) * S::tile_cols) {}
 
-    __device__ __forceinline__ Loader loader(const T* a, int channels, unsigned shared) const {
-      const int list_row = begin / S::tile_cols;
-      return Loader(a, channels, shared, list_row / kBaseRows, list_row % kBaseRows * kRowStep);
-    }
     // Issues the copies of the rows that `step` reads first, as one group.
     __device__ __forceinline__ void load_step(Loader& loader, int step) const {
       const int past = begin + (step + 1) * S::step_positions;
@@ -228,81 +225,19 @@ struct RowRing {
     }
   };
 
-  // Hands rows to the steps that read them. Step i may begin when its rows have arrived, and those
-  // of step i + stages are under way during it.
-  class Stream {
-   public:
-    static constexpr int kBarriers = S::stages + 1;
-    static constexpr int kBytes = kHasLoaders ? 2 * kBarriers * 8 : 0;
+  // The copies of a range.
+  struct Loads {
+    Range range;
+    Loader loader;
 
-    __device__ __forceinline__ Stream(const Range& range, const Loader& loader, unsigned barriers)
-        : range_(range), loader_(loader), full_(barriers), empty_(barriers + kBarriers * 8) {}
-
-    // Called by all threads first. Returns false in warps that only copy, when they are done.
-    __device__ __forceinline__ bool begin() {
-      if constexpr (kHasLoaders) {
-        if (threadIdx.x == 0) {
-          for (int i = 0; i < kBarriers; ++i) {
-            init_barrier(full_ + i * 8, kCopyThreads);
-            init_barrier(empty_ + i * 8, kComputeThreads / 32);
-          }
-        }
-        __syncthreads();
-        if (threadIdx.x >= kComputeThreads) {
-          load_all();
-          return false;
-        }
-      } else {
-#pragma unroll 1
-        for (int step = 0; step < S::stages; ++step) {
-          range_.load_step(loader_, step);
-          commit_copies();
-        }
-      }
-      return true;
-    }
-
-    // Between them a warp may read the rows of the step.
-    __device__ __forceinline__ void acquire(int step) {
-      if constexpr (kHasLoaders) {
-        wait_barrier(full_ + slot_ * 8, parity_);
-      } else {
-        wait_copies<S::stages - 1>();
-        __syncthreads();
-        range_.load_step(loader_, step + S::stages);
-        commit_copies();
-      }
-    }
-    __device__ __forceinline__ void release() {
-      if constexpr (kHasLoaders) {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(empty_ + slot_ * 8);
-        next();
-      }
-    }
-
-   private:
-    __device__ __forceinline__ void load_all() {
-      const int steps = range_.steps();
-#pragma unroll 1
-      for (int step = 0; step < steps; ++step) {
-        if (step >= kBarriers) wait_barrier(empty_ + slot_ * 8, parity_ ^ 1);
-        range_.load_step(loader_, step);
-        arrive_after_copies(full_ + slot_ * 8);
-        next();
-      }
-    }
-    __device__ __forceinline__ void next() {
-      slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
-      if (slot_ == 0) parity_ ^= 1;
-    }
-
-    Range range_;
-    Loader loader_;
-    unsigned full_, empty_;
-    int slot_ = 0;
-    unsigned parity_ = 0;
+    __device__ __forceinline__ Loads(const Range& range, const T* a, int channels, unsigned shared)
+        : range(range),
+          loader(a, channels, shared, range.begin / S::tile_cols / kBaseRows,
+                 range.begin / S::tile_cols % kBaseRows * kRowStep) {}
+    __device__ __forceinline__ void load_step(int step) { range.load_step(loader, step); }
+    __device__ __forceinline__ int steps() const { return range.steps(); }
   };
+  using Stream = StepStream<S, Loads>;
 
   // Waits for all warps that compute.
   static __device__ __forceinline__ void sync_compute() {

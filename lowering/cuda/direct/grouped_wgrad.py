@@ -1,0 +1,195 @@
+"""`grouped-wgrad`: the gradient of the weights of many small groups, `templates/grouped_wgrad.cuh`.
+
+Every element of A and C takes part in few products, so what they need is bandwidth: both are read
+once, and the sums of all taps stay in registers. Groups of fewer than 16 channels are multiplied
+together, and the products of different groups are dropped. See `docs/kernels/grouped-wgrad.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from math import gcd
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.cuda.direct.config import TILE, WARP, GroupedWgradConfig
+from convir.lowering.cuda.direct.grouped import MergedGroups
+from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
+from convir.lowering.cuda.direct.ring import ELEMENT_BYTES, barrier_bytes, ring_bytes
+from convir.lowering.cuda.direct.source import SYMBOL, definitions, reading
+from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.problem import DirectProblem
+
+DEPTH = 16
+"""Depths of a warp, and what columns are a multiple of."""
+
+MOST_SUMS = 160
+"""Sums of a thread: taps times columns of its slice, halved."""
+
+ADDED = 4
+"""Sums that a thread of the second launch adds up."""
+
+ADDING_THREADS = 256
+
+PARTS = Pointer("workspace", 0)
+
+
+def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:
+    """The least merge of groups whose channels fill the matrix instructions, or why none does."""
+    spec = problem.contraction
+    if spec.a.type not in TENSOR_CORE_TYPES:
+        return Refusal(f"tensor cores do not multiply {spec.a.type}")
+    if spec.groups == 1:
+        return Refusal("one group is an implicit GEMM's")
+    merged = max(DEPTH // gcd(spec.depth, DEPTH), DEPTH // gcd(spec.columns, DEPTH))
+    if spec.groups % merged != 0:
+        return Refusal(f"{spec.groups} groups of {spec.depth} channels do not fill tiles")
+    if problem.taps * DEPTH > 2 * MOST_SUMS:
+        return Refusal(f"the sums of {problem.taps} taps do not fit registers")
+    a_steps = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
+    c_steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride)
+    if any(step % VECTOR != 0 for step in (*a_steps, *c_steps)):
+        return Refusal("pixels are not aligned to 16 bytes")
+    return MergedGroups(merged, spec.groups // merged, merged * spec.depth, merged * spec.columns)
+
+
+def jobs(merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Warps that share a position of a block."""
+    return config.channels // DEPTH * (merged.columns // config.slice)
+
+
+def step_positions(merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Output positions of a block's step."""
+    return config.warps // jobs(merged, config) * config.tiles * TILE
+
+
+def gradient_channels(merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Channels of C of a block."""
+    return config.channels // merged.depth * merged.columns
+
+
+def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Shared memory of a block: rows of A and C, and a pixel of zeros."""
+    shape = (config.cols, config.rows, config.stages, step_positions(merged, config))
+    channels = gradient_channels(merged, config)
+    rings = ring_bytes(problem, config.channels, *shape)
+    rings += ring_bytes(_without_windows(problem), channels, *shape)
+    return rings + channels * ELEMENT_BYTES + barrier_bytes(config.stages, config.loaders)
+
+
+def _without_windows(problem: DirectProblem) -> DirectProblem:
+    """The problem with C in the place of A: one pixel for each position."""
+
+    def positions(axis: WindowAxis, size: int) -> WindowAxis:
+        return WindowAxis(size, 1, axis.c_stride, axis.c_stride, 0, 1)
+
+    return replace(
+        problem,
+        rows=positions(problem.rows, problem.row_count),
+        cols=positions(problem.cols, problem.col_count),
+    )
+
+
+def sums(problem: DirectProblem, config: GroupedWgradConfig) -> int:
+    """Sums of a thread."""
+    return problem.taps * config.slice * DEPTH // WARP
+
+
+def list_rows(problem: DirectProblem, config: GroupedWgradConfig) -> int:
+    """Rows of the list of positions, which the parts share."""
+    tiles = -(-problem.col_count // config.cols)
+    return problem.images * tiles * -(-problem.row_count // config.rows)
+
+
+def legality(
+    problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig, shared: int
+) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    if config.channels % merged.depth != 0:
+        return f"{config.channels} channels are no groups of {merged.depth}"
+    if config.slice % DEPTH != 0 or merged.columns % config.slice != 0:
+        return f"{merged.columns} columns are no slices of {config.slice}"
+    if config.warps % jobs(merged, config) != 0:
+        return f"{config.warps} warps do not share {jobs(merged, config)} parts of a position"
+    if sums(problem, config) > MOST_SUMS:
+        return f"{sums(problem, config)} sums do not fit the registers of a thread"
+    copying = config.loaders or config.warps
+    vectors = max(config.channels, gradient_channels(merged, config)) // VECTOR
+    if vectors > copying * WARP:
+        return f"{copying} warps do not copy {vectors} vectors of a pixel"
+    needed = shared_bytes(problem, merged, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradConfig
+) -> KernelPlan | Refusal:
+    """The launches of one config: sums of every block, then their sum; or why it is not legal."""
+    read = reading(contraction, epilogue, merged_groups, "B")
+    if isinstance(read, Refusal):
+        return read
+    problem, merged = read
+    needed = shared_bytes(problem, merged, config)
+    reason = legality(problem, merged, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    channel_blocks = -(-merged.groups * merged.depth // config.channels)
+    resident = config.blocks[0] * config.blocks[1]
+    parts = min(max(1, resident // channel_blocks), list_rows(problem, config))
+    threads = (config.warps + config.loaders) * WARP
+    schedule = {
+        "channels": config.channels,
+        "slice": config.slice,
+        "tile_cols": config.cols,
+        "unroll_rows": config.rows,
+        "tiles": config.tiles,
+        "stages": config.stages,
+        "threads": threads,
+        "loaders": config.loaders,
+        "step_positions": step_positions(merged, config),
+        "parts": parts,
+        "shared_bytes": needed,
+    }
+    element = problem.element
+    gradient = "convir::GroupedWgrad<Problem, Schedule>"
+    source = "\n".join(
+        [
+            *definitions("GroupedWgrad", problem, epilogue, asdict(merged), schedule),
+            f'extern "C" __global__ void __launch_bounds__({threads}, {config.blocks[1]})',
+            f"{SYMBOL}(const {element}* a, const {element}* c, float* parts) {{",
+            f"  {gradient}::run(a, c, parts);",
+            "}",
+            f'extern "C" __global__ void __launch_bounds__({ADDING_THREADS})',
+            f"add_parts(const float* parts, {element}* b) {{",
+            f"  {gradient}::add(parts, b);",
+            "}",
+            "",
+        ]
+    )
+    of_block = sums(problem, config) * WARP
+    multiply = CudaKernel(
+        source,
+        SYMBOL,
+        (channel_blocks * parts, 1, 1),
+        (threads, 1, 1),
+        needed,
+        (Pointer("a"), Pointer("c"), PARTS),
+    )
+    results = channel_blocks * jobs(merged, config) * of_block
+    add = CudaKernel(
+        source,
+        "add_parts",
+        (-(-results // (ADDED * ADDING_THREADS)), 1, 1),
+        (ADDING_THREADS, 1, 1),
+        0,
+        (PARTS, Pointer("b")),
+    )
+    workspace = channel_blocks * parts * config.warps * of_block * STORAGE_BYTES["f32"]
+    return KernelPlan((multiply, add), (workspace,))
