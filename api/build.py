@@ -18,6 +18,7 @@ from convir.passes.bind_sizes import BindSizesPass, is_dynamic
 from convir.passes.manager import run
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.size_rules import spelled
+from convir.runtime.object_cache import user_records
 from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.program_cache import Signature
 from convir.runtime.read_program import read_program, tensor_spec
@@ -97,7 +98,9 @@ class Build:
         if shapes is not None:
             passes = (BindSizesPass(tuple(map(spelled, shapes)), self.function), *passes)
         module = run(_with_callees(self.module, self.function), passes).module
-        lowering = lowering_passes(self.device.kind, self.workspace_bytes, self.device.gpu)
+        lowering = lowering_passes(
+            self.device.kind, self.workspace_bytes, self.device.gpu, (str(user_records()),)
+        )
         PassPipeline(lowering).apply(new_context(), module)
         verify(module)
         return read_program(module, self.function)

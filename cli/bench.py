@@ -5,7 +5,8 @@
 
 One row per line and backend on stdout: median [p20–p80] µs, useful TFLOP/s and GB/s, share of the
 roofline, error beside tolerance, and last the geometric mean of our speed over each peer's. The
-exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong.
+exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong. With `--tune`
+every config of our kernels is timed instead, and recorded for later compilations.
 
 On the host, forward and backward data have two rows of ours: the filter is an argument of each
 call, or a constant of the program, rearranged once when it is loaded. A peer is compared with the
@@ -39,7 +40,7 @@ CLOCKS = {"host": ("host",), "cuda": ("events", "graph")}
 BUDGETS = {"host": 1.0, "cuda": 0.05}
 """Seconds of calls for each backend and line."""
 
-_VALUED_FILES = ("--commands-file", "--csv", "--json", "--html")
+_VALUED_FILES = ("--commands-file", "--csv", "--json", "--html", "--records")
 _VALUED = (*_VALUED_FILES, "--device", "--against", "--clock")
 _VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs")
 _DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
@@ -62,7 +63,12 @@ def _main(argv: Sequence[str]) -> int:
         suites.append((path, read_commands(path, reporter)))
         if reporter.errors:
             return EXIT_FAILURE
-    from convir.cli.bench_job import run_suites  # noqa: PLC0415  (NumPy takes a while to import)
+    # NumPy takes a while to import.
+    if options.tune:
+        from convir.cli.bench_tune import tune_suites  # noqa: PLC0415
+
+        return tune_suites(suites, options)
+    from convir.cli.bench_job import run_suites  # noqa: PLC0415
 
     return run_suites(suites, options)
 
@@ -108,6 +114,17 @@ def _parser() -> ArgumentParser:
         metavar="N",
         help="compile a GPU's kernels with N processes before anything is timed (1)",
     )
+    add(
+        "--tune",
+        action="store_true",
+        help="measure every config of every kernel without a tuning record, and record the times",
+    )
+    add("--stale", action="store_true", help="with --tune, also where the code has changed since")
+    add(
+        "--records",
+        metavar="FILE",
+        help="with --tune, where records go; by default where compilation looks for them",
+    )
     add("--csv", metavar="FILE", help="write the rows as CSV")
     add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
     add("--html", metavar="FILE", help="write one page with a roofline and bars against the peers")
@@ -115,6 +132,10 @@ def _parser() -> ArgumentParser:
     # For the help text only: the line's words are split off before argparse sees them.
     add("line", nargs="*", metavar="LINE", help="conv -n 4 -c 64 -H 56 -W 56 -k 64 …")
     return parser
+
+
+def _outputs(options: argparse.Namespace) -> list[str | None]:
+    return [options.csv, options.json, options.html]
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -137,7 +158,11 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--threads and --jobs are at least 1, --budget more than 0")
     if options.repeats is not None and options.repeats < 1:
         raise UsageError("--repeats is at least 1")
-    for path in (options.csv, options.json, options.html):
+    if not options.tune and (options.stale or options.records is not None):
+        raise UsageError("--stale and --records belong to --tune")
+    if options.tune and (kind == "host" or options.peers or any(_outputs(options))):
+        raise UsageError("--tune is for a GPU, without --against, --csv, --json and --html")
+    for path in _outputs(options):
         if path is not None:
             check_writable(path)
 

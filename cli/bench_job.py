@@ -62,7 +62,7 @@ def run_suites(
     suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
 ) -> int:
     """Measure everything, print the table, write the files; returns the exit status."""
-    device = _device(options)
+    device = bench_device(options)
     effort = Effort(options.seed, options.budget, options.repeats)
     problems = [problem for _, lines in suites for problem in problems_of(lines)]
     if options.jobs > 1 and device.name != HOST:
@@ -89,7 +89,12 @@ def run_suites(
     return EXIT_FAILURE if failed else EXIT_OK
 
 
-def _device(options: argparse.Namespace) -> BenchDevice:
+def bench_device(options: argparse.Namespace) -> BenchDevice:
+    """The device that the command line names.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
     if options.device == HOST:
         return HostBench(options.threads)
     from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (needs a GPU)

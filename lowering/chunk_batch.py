@@ -74,6 +74,7 @@ class _Chunker:
     function: func.FuncOp
     device: str
     gpu: str
+    records: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class _Chunker:
         with remarks.muted():
             for step in (
                 FormKernelRegionsPass(),
-                SelectKernelsPass(self.device, self.gpu),
+                SelectKernelsPass(self.device, self.gpu, self.records),
                 OutlineKernelsPass(),
                 ConvertToRtPass(self.device),
                 PlanMemoryPass(),
@@ -198,6 +199,8 @@ class ChunkBatchPass(ModulePass):
     workspace_bytes: int | None = None
     gpu: str = str(H200)
     """The GPU that kernels are chosen for, as `Gpu` prints it."""
+    records: tuple[str, ...] = ()
+    """Files of tuning records that are asked before the shipped ones."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function on tensors.
@@ -209,9 +212,8 @@ class ChunkBatchPass(ModulePass):
             return
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
-                self._chunk(
-                    _Chunker(ctx, op, function, self.device, self.gpu), self.workspace_bytes
-                )
+                chunker = _Chunker(ctx, op, function, self.device, self.gpu, self.records)
+                self._chunk(chunker, self.workspace_bytes)
 
     def _chunk(self, chunker: _Chunker, budget: int) -> None:
         batch = _batch_of(chunker.function)

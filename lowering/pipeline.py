@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def lowering_passes(
-    device: str = "host", workspace_bytes: int | None = None, gpu: Gpu = H200
+    device: str = "host",
+    workspace_bytes: int | None = None,
+    gpu: Gpu = H200,
+    records: tuple[str, ...] = (),
 ) -> tuple[ModulePass, ...]:
     """The passes that turn functions on tensors into rt programs, one for each of `STAGES`.
 
@@ -27,12 +30,13 @@ def lowering_passes(
         device: `host` or `cuda`: whose kernels are selected.
         workspace_bytes: the most that a program's temporaries may take; None for no limit.
         gpu: what cuda kernels are chosen for.
+        records: files of tuning records that are asked before the shipped ones.
     """
     return (
         # What does not fit runs in chunks of its batch.
-        ChunkBatchPass(device, workspace_bytes, str(gpu)),
+        ChunkBatchPass(device, workspace_bytes, str(gpu), records),
         FormKernelRegionsPass(),  # what will be one launch
-        SelectKernelsPass(device, str(gpu)),  # who computes it
+        SelectKernelsPass(device, str(gpu), records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
         ConvertToRtPass(device),  # buffers instead of tensors
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers

@@ -4,13 +4,15 @@
              --> kernel.region configs {host = "contraction"} { contraction }
                  kernel.region configs {host = "loops"} { epilogue }
 
-An implementation that computes the whole region is taken as it is; one that computes the
-contraction alone splits it from its epilogue. What none computes becomes loops. The reason is a
-remark.
+Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal;
+rules choose elsewhere. An implementation that computes the whole region is taken as it is; one that
+computes the contraction alone splits it from its epilogue. What none computes becomes loops. The
+reason is a remark.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,7 +27,6 @@ from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.convert_to_rt import match_gemm
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
@@ -36,26 +37,28 @@ from convir.lowering.implementations import (
     SCATTER,
     TEMPLATE,
 )
+from convir.lowering.library_gemm import gemm_refusal
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
+from convir.lowering.records.read import find, records_of
+from convir.lowering.records.record import machine_of
 from convir.passes import remarks
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "select-kernels"
+_log = logging.getLogger(__name__)
 
-GEMM_MIN_FLOPS = 1 << 15
-"""Below this a library call costs more than the loops do: its set-up is some 10 µs."""
+NAME = "select-kernels"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What stands for a kernel, and why what is preferred does not."""
+    """What stands for a kernel, and why: what was measured, or why what is preferred does not."""
 
     config: str
-    refused: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal]
@@ -77,14 +80,7 @@ def _host_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     del gpu
-    call = match_gemm(function)
-    if isinstance(call, Refusal):
-        return call
-    layout = call.layout
-    flops = 2 * layout.batch * layout.m * layout.n * layout.k
-    if flops < GEMM_MIN_FLOPS:
-        return Refusal(f"{flops} FLOPs do not pay for a library call")
-    return Chosen(GEMM)
+    return gemm_refusal(function) or Chosen(GEMM)
 
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
@@ -110,9 +106,21 @@ IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
 """Per device what may stand for a kernel, best first, by name."""
 
 
-def select(region: kernel.RegionOp, device: str, gpu: Gpu = H200) -> None:
-    """Attach a config for `device` to `region`, splitting it where an implementation does part."""
-    chosen, reasons = _choose(region, device, gpu)
+@dataclass(frozen=True)
+class Target:
+    """What kernels are chosen for."""
+
+    device: str
+    gpu: Gpu = H200
+    """Where the device is a GPU."""
+    records: tuple[str, ...] = ()
+    """Files of tuning records that are asked before the shipped ones."""
+
+
+def select(region: kernel.RegionOp, to: Target) -> None:
+    """Attach a config for a device to `region`, splitting it where an implementation does part."""
+    device = to.device
+    chosen, reasons = _choose(region, to)
     if chosen is not None:
         _attach(region, device, chosen, "it computes all of the kernel")
         return
@@ -121,7 +129,7 @@ def select(region: kernel.RegionOp, device: str, gpu: Gpu = H200) -> None:
     ]
     if len(contractions) == 1:
         first = _alone(region, contractions[0])
-        chosen, reasons = _choose(first, device, gpu)
+        chosen, reasons = _choose(first, to)
         if chosen is not None:
             _insert_before(region, first, contractions[0])
             _attach(first, device, chosen, "it computes the contraction")
@@ -131,16 +139,50 @@ def select(region: kernel.RegionOp, device: str, gpu: Gpu = H200) -> None:
     _attach(region, device, Chosen(LOOPS), why)
 
 
-def _choose(region: kernel.RegionOp, device: str, gpu: Gpu) -> tuple[Chosen | None, list[str]]:
-    """The first implementation that computes `region`, or why none does."""
+def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[str]]:
+    """What a record says, or the first implementation that computes `region`; or why none does."""
     function, _ = outlined(region, "candidate")
     reasons: list[str] = []
-    for name, chooses in IMPLEMENTATIONS[device]:
-        chosen = chooses(function, gpu)
+    recorded = _recorded(function, to)
+    if isinstance(recorded, Chosen):
+        return recorded, []
+    if isinstance(recorded, Refusal):
+        reasons.append(recorded.reason)
+    for name, chooses in IMPLEMENTATIONS[to.device]:
+        chosen = chooses(function, to.gpu)
         if isinstance(chosen, Chosen):
-            return Chosen(chosen.config, (*reasons, *chosen.refused)), []
+            return Chosen(chosen.config, (*reasons, *chosen.reasons)), []
         reasons.append(f"not {name}: {chosen.reason}")
     return None, reasons
+
+
+def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
+    """What the record of a kernel says, or why it is not used; None if there is none."""
+    if to.device != CUDA:
+        return None
+    machine = machine_of(to.gpu)
+    tables = records_of(machine, to.records)
+    if not tables:
+        return None
+    # What reads contractions for a GPU is not needed before.
+    from convir.lowering.kernel_candidates import candidates_of  # noqa: PLC0415
+
+    candidates = candidates_of(function, to.gpu)
+    if isinstance(candidates, Refusal):
+        return None
+    record = find(tables, (machine, candidates.signature))
+    best = record.best if record is not None else None
+    if record is None or best is None or best.us is None:
+        return None
+    code = candidates.code(best.config)
+    if isinstance(code, Refusal):
+        reason = f"not the record's '{best.config}': {code.reason}"
+        _log.warning("%s: %s; the rule chooses", record.problem, reason)
+        return Refusal(reason)
+    if code != best.code:
+        _log.info("%s: the record is older than the code of %s", record.problem, best.config)
+    count = len(record.measurements)
+    return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
 
 
 def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
@@ -175,7 +217,7 @@ def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -
     known = dict(region.configs.data) if region.configs is not None else {}
     region.configs = DictionaryAttr({**known, device: StringAttr(chosen.config)})
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
-    why = "; ".join((reason, *chosen.refused))
+    why = "; ".join((reason, *chosen.reasons))
     remarks.fired(NAME, region, f"{chosen.config} for {device} ({shapes}): {why}")
 
 
@@ -188,6 +230,8 @@ class SelectKernelsPass(ModulePass):
     device: str = HOST
     gpu: str = str(H200)
     """The GPU that kernels are chosen for, as `Gpu` prints it."""
+    records: tuple[str, ...] = ()
+    """Files of tuning records that are asked before the shipped ones."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel region.
@@ -199,6 +243,7 @@ class SelectKernelsPass(ModulePass):
             gpu = Gpu.parse(self.gpu)
         except ValueError as error:
             raise PassFailedException(str(error)) from error
+        to = Target(self.device, gpu, self.records)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             if region.configs is None or self.device not in region.configs.data:
-                select(region, self.device, gpu)
+                select(region, to)

@@ -50,6 +50,11 @@ def cache_folder() -> Path:
     return Path("~/.cache/convir").expanduser()
 
 
+def user_records() -> Path:
+    """The file of the tuning records that were measured on this machine, which need not exist."""
+    return cache_folder() / "records.jsonl"
+
+
 @dataclass
 class ObjectCache:
     """A folder of entries; a folder that cannot be used costs one warning and nothing else."""

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # Folders of the tree that the package leaves out on purpose.
 NOT_SHIPPED = {"tests", "lit", "docs", "benchmarks", "examples", "build", "dist"}
-SHIPPED_SUFFIXES = (".py", ".cuh", ".ll")
+SHIPPED_SUFFIXES = (".py", ".cuh", ".ll", ".jsonl")
 SMOKE = """
 import convir, pathlib, sys
 assert pathlib.Path(convir.__file__).is_relative_to(sys.prefix), convir.__file__

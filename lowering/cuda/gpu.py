@@ -10,16 +10,19 @@ HOPPER = "sm_90a"
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU; prints as `sm_90a:132:232448`, which `parse` reads."""
+    """A GPU; prints as `sm_90a:132:232448:NVIDIA H200`, which `parse` reads."""
 
     arch: str
     """The architecture that code is compiled for, e.g. `sm_90a`."""
     multiprocessors: int
     shared_bytes: int
     """The most shared memory that one block may ask for, in bytes."""
+    name: str = ""
+    """As the driver says it; nothing has been measured on a GPU without one."""
 
     def __str__(self) -> str:
-        return f"{self.arch}:{self.multiprocessors}:{self.shared_bytes}"
+        name = f":{self.name}" if self.name else ""
+        return f"{self.arch}:{self.multiprocessors}:{self.shared_bytes}{name}"
 
     @staticmethod
     def parse(text: str) -> Gpu:
@@ -28,11 +31,11 @@ class Gpu:
         Raises:
             ValueError: no GPU prints so.
         """
-        arch, *sizes = text.split(":")
-        if not arch.startswith("sm_") or len(sizes) != len(("multiprocessors", "shared_bytes")):
-            raise ValueError(f"'{text}' is no GPU: ARCH:MULTIPROCESSORS:SHARED_BYTES")
-        multiprocessors, shared_bytes = map(int, sizes)
-        return Gpu(arch, multiprocessors, shared_bytes)
+        arch, *rest = text.split(":", 3)
+        if not arch.startswith("sm_") or len(rest) < len(("multiprocessors", "shared_bytes")):
+            raise ValueError(f"'{text}' is no GPU: ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]")
+        multiprocessors, shared_bytes = map(int, rest[:2])
+        return Gpu(arch, multiprocessors, shared_bytes, "".join(rest[2:]))
 
     @property
     def is_hopper(self) -> bool:
@@ -40,5 +43,5 @@ class Gpu:
         return self.arch == HOPPER
 
 
-H200 = Gpu(HOPPER, multiprocessors=132, shared_bytes=227 << 10)
-"""NVIDIA H200 (and H100 SXM): what is planned for where there is no GPU."""
+H200 = Gpu(HOPPER, multiprocessors=132, shared_bytes=227 << 10, name="NVIDIA H200")
+"""What is planned for where there is no GPU."""

@@ -50,7 +50,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class _Checked:
+class Checked:
     """A backend that computed the problem, and how far off it was."""
 
     candidate: Candidate
@@ -72,7 +72,7 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
         inputs = device.inputs(problem, effort.seed)
         expected = device.expected(problem, inputs, task.formula)
     except Exception as error:
-        return [_failed(task, Failed(OURS, "as given", f"no reference: {_why(error)}"), ceilings)]
+        return [_failed(task, Failed(OURS, "as given", f"no reference: {why(error)}"), ceilings)]
     candidates: list[Candidate | Failed] = [_ours(task, OURS, device, inputs)]
     if device.prepares_weights and problem.direction is not Direction.WGRAD:
         candidates.append(_ours(task, OURS, device, inputs, "constant"))
@@ -84,29 +84,30 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
             candidates += device.peer(peer, problem, inputs)
     relative = tolerance_of(problem)
     checked = [
-        _check(candidate, device, expected, relative)
+        check(candidate, device, expected, relative)
         if isinstance(candidate, Candidate)
         else candidate
         for candidate in candidates
     ]
     del expected
-    calls = {_key(c.candidate): c.candidate.call for c in checked if isinstance(c, _Checked)}
+    calls = {_key(c.candidate): c.candidate.call for c in checked if isinstance(c, Checked)}
     timings = measure(calls, device.clock, effort.budget_s, effort.rounds) if calls else {}
     return [_row(task, c, timings, ceilings) for c in checked]
 
 
-def _check(
+def check(
     candidate: Candidate, device: BenchDevice, expected: Any, relative: float
-) -> _Checked | Failed:
+) -> Checked | Failed:
+    """Compute once into memory full of NaN, and compare with what is expected."""
     try:
         candidate.poison()
         candidate.call()
         worst = device.difference(expected, candidate.result(), relative)
     except Exception as error:
-        return Failed(candidate.backend, candidate.layout, _why(error), candidate.weights)
+        return Failed(candidate.backend, candidate.layout, why(error), candidate.weights)
     wrong = worst.error > worst.allowed
     failure = f"wrong: error {worst.error:.3g}, allowed {worst.allowed:.3g}" if wrong else None
-    return _Checked(candidate, worst, failure)
+    return Checked(candidate, worst, failure)
 
 
 def tolerance_of(problem: ConvProblem) -> float:
@@ -160,7 +161,7 @@ def _ours(
         executable = task.compile(backend, task.problem, constant)
         candidate = device.ours(backend, executable, arguments)
     except Exception as error:
-        return Failed(backend, "as given", _why(error), weights)
+        return Failed(backend, "as given", why(error), weights)
     return replace(candidate, weights=weights)
 
 
@@ -177,19 +178,20 @@ def _rearranged(
         ]
         candidate = device.ours(OURS, task.compile(OURS, problem, None), arranged)
     except Exception as error:
-        return Failed(OURS, layout, _why(error))
+        return Failed(OURS, layout, why(error))
     back = problem.transposition(written, given)
     return replace(
         candidate, layout=layout, result=lambda: device.arranged(candidate.result(), back)
     )
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """An error as the reason of a failure, on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _row(
-    task: Task, checked: _Checked | Failed, timings: dict[str, Timing], ceilings: Ceilings
+    task: Task, checked: Checked | Failed, timings: dict[str, Timing], ceilings: Ceilings
 ) -> Row:
     if isinstance(checked, Failed):
         return _failed(task, checked, ceilings)
@@ -214,7 +216,7 @@ def _failed(task: Task, failed: Failed, ceilings: Ceilings) -> Row:
     )
 
 
-def _measured(task: Task, checked: _Checked, timings: dict[str, Timing], ceilings: Ceilings) -> Row:
+def _measured(task: Task, checked: Checked, timings: dict[str, Timing], ceilings: Ceilings) -> Row:
     problem, candidate, worst = task.problem, checked.candidate, checked.worst
     return Row(
         suite=task.suite,

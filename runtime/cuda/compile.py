@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from convir.lowering.cuda.headers import headers, included
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.usage import VERBOSE, Usage, parse_usage
 from convir.runtime.object_cache import ObjectCache, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from importlib.resources.abc import Traversable
-
-TEMPLATES = "convir.lowering.cuda.templates"
+    from collections.abc import Sequence
 
 _CUBINS, _LOGS = "cubins", "cubin-logs"
 """Folders of the cache."""
 
-_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
-
 BASE_OPTIONS = ("--std=c++17", "-default-device")
-
-
-@cache
-def headers() -> tuple[tuple[str, str], ...]:
-    """Path below the templates, and text, of every template header."""
-    return tuple(sorted(_headers_in(resources.files(TEMPLATES), "")))
-
-
-def _headers_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        name = prefix + entry.name
-        if entry.is_dir():
-            yield from _headers_in(entry, f"{name}/")
-        elif name.endswith(".cuh"):
-            yield name, entry.read_text(encoding="utf-8")
 
 
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
@@ -89,19 +67,6 @@ def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
     for name, payload in made.items():
         ObjectCache(cache_folder() / name).store(key, payload)
     return made[folder]
-
-
-def included(source: str) -> tuple[tuple[str, str], ...]:
-    """File name and text of the template headers that `source` includes, directly or not."""
-    known = dict(headers())
-    found: dict[str, str] = {}
-    texts = [source]
-    while texts:
-        for name in _INCLUDE.findall(texts.pop()):
-            if name in known and name not in found:
-                found[name] = known[name]
-                texts.append(known[name])
-    return tuple(sorted(found.items()))
 
 
 def _key(source: str, flags: Sequence[str]) -> str:

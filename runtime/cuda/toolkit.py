@@ -72,11 +72,13 @@ def gpu() -> Gpu:
     Raises:
         NoGpuError: CuPy is not installed, or cannot load the CUDA libraries.
     """
-    attributes = cupy().cuda.Device().attributes
+    device = cupy().cuda.Device()
+    attributes = device.attributes
     return Gpu(
         architecture(),
         attributes["MultiProcessorCount"],
         attributes["MaxSharedMemoryPerBlockOptin"],
+        cupy().cuda.runtime.getDeviceProperties(device.id)["name"].decode(),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.runtime.cuda.compile import headers
+from convir.lowering.cuda.headers import headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

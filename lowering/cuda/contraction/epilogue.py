@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import FloatType, StorageType
+
+_DIGEST_LETTERS = 16
 
 CPP_TYPES: dict[StorageType, str] = {
     "f16": "__half",
@@ -55,6 +58,13 @@ class Epilogue:
     body: str
     hole: str
     operands: tuple[EpilogueOperand, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """Canonical text: equal texts, equal epilogues."""
+        text = f"{self.body}\n{self.hole}\n{self.operands}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]
+        return f"epilogue={self.sum}:{self.stored}:{digest}"
 
     @property
     def source(self) -> str:

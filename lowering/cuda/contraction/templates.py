@@ -13,7 +13,7 @@ from convir.lowering.cuda.contraction import (
     wgmma,
     wgmma_config,
 )
-from convir.lowering.cuda.contraction.read import read_problem
+from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
@@ -23,6 +23,7 @@ from convir.lowering.cuda.direct import (
     narrow,
     scalar,
 )
+from convir.lowering.cuda.kernel_plan import KernelPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.config import KernelConfig
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
 
 Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
 """The configs that may compute a contraction on a GPU, best first, or why none may."""
@@ -104,6 +104,34 @@ def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
     return Refusal("; ".join(refused) or "there is no template")
 
 
+def legal_plans(problem: ContractionProblem, gpu: Gpu) -> dict[str, KernelPlan]:
+    """Every config that may compute a contraction on a GPU, the best first as rules have it."""
+    found: dict[str, KernelPlan] = {}
+    for template in TEMPLATES:
+        configs = template.plan(problem.contraction, problem.epilogue, gpu)
+        for config in () if isinstance(configs, Refusal) else configs:
+            plan = _plan(problem, template, str(config))
+            if isinstance(plan, KernelPlan):
+                found[str(config)] = plan
+    return found
+
+
+def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
+    """The launches of a config that may be written down anywhere, or why `gpu` does not run it."""
+    template = _template(config)
+    if template is None:
+        return Refusal(f"there is no template of '{config}'")
+    configs = template.plan(problem.contraction, problem.epilogue, gpu)
+    if isinstance(configs, Refusal):
+        return configs
+    plan = _plan(problem, template, config)
+    if isinstance(plan, KernelPlan):
+        needed = max(kernel.shared_bytes for kernel in plan.kernels)
+        if needed > gpu.shared_bytes:
+            return Refusal(f"it needs {needed} bytes of shared memory of {gpu.shared_bytes}")
+    return plan
+
+
 def is_template(config: str) -> bool:
     """Whether a config's text begins with the name of a template."""
     return _template(config) is not None
@@ -123,8 +151,10 @@ def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
     if template is None:
         return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)
-    if isinstance(problem, Refusal):
-        return problem
+    return problem if isinstance(problem, Refusal) else _plan(problem, template, config)
+
+
+def _plan(problem: ContractionProblem, template: Template, config: str) -> KernelPlan | Refusal:
     try:
         parsed = template.parse(config)
     except ValueError as error:

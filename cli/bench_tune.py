@@ -1,0 +1,189 @@
+"""`convir-bench --tune`: every legal config of every kernel measured on this GPU, and recorded.
+
+All kernels are compiled before the GPU is used. What has a record is left alone, but for `--stale`:
+then it is measured again if its code, or the list of its configs, is another one by now.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.console import Console
+
+from convir.api.compile import DEFAULT_PIPELINE
+from convir.cli.arguments import UsageError
+from convir.cli.bench_job import bench_device
+from convir.cli.bench_problems import module_of, problems_of
+from convir.cli.streams import EXIT_FAILURE, EXIT_OK
+from convir.lowering.kernel_candidates import digest_of
+from convir.lowering.records.read import find, records_of
+from convir.lowering.records.record import Record, machine_of
+from convir.lowering.records.write import save
+from convir.lowering.tune import Tunable, TunableKernel, tunable
+from convir.passes import run
+from convir.runtime.bench.session import Effort, tolerance_of
+from convir.runtime.bench.timing import Timing
+from convir.runtime.bench.tune import ConfigToMeasure, Expected, measure_configs
+from convir.runtime.compile_error import CompileError
+from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolkit import NoGpuError
+from convir.runtime.devices import find_device
+from convir.runtime.executable import Executable
+from convir.runtime.object_cache import user_records
+from convir.runtime.read_program import read_program
+from convir.runtime.reference import FloatFormat, evaluate
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from convir.dialects.problem import ConvProblem
+    from convir.frontends.miopen import ConvLine
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.records.record import Key, Measurement
+    from convir.runtime.bench.device import BenchDevice, Candidate
+    from convir.runtime.program import Array, Program
+
+FUNCTION = "main"
+
+Loads: TypeAlias = "Callable[[Program], Executable]"
+"""Loads a program onto the device that is tuned."""
+
+
+@dataclass(frozen=True)
+class ToTune:
+    """One kernel of one problem that is to be measured."""
+
+    problem: ConvProblem
+    module: Tunable
+    kernel: TunableKernel
+
+
+def tune_suites(
+    suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
+) -> int:
+    """Tune the kernels of all lines; returns the exit status.
+
+    Raises:
+        UsageError: the device cannot be used.
+    """
+    try:
+        device = find_device(options.device)
+    except NoGpuError as error:
+        raise UsageError(f"--device {options.device}: {error}") from error
+    file = user_records() if options.records is None else Path(options.records)
+    problems = [problem for _, lines in suites for problem in problems_of(lines)]
+    kernels = kernels_to_tune(problems, device.gpu, file, stale=options.stale)
+    if options.jobs > 1:
+        compile_ahead(kernels, device.gpu, options.jobs)
+    effort = Effort(options.seed, options.budget, options.repeats)
+    bench = bench_device(options)
+    return tune(kernels, bench, lambda program: Executable(device.load(program)), effort, file)
+
+
+def kernels_to_tune(
+    problems: Sequence[ConvProblem], gpu: Gpu, file: Path, *, stale: bool
+) -> list[ToTune]:
+    """The kernels that have no record for `gpu`; with `stale`, also those whose record is old."""
+    tables = records_of(machine_of(gpu), (file,))
+    found: dict[str, ToTune] = {}
+    for problem in problems:
+        module = tunable(run(module_of(problem), DEFAULT_PIPELINE).module, gpu)
+        for kernel in module.kernels:
+            if _is_needed(kernel, tables, gpu, stale=stale):
+                found.setdefault(kernel.candidates.signature, ToTune(problem, module, kernel))
+    return list(found.values())
+
+
+def _is_needed(
+    kernel: TunableKernel, tables: Sequence[Mapping[Key, Record]], gpu: Gpu, *, stale: bool
+) -> bool:
+    candidates = kernel.candidates
+    record = find(tables, (machine_of(gpu), candidates.signature))
+    if record is None:
+        return True
+    known = {measured.config: measured.code for measured in record.measurements}
+    return stale and known != {
+        config: digest_of(launches) for config, launches in candidates.launches.items()
+    }
+
+
+def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
+    """Put the code of all configs into the cache of cubins, with so many processes and no GPU.
+
+    What cannot be compiled is left out: it fails again, with a reason, where it is measured.
+    """
+    plans = [plan for each in kernels for plan in each.kernel.candidates.launches.values()]
+    sources = dict.fromkeys(launch.source for plan in plans for launch in plan)
+    # Processes that are forked off one that uses a GPU cannot use NVRTC.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        list(pool.map(partial(_compiled, arch=gpu.arch), sources))
+
+
+def _compiled(source: str, arch: str) -> bool:
+    try:
+        compile_cubin(source, arch)
+    except CompileError:
+        return False
+    return True
+
+
+def tune(
+    kernels: Sequence[ToTune], bench: BenchDevice, load: Loads, effort: Effort, file: Path
+) -> int:
+    """Measure, save after every kernel, and print a line for each; returns the exit status."""
+    console = Console()
+    failed = False
+    for each in kernels:
+        record = _record(each, bench, load, effort)
+        save(file, [record])
+        _print(console, record)
+        failed |= any(measured.us is None for measured in record.measurements)
+    console.print(f"{len(kernels)} kernels measured: {file}")
+    return EXIT_FAILURE if failed else EXIT_OK
+
+
+def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Record:
+    problem, candidates = each.problem, each.kernel.candidates
+    inputs = bench.inputs(problem, effort.seed)
+    expected = Expected(
+        bench.expected(problem, inputs, partial(_formula, problem)), tolerance_of(problem)
+    )
+
+    def candidate(config: str) -> Candidate:
+        module = each.module.lowered(each.kernel, config)
+        return bench.ours(config, load(read_program(module, FUNCTION)), inputs)
+
+    configs = [
+        ConfigToMeasure(config, digest_of(launches), partial(candidate, config))
+        for config, launches in candidates.launches.items()
+    ]
+    measured = measure_configs(configs, bench, expected, effort)
+    return Record(machine_of(each.module.gpu), candidates.signature, str(problem), measured)
+
+
+def _formula(problem: ConvProblem, inputs: Sequence[Array]) -> Array:
+    module = module_of(problem)
+    return evaluate(module, FUNCTION, inputs, float_format=FloatFormat.WIDE)[0]
+
+
+def _print(console: Console, record: Record) -> None:
+    first, best = record.measurements[0], record.best
+    lines = [f"rule    {_figures(first)}"]
+    if best is not None and best is not first:
+        lines.append(f"record  {_figures(best)}")
+    failed = [m for m in record.measurements if m.us is None and m is not first]
+    lines += [f"failed  {_figures(measured)}" for measured in failed]
+    console.print("\n".join([record.problem, *lines]), soft_wrap=True, markup=False)
+
+
+def _figures(measured: Measurement) -> str:
+    if measured.us is None:
+        return f"{measured.config}: {measured.failure}"
+    return f"{Timing(*measured.us)} µs  {measured.config}"

@@ -1,0 +1,75 @@
+"""What may stand for a contraction on a GPU: what is measured, and recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.signature import signature_of
+from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.cuda.contraction.templates import legal_plans, plan_on
+from convir.lowering.cuda.headers import included
+from convir.lowering.implementations import GEMM
+from convir.lowering.library_gemm import gemm_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from convir.dialects import kernel
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import CudaKernel
+
+LIBRARY_CODE = "library"
+"""What stands for the digest of code that is not ours."""
+
+_DIGEST_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The configs of one kernel on one GPU."""
+
+    problem: ContractionProblem
+    gpu: Gpu
+    has_gemm: bool
+    """Whether a library's GEMM computes it."""
+
+    @property
+    def signature(self) -> str:
+        """What the kernel computes: the key of its record."""
+        return signature_of(self.problem.contraction, self.problem.epilogue.signature)
+
+    @cached_property
+    def launches(self) -> Mapping[str, tuple[CudaKernel, ...]]:
+        """What every legal config launches, without a library's kernels; in the rules' order."""
+        library: dict[str, tuple[CudaKernel, ...]] = {GEMM: ()} if self.has_gemm else {}
+        plans = legal_plans(self.problem, self.gpu)
+        return library | {config: plan.kernels for config, plan in plans.items()}
+
+    def code(self, config: str) -> str | Refusal:
+        """The digest of the code of a config from anywhere, or why it is not legal here."""
+        if config == GEMM:
+            return digest_of(()) if self.has_gemm else Refusal("it is no GEMM of the library")
+        plan = plan_on(self.gpu, self.problem, config)
+        return plan if isinstance(plan, Refusal) else digest_of(plan.kernels)
+
+
+def digest_of(launches: Sequence[CudaKernel]) -> str:
+    """A digest of the code of launches, their headers included."""
+    if not launches:
+        return LIBRARY_CODE
+    digest = hashlib.sha256()
+    for launch in launches:
+        digest.update(f"{launch.source}\0{included(launch.source)}\0".encode())
+    return digest.hexdigest()[:_DIGEST_LETTERS]
+
+
+def candidates_of(function: kernel.FuncOp, gpu: Gpu) -> Candidates | Refusal:
+    """The configs of a kernel, or why nothing but loops computes it."""
+    problem = read_problem(function)
+    if isinstance(problem, Refusal):
+        return problem
+    return Candidates(problem, gpu, gemm_refusal(function) is None)

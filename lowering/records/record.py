@@ -1,0 +1,125 @@
+"""One tuning record: every config of one kernel on one machine, each with its times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from convir.lowering.cuda.gpu import Gpu
+
+TIE = 0.02
+"""Configs within this share of the fastest one's time are as fast: medians repeat no better."""
+
+Key: TypeAlias = "tuple[Machine, str]"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What times belong to: machines that are equal share records."""
+
+    name: str
+    """A GPU's or a processor's, as its driver says it."""
+    units: int
+    """Multiprocessors, or threads."""
+
+    @property
+    def slug(self) -> str:
+        """The machine in the name of a file, e.g. `nvidia-h200-132`."""
+        letters = "".join(c if c.isalnum() else " " for c in self.name.lower())
+        return "-".join([*letters.split(), str(self.units)])
+
+
+def machine_of(gpu: Gpu) -> Machine:
+    """A GPU as what times belong to."""
+    return Machine(gpu.name, gpu.multiprocessors)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One config of a kernel; either `us` or `failure` is set."""
+
+    config: str
+    """The canonical string."""
+    code: str
+    """A digest of the code that was measured: a record is stale where today's is another."""
+    us: tuple[float, float, float] | None
+    """Median, 20th and 80th percentile in µs."""
+    failure: str | None = None
+    """Why there are no times: it could not be run, or computed something else."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """All configs that were measured of one kernel on one machine."""
+
+    machine: Machine
+    signature: str
+    """What the kernel computes; see `lowering.contraction.signature`."""
+    problem: str
+    """The line that it was tuned for, for readers."""
+    measurements: tuple[Measurement, ...]
+    """In the order in which the rule prefers them: the first one is the rule's choice."""
+
+    @property
+    def key(self) -> Key:
+        """What there is one record of."""
+        return self.machine, self.signature
+
+    @property
+    def best(self) -> Measurement | None:
+        """The first config that is as fast as the fastest; None if none ran."""
+        times = [m.us[0] for m in self.measurements if m.us is not None]
+        for measurement in self.measurements:
+            if measurement.us is not None and measurement.us[0] <= min(times) * (1 + TIE):
+                return measurement
+        return None
+
+    def line(self) -> str:
+        """The record as a line of JSON, which `parse` reads."""
+        measured: list[dict[str, Any]] = []
+        for each in self.measurements:
+            entry: dict[str, Any] = {"config": each.config, "code": each.code}
+            if each.us is not None:
+                entry["us"] = [round(us, 2) for us in each.us]
+            else:
+                entry["failure"] = each.failure
+            measured.append(entry)
+        return json.dumps(
+            {
+                "machine": self.machine.name,
+                "units": self.machine.units,
+                "problem": self.problem,
+                "signature": self.signature,
+                "measured": measured,
+            },
+            ensure_ascii=False,
+        )
+
+    @staticmethod
+    def parse(line: str) -> Record:
+        """The record that prints as `line`.
+
+        Raises:
+            ValueError: it is no record.
+        """
+        try:
+            entry = json.loads(line)
+            return Record(
+                Machine(str(entry["machine"]), int(entry["units"])),
+                str(entry["signature"]),
+                str(entry["problem"]),
+                tuple(_measurement(each) for each in entry["measured"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no tuning record: {error!r}") from error
+
+
+def _measurement(entry: dict[str, Any]) -> Measurement:
+    us = None
+    if "us" in entry:
+        median, p20, p80 = map(float, entry["us"])
+        us = (median, p20, p80)
+    failure = None if us is not None else str(entry["failure"])
+    return Measurement(str(entry["config"]), str(entry["code"]), us, failure)

@@ -1,0 +1,193 @@
+"""`convir-bench --tune` without a GPU: which configs are measured, checked, timed and recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from convir.cli.bench import main
+from convir.cli.bench_tune import compile_ahead, kernels_to_tune, tune
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernel_candidates import digest_of
+from convir.lowering.records.read import read_records
+from convir.lowering.records.record import Measurement, machine_of
+from convir.lowering.records.write import save
+from convir.runtime.bench.device import Candidate
+from convir.runtime.bench.session import Effort
+from convir.runtime.bench.tune import FIRST_ROUNDS, ConfigToMeasure, Expected, measure_configs
+from convir.runtime.compare import Difference
+from convir.runtime.cuda import toolkit
+from convir.runtime.object_cache import FOLDER_VARIABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from convir.dialects.problem import ConvProblem
+    from convir.runtime.program import Program
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+LINE = f"convfp16 -n 3 -c 64 -H 6 -W 6 -k 32 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
+GPU = replace(H200, name="Some GPU")
+EFFORT = Effort(seed=0, budget_s=1.0, rounds=5)
+
+
+def problem(line: str) -> ConvProblem:
+    (found,) = parse_line(line).problems.values()
+    return found
+
+
+class FakeBench:
+    """A device on which a config takes as many µs as `us` says; one that is not there is wrong."""
+
+    name = "cuda:0"
+    prepares_weights = False
+
+    def __init__(self, us: dict[str, float]) -> None:
+        self.us = us
+        self.calls: list[str] = []
+        self.now = ""
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def ceilings(self, dtype: str) -> Any:
+        raise NotImplementedError(dtype)
+
+    def inputs(self, problem: ConvProblem, seed: int) -> list[Any]:
+        return [problem, seed]
+
+    def rearranged(self, problem: ConvProblem) -> list[Any]:
+        raise NotImplementedError(problem)
+
+    def arranged(self, operand: Any, axes: Any) -> Any:
+        raise NotImplementedError(axes)
+
+    def ours(self, backend: str, executable: Any, inputs: Any) -> Candidate:
+        del executable, inputs
+        return self.candidate(backend)
+
+    def candidate(self, config: str) -> Candidate:
+        def call() -> None:
+            self.calls.append(config)
+            self.now = config
+
+        return Candidate(config, "", config, call, lambda: config in self.us, lambda: None)
+
+    def peer(self, name: str, problem: ConvProblem, inputs: Any) -> list[Any]:
+        raise NotImplementedError(name)
+
+    def expected(self, problem: ConvProblem, inputs: Any, formula: Any) -> Any:
+        return True
+
+    def difference(self, expected: Any, result: Any, relative: float) -> Difference:
+        return Difference(0, float(result != expected), relative)
+
+    def clock(self, call: Any, repeats: int) -> float:
+        del repeats
+        call()
+        return self.us[self.now]
+
+
+def configs(bench: FakeBench, names: str) -> list[ConfigToMeasure]:
+    return [ConfigToMeasure(name, f"code of {name}", lambda name=name: bench.candidate(name))
+            for name in names]  # fmt: skip
+
+
+def test_configs_are_checked_before_they_are_timed() -> None:
+    bench = FakeBench({"a": 100.0, "c": 10.0, "d": 11.0})
+    found = measure_configs(configs(bench, "abcd"), bench, Expected(True, 0.0), EFFORT)
+    assert [each.config for each in found] == ["a", "b", "c", "d"]
+    assert found[0] == Measurement("a", "code of a", (100.0, 100.0, 100.0))
+    assert found[1].us is None
+    assert found[1].failure is not None
+    assert found[1].failure.startswith("wrong: error 1")
+    assert bench.calls.count("b") == 1
+    # Only those near the fastest are worth more calls, and they take turns.
+    assert bench.calls.count("c") > bench.calls.count("a") > FIRST_ROUNDS
+    assert "cdcd" in "".join(bench.calls)
+
+
+def test_what_cannot_be_loaded_is_recorded_as_such() -> None:
+    def fails() -> Candidate:
+        raise ValueError("no such kernel")
+
+    bench = FakeBench({"a": 1.0})
+    each = [ConfigToMeasure("x", "code", fails), *configs(bench, "a")]
+    found = measure_configs(each, bench, Expected(True, 0.0), EFFORT)
+    assert found[0] == Measurement("x", "code", None, "ValueError: no such kernel")
+    assert found[1].us == (1.0, 1.0, 1.0)
+    assert measure_configs(each[:1], bench, Expected(True, 0.0), EFFORT)[0].us is None
+
+
+def loaded(program: Program) -> Any:
+    """What stands for an executable where nothing runs it."""
+    return program
+
+
+def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "records.jsonl"
+    (kernel,) = kernels_to_tune([problem(LINE), problem(LINE)], GPU, file, stale=False)
+    names = list(kernel.kernel.candidates.launches)
+    us = {config: 10.0 + number for number, config in enumerate(reversed(names))}
+    assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 0
+    out = capsys.readouterr().out
+    assert "1 kernels measured" in out
+    assert names[0].split()[0] in out
+    (record,) = read_records(file)
+    assert record.machine == machine_of(GPU)
+    assert record.best is not None
+    assert record.best.config == names[-1]
+    assert [each.config for each in record.measurements] == names
+    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=False)
+    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=True)
+    older = replace(record.measurements[0], code="older")
+    save(file, [replace(record, measurements=(older, *record.measurements[1:]))])
+    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=False)
+    assert len(kernels_to_tune([problem(LINE)], GPU, file, stale=True)) == 1
+    us.pop(names[0])
+    assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 1
+    assert "wrong: error 1" in capsys.readouterr().out
+    assert read_records(file)[0].measurements[0].us is None
+
+
+def test_every_config_of_a_kernel_lowers_to_one_program(tmp_path: Path) -> None:
+    line = LINE.replace("-y 3 -x 3 -p 1 -q 1", "-y 1 -x 1")
+    (kernel,) = kernels_to_tune([problem(line)], GPU, tmp_path / "none", stale=False)
+    for config, launches in kernel.kernel.candidates.launches.items():
+        text = str(kernel.module.lowered(kernel.kernel, config))
+        assert ("rt.gemm" in text) == (not launches)
+        assert digest_of(launches) == kernel.kernel.candidates.code(config)
+
+
+def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    (kernel,) = kernels_to_tune([problem(LINE)], GPU, tmp_path / "none", stale=False)
+    few = list(kernel.kernel.candidates.launches.items())[-2:]
+    vars(kernel.kernel.candidates)["launches"] = dict(few)
+    compile_ahead([kernel], GPU, 1)
+    cubins = [path for path in (tmp_path / "cubins").rglob("*") if path.is_file()]
+    assert len(cubins) == len({launch.source for _, launches in few for launch in launches})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tune"], "--tune is for a GPU"),
+        (["--tune", "--device", "cuda", "--against", "cudnn"], "--tune is for a GPU, without"),
+        (["--stale"], "--stale and --records belong to --tune"),
+        (["--records", "x"], "--stale and --records belong to --tune"),
+    ],
+)
+def test_wrong_options(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, *LINE.split()]) == 2
+    assert message in capsys.readouterr().err
