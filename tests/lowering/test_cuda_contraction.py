@@ -179,3 +179,62 @@ def test_kernels_of_configs_by_hand() -> None:
         refused = plan_kernel(callee, text)
         assert isinstance(refused, Refusal)
         assert why in refused.reason
+
+
+STEP = """
+  %1 = linalg.generic {indexing_maps = [affine_map<(m,n) -> (m,n)>, affine_map<(m,n) -> (m,n)>],
+      iterator_types = ["parallel","parallel"]}
+      ins(%0 : tensor<64x48xf32>) outs(%e : tensor<64x48xTYPE>) {
+  ^bb0(%a: f32, %o: TYPE):
+BODY  } -> tensor<64x48xTYPE>
+"""
+
+
+@pytest.mark.parametrize(
+    ("element", "body", "rounds_only", "holes_are_zero_sums"),
+    [
+        ("f32", "linalg.yield %a : f32", True, True),
+        ("f16", "%2 = arith.truncf %a : f32 to f16\n linalg.yield %2 : f16", True, True),
+        (
+            "f32",
+            (
+                "%2 = arith.truncf %a : f32 to f16\n %3 = arith.extf %2 : f16 to f32\n"
+                "linalg.yield %3 : f32"
+            ),
+            False,
+            True,
+        ),
+        ("f32", "%2 = arith.addf %a, %a : f32\n linalg.yield %2 : f32", False, False),
+        ("f32", "%2 = arith.constant 1.0 : f32\n linalg.yield %2 : f32", False, False),
+        (
+            "f16",
+            (
+                "%2 = arith.constant 1.0 : f32\n %3 = arith.truncf %2 : f32 to f16\n"
+                "linalg.yield %3 : f16"
+            ),
+            False,
+            False,
+        ),
+    ],
+)
+def test_epilogues_know_whether_they_only_round(
+    element: str, body: str, rounds_only: bool, holes_are_zero_sums: bool
+) -> None:
+    before, after = CHAIN.split("  %1 = ")
+    step = STEP.replace("TYPE", element).replace("BODY", f"    {body}\n")
+    behind = after.partition("} -> tensor<64x48xf32>\n")[2]
+    scatter = (
+        "  %h = arith.constant dense<0.0> : tensor<128x48xf32>\n"
+        "  %s = tensor.insert_slice %1 into %h[0, 0] [64, 48] [2, 1]"
+        " : tensor<64x48xf32> into tensor<128x48xf32>\n"
+    ).replace("f32", element)
+    text = f"{before}{step}{scatter}{behind}".replace("TYPE", "48xf32")
+    text = text.replace("return %1 : tensor<64x48xf32>", f"return %s : tensor<128x48x{element}>")
+    text = text.replace("-> tensor<64x48xf32> {", f"-> tensor<128x48x{element}> {{", 1)
+    text = text.replace("%e = tensor.empty() : tensor<64x48xf32>",
+                        f"%e = tensor.empty() : tensor<64x48x{element}>")  # fmt: skip
+    (callee,) = kernels_in(read_module(text))
+    found = read_problem(callee)
+    assert isinstance(found, ContractionProblem)
+    assert found.epilogue.rounds_only == rounds_only
+    assert found.epilogue.holes_are_zero_sums == holes_are_zero_sums

@@ -58,6 +58,10 @@ class Epilogue:
     body: str
     hole: str
     operands: tuple[EpilogueOperand, ...] = ()
+    rounds_only: bool = False
+    """Whether what is stored is the sum, rounded once or not at all."""
+    holes_are_zero_sums: bool = False
+    """Whether what is stored in a hole is what is stored for a sum of zero."""
 
     @property
     def signature(self) -> str:

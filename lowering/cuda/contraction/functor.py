@@ -60,6 +60,8 @@ class Functor:
     """Where the element lies in the value that they have reached."""
     lines: tuple[str, ...] = ()
     reads: tuple[Read, ...] = ()
+    is_conversion: bool = True
+    """Whether the statements change an element's type and nothing else, so zeros stay zeros."""
 
     def after(self, steps: Sequence[Step]) -> Functor | Refusal:
         """This functor, with `steps` behind it."""
@@ -74,7 +76,7 @@ class Functor:
         """This functor, which reads another element, and the element's name."""
         reads = self.reads if read in self.reads else (*self.reads, read)
         number = reads.index(read)
-        return replace(self, reads=reads), f"p.e{number}[at[{number}]]"
+        return replace(self, reads=reads, is_conversion=False), f"p.e{number}[at[{number}]]"
 
 
 def zero_of(element_type: Attribute) -> str:
@@ -166,7 +168,8 @@ class _Writer:
             self.functor = self._define(op)
         (value,) = yielded.operands
         self._name(value)
-        return replace(self.functor, value=self.names[value])
+        converts = self._is_current(value)
+        return replace(self.functor, value=self.names[value], is_conversion=converts)
 
     def _bind(
         self, scalar: BlockArgument, value: SSAValue, index: Sequence[LinearIndex], step: Step
@@ -208,7 +211,12 @@ class _Writer:
             f"const {self._printer.type_name(result.type)} {name} = {self._printer.expression(op)};"
         )
         self.names[result] = name
-        self.functor = replace(self.functor, value=name, lines=(*self.functor.lines, line))
+        converts = isinstance(op, arith.TruncFOp | arith.ExtFOp) and self._is_current(
+            op.operands[0]
+        )
+        self.functor = replace(
+            self.functor, value=name, lines=(*self.functor.lines, line), is_conversion=converts
+        )
         return self.functor
 
     def _name(self, value: SSAValue) -> None:
@@ -218,6 +226,10 @@ class _Writer:
         if not isinstance(value.owner, arith.ConstantOp):
             raise PassFailedException("it reads a value from outside of its body")
         self.names[value] = self._printer.constant(value.owner.value)
+
+    def _is_current(self, value: SSAValue) -> bool:
+        """Whether a value is what was computed last, of the sum and by conversions alone."""
+        return self.functor.is_conversion and self.names[value] == self.functor.value
 
     @property
     def _printer(self) -> ScalarPrinter:

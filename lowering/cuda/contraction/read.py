@@ -276,6 +276,8 @@ def _problem(body: _Body, call: ContractionCall, result: SSAValue) -> Contractio
         text_of([*summed.lines, f"const auto y = {summed.value};"]),
         text_of([*hole.lines, f"const auto y = {hole.value};"]),
         tuple(operands),
+        rounds_only=summed.is_conversion and len(summed.lines) <= 1,
+        holes_are_zero_sums=computed.is_conversion,
     )
     return ContractionProblem(_storing(spec, stored), epilogue, call.a, call.other)
 

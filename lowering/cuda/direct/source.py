@@ -21,22 +21,13 @@ Features = TypeVar("Features")
 SYMBOL: Final = "direct"
 """The name of every entry."""
 
-_ROUNDING = re.compile(
-    r"\s*const (\w+) v0 = convir::narrow<\1>\(convir::widen\(x\)\);\s*const auto y = v0;\s*"
-    r"|\s*const auto y = x;\s*"
-)
-
-
-def _only_rounds(epilogue: Epilogue) -> bool:
-    return _ROUNDING.fullmatch(epilogue.body) is not None
-
 
 def _epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
     """Why no direct template applies an epilogue before its stores; None if they do."""
     if epilogue.operands:
         return "its epilogue reads further operands"
     has_holes = any(not phase.taps for phase in problem.phases)
-    if has_holes and not _only_rounds(epilogue):
+    if has_holes and not epilogue.holes_are_zero_sums:
         return "its epilogue changes holes"
     return None
 
@@ -119,7 +110,7 @@ def definitions(
     col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
     phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
     constants = _constants(problem) | dict(features)
-    constants["rounds_only"] = int(_only_rounds(epilogue))
+    constants["rounds_only"] = int(epilogue.rounds_only)
     return [
         f'#include "{header}.cuh"',
         '#include "scalars.cuh"',
