@@ -57,10 +57,16 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 
-def _verify_configs(configs: DictionaryAttr | None) -> None:
-    """Each entry of `configs` maps a device to the canonical string of one kernel config."""
+def verify_configs(configs: Attribute | None) -> None:
+    """Check that each entry of `configs` maps a device to the string of one kernel config.
+
+    Raises:
+        VerifyException: it is no dictionary, or an entry is no string.
+    """
     if configs is None:
         return
+    if not isinstance(configs, DictionaryAttr):
+        raise VerifyException(f"configs are a dictionary, not {configs}")
     for device, config in configs.data.items():
         if not isinstance(config, StringAttr):
             raise VerifyException(f"the config for device '{device}' is not a string: {config}")
@@ -124,7 +130,7 @@ class RegionOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _verify_configs(self.configs)
+        verify_configs(self.configs)
         if self.body.block.args:
             raise VerifyException("the body of a kernel.region captures; it has no arguments")
         _verify_terminated(self.body, self.res.types, "kernel.region")
@@ -181,7 +187,7 @@ class FuncOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _verify_configs(self.configs)
+        verify_configs(self.configs)
         if self.function_type.inputs.data != tuple(self.body.block.arg_types):
             raise VerifyException("the body's arguments differ from the function type's inputs")
         _verify_terminated(self.body, self.function_type.outputs.data, "kernel.func")

@@ -60,9 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ARENA_ALIGNMENT = 256
-"""Bytes. Every offset into the arena is a multiple: what a full cache line, a zmm register and a
-TMA descriptor ask for."""
-
+"""Bytes. Every offset into the arena is a multiple, as cache lines, zmm registers and TMA ask."""
 
 INDEX_BYTES = 8
 
@@ -443,6 +441,7 @@ class _CalleeMatches(SymbolUserOpInterface):
             raise VerifyException(f"{op.callee} does not name a kernel.func")
         _verify_buffers("input", op.inputs.types, callee.function_type.inputs.data)
         _verify_buffers("output", op.outputs.types, callee.function_type.outputs.data)
+        kernel.verify_configs(op.attributes.get("configs"))
         for buffer in op.workspace.types:
             buffer_elements(buffer)
         for output in op.outputs:
@@ -464,7 +463,8 @@ class LaunchOp(IRDLOperation):
     """One launch of a `kernel.func`: its arguments are `ins`, its results are written to `outs`.
 
     An output buffer may be the buffer of an input that has the same type, where the kernel reads
-    each of its elements before it writes it; `workspace` is scratch memory of the kernel's own.
+    each of its elements before it writes it; `workspace` is scratch memory of the kernel's own,
+    or an `rt.state` that it keeps. `configs`, if it has any, stand for those of its callee.
     """
 
     name = "rt.launch"

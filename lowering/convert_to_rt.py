@@ -6,8 +6,9 @@
 
 Reshapes become views of the same memory and constants read-only buffers. A value that is returned
 is written where the caller wants it; every other one gets a `memref.alloc`, which `plan-memory`
-turns into a piece of the arena; so does the workspace of a kernel that needs one. A kernel whose
-config says `gemm` becomes `rt.gemm`.
+turns into a piece of the arena; so does the workspace of a kernel that needs one. What a kernel
+keeps from call to call is an `rt.state`. A kernel whose config says `gemm` becomes `rt.gemm`;
+the launch of any other carries the config.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.operand_access import access_of
-from convir.lowering.workspace import launch_workspace
+from convir.lowering.workspace import launch_state, launch_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,9 @@ _HARMLESS = frozenset({"arith.constant", "tensor.empty", "kernel.return"})
 
 WORKSPACE = "workspace"
 """The name of the temporaries that are a kernel's own."""
+
+STATE = "state"
+"""The name of what a kernel keeps."""
 
 MAX_BUFFER_BYTES = 1 << 47
 """What a process can address on the machines that programs run on."""
@@ -159,8 +163,10 @@ class _Program:
         if isinstance(match, GemmCall):
             self._gemm(match, inputs, outputs[0])
             return
-        workspace = self._workspace(callee, inputs)
+        workspace = [*self._workspace(callee, inputs), *self._state(callee)]
         launch = rt.LaunchOp(op.callee.root_reference.data, inputs, outputs, workspace)
+        if callee.configs is not None and self.device in callee.configs.data:
+            launch.attributes["configs"] = callee.configs
         self._emit(launch).location = op.location
 
     def _workspace(self, callee: kernel.FuncOp, inputs: Sequence[SSAValue]) -> list[SSAValue]:
@@ -172,6 +178,14 @@ class _Program:
         memory = self._emit(memref.AllocOp.get(i8, shape=[size])).results[0]
         memory.name_hint = WORKSPACE
         return [memory]
+
+    def _state(self, callee: kernel.FuncOp) -> list[SSAValue]:
+        """What a kernel keeps from call to call: flags, which it leaves zero."""
+        sizes = launch_state(callee, self.device)
+        states = [self._emit(rt.StateOp(MemRefType(i8, [size]))) for size in sizes]
+        for state in states:
+            state.results[0].name_hint = STATE
+        return [state.results[0] for state in states]
 
     def _destination(self, op: kernel.CallOp, callee: kernel.FuncOp, result: int) -> SSAValue:
         value = op.res[result]

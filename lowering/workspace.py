@@ -1,4 +1,4 @@
-"""The workspace of a launch: memory of its own that the plan of the program has room for."""
+"""The memory of a launch beside its operands: workspace in the plan, and what persists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.implementations import CONTRACTION, HOST, config_of
+from convir.lowering.implementations import CONTRACTION, CUDA, HOST, config_of
 from convir.lowering.llvm.contraction.workspace import workspace_bytes
 
 if TYPE_CHECKING:
@@ -29,3 +29,21 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
     if isinstance(call, Refusal):
         return 0
     return workspace_bytes(call.spec, constant_weights=call.has_constant_weights(constants))
+
+
+def launch_state(callee: kernel.FuncOp, device: str) -> tuple[int, ...]:
+    """Bytes of each persistent memory of a launch of `callee` on `device`.
+
+    It is zeros before the first launch, and every launch leaves it zeros.
+    """
+    config = config_of(callee, CUDA) if device == CUDA else None
+    if config is None:
+        return ()
+    # The host needs none of the templates.
+    from convir.lowering.cuda.contraction.templates import (  # noqa: PLC0415
+        is_template,
+        plan_kernel,
+    )
+
+    plan = plan_kernel(callee, config) if is_template(config) else Refusal("it is no template")
+    return () if isinstance(plan, Refusal) else plan.state

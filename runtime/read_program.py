@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     MemRefType,
@@ -155,6 +156,10 @@ class _Reader:
     def _launch(self, op: rt.LaunchOp) -> Launch:
         callee = SymbolTable.lookup_symbol(op, op.callee)
         assert isinstance(callee, kernel.FuncOp)
+        configs = op.attributes.get("configs")
+        if isinstance(configs, DictionaryAttr) and configs != callee.configs:
+            callee = callee.clone()
+            callee.configs = configs
         inputs, outputs, workspace = (
             tuple(self.buffers[buffer] for buffer in group)
             for group in (op.inputs, op.outputs, op.workspace)

@@ -344,3 +344,21 @@ func.func @f(%y: memref<4xf32>) attributes {rt.program} {
   %b = rt.arena : memref<256xi8>
   return
 }
+
+// -----
+
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> { kernel.return %x : tensor<4xf32> }
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.program} {
+  // expected-error@+1 {{the config for device 'cuda' is not a string: 4 : i64}}
+  rt.launch @k ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {configs = {cuda = 4 : i64}}
+  return
+}
+
+// -----
+
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> { kernel.return %x : tensor<4xf32> }
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) attributes {rt.program} {
+  // expected-error@+1 {{configs are a dictionary, not "loops"}}
+  rt.launch @k ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {configs = "loops"}
+  return
+}

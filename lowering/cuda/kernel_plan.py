@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import StorageType
 
-Place: TypeAlias = Literal["a", "b", "c", "epilogue", "input", "output", "workspace"]
+Place: TypeAlias = Literal["a", "b", "c", "epilogue", "input", "output", "workspace", "state"]
 """Whose memory a pointer points to.
 
 Templates name the operands of a contraction, and the further operands of its epilogue by number;
@@ -97,6 +97,8 @@ class CudaKernel:
     shared_bytes: int = 0
     """Dynamic shared memory of a block."""
     arguments: tuple[Argument, ...] = ()
+    is_cooperative: bool = False
+    """Whether its blocks wait for each other: all of them must run at the same time."""
     spill_bytes: int = 0
     """Bytes of spilled registers, stored and loaded, that are accepted; more fail a test."""
 
@@ -108,6 +110,8 @@ class KernelPlan:
     kernels: tuple[CudaKernel, ...]
     workspace: tuple[int, ...] = ()
     """Bytes of every workspace; its contents do not matter before, and are lost after."""
+    state: tuple[int, ...] = ()
+    """Bytes of every persistent memory: zeros before the first launch, and again after each."""
 
     def resolved(self, place: Callable[[Pointer], Pointer]) -> KernelPlan:
         """The plan with every pointer replaced by what `place` says."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["data-parallel", "split-k", "stream-k"]
-Reduction: TypeAlias = Literal["linear", "tree"]
+Reduction: TypeAlias = Literal["linear", "tree", "slices"]
 Waves: TypeAlias = Literal["persistent", "blocks"]
 
 DATA_PARALLEL: Final = "data-parallel"
@@ -27,7 +27,8 @@ class Partition:
     parts: int = 1
     """Parts that split-K divides every reduction into."""
     reduction: Reduction = "linear"
-    """Parts are added one after the other to the last one, or in pairs."""
+    """Parts are added one after the other to the last one; or in pairs; or every unit adds a slice
+    of all parts, for which all units of a tile must run at the same time."""
     waves: Waves = "persistent"
     """Whole tiles of stream-K: each unit does some after its share, or each is one of its own."""
 
@@ -36,6 +37,8 @@ class Partition:
             raise ValueError(f"{self.kind} with {self.parts} parts")
         if self.kind == DATA_PARALLEL and self.reduction != "linear":
             raise ValueError("data-parallel has nothing to reduce")
+        if self.reduction == "slices" and self.kind != SPLIT_K:
+            raise ValueError(f"{self.kind} is not reduced by slices")
         if self.kind != STREAM_K and self.waves != "persistent":
             raise ValueError(f"{self.kind} has no whole tiles beside its parts")
 
@@ -67,7 +70,7 @@ class Partition:
         if found is None or str(found) != text:
             raise ValueError(
                 f"'{text}' is no partition: data-parallel, split-k:PARTS:REDUCTION or "
-                "stream-k:REDUCTION[:blocks], where REDUCTION is linear or tree"
+                "stream-k:REDUCTION[:blocks], where REDUCTION is linear, tree or slices"
             )
         return found
 
@@ -78,6 +81,6 @@ def reduction_of(text: str) -> Reduction:
     Raises:
         ValueError: there is none.
     """
-    if text not in ("linear", "tree"):
-        raise ValueError(f"'{text}' is no reduction: linear or tree")
+    if text not in ("linear", "tree", "slices"):
+        raise ValueError(f"'{text}' is no reduction: linear, tree or slices")
     return text

@@ -35,7 +35,7 @@ SUM_BYTES = 4
 """Parts are kept in f32."""
 
 FLAG_BYTES = 4
-"""One flag for each unit that publishes."""
+"""One flag for each unit that publishes; with slices, one counter for each tile."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class Schedule:
             raise ValueError("a schedule has tiles, steps and units")
         if self.partition.kind == SPLIT_K and self.partition.parts > self.steps:
             raise ValueError(f"{self.steps} steps are not divided into {self.partition.parts}")
+        if self.has_slices and self.units > self.concurrent:
+            raise ValueError(f"{self.units} units do not run at the same time")
 
     @property
     def streamed(self) -> int:
@@ -104,10 +106,16 @@ class Schedule:
         return max(self.shares, min(whole, self.concurrent))
 
     @property
+    def has_slices(self) -> bool:
+        """Whether every unit publishes, and adds a slice: then all of them run at the same time."""
+        return self.partition.reduction == "slices"
+
+    @property
     def slots(self) -> int:
         """Units that may publish a part: each has one slot of the workspace and one flag."""
         if self.partition.kind == SPLIT_K:
-            return self.tiles * (self.partition.parts - 1)
+            published = self.partition.parts - (not self.has_slices)
+            return self.tiles * published
         return max(0, self.shares - 1)
 
     def workspace_bytes(self, sums: int) -> int:
@@ -117,7 +125,7 @@ class Schedule:
     @property
     def flag_bytes(self) -> int:
         """Bytes of the flags: zero before the first launch, and left zero by every one."""
-        return self.slots * FLAG_BYTES
+        return (self.tiles if self.has_slices else self.slots) * FLAG_BYTES
 
     def share_begin(self, unit: int) -> int:
         """The first streamed step of a unit, counted over all streamed tiles."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT, KernelPlan, Pointer
 from convir.lowering.cuda.plan_loops import plan_loops
@@ -176,6 +177,8 @@ class CudaProgram:
             addresses[Pointer("workspace", i)] = self._address(scratch(offset, size))
             offset += -(-size // ALIGNMENT) * ALIGNMENT
         self._arena_bytes = max(self._arena_bytes, offset)
+        for i, state in enumerate(states_of(call)[: len(plan.state)]):
+            addresses[Pointer("state", i)] = self._address(state)
 
         buffers = tuple(addresses.values())
         scalar: list[list[LoadedKernel]] = []
@@ -210,9 +213,24 @@ def _plan(call: Launch) -> KernelPlan:
     if is_template(config):
         plan = plan_kernel(callee, config)
         if isinstance(plan, KernelPlan):
+            plan = _with_state(plan, call)
+        if isinstance(plan, KernelPlan):
             return plan
         _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
     return plan_loops(callee, restrict=not launch_overlaps(call))
+
+
+def states_of(call: Launch) -> list[Buffer]:
+    """What persists of a launch's memory."""
+    return [buffer for buffer in call.workspace if buffer.space is Space.STATE]
+
+
+def _with_state(plan: KernelPlan, call: Launch) -> KernelPlan | Refusal:
+    """`plan`, if the launch has the persistent memory that it needs."""
+    given = [state.nbytes for state in states_of(call)]
+    if len(given) < len(plan.state) or any(a < b for a, b in zip(given, plan.state, strict=False)):
+        return Refusal(f"it keeps {sum(plan.state)} bytes, and its launch has rt.state of {given}")
+    return plan
 
 
 def scratch(offset: int, size: int) -> Buffer:

@@ -40,7 +40,13 @@ class LoadedKernel:
         """Enqueue it on CuPy's current stream; `address` says where each buffer lies."""
         kernel = self._kernel
         arguments = tuple(value(address) for value in self._arguments)
-        self._function(kernel.grid, kernel.block, arguments, kernel.shared_bytes)
+        self._function(
+            kernel.grid,
+            kernel.block,
+            arguments,
+            kernel.shared_bytes,
+            enable_cooperative_groups=kernel.is_cooperative,
+        )
 
 
 def _value_of(argument: Argument) -> Callable[[Callable[[Pointer], int]], Any]:

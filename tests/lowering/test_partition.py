@@ -61,11 +61,12 @@ def test_a_partition_is_its_text(partition: Partition) -> None:
         "stream-k:bush",
         "stream-k:linear:persistent",
         "data-parallel:tree",
+        "stream-k:slices",
         "stream-k:linear:blocks:more",
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no partition|no reduction|parts"):
+    with pytest.raises(ValueError, match=r"no partition|no reduction|parts|slices"):
         Partition.parse(text)
 
 
@@ -167,6 +168,14 @@ def test_tiles_of_many_groups_are_streamed_in_the_last_two_waves_only() -> None:
     assert schedule.units == 4
 
 
+def test_slices_need_all_units_at_the_same_time_and_a_slot_each() -> None:
+    schedule = Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 132)
+    assert schedule.slots == schedule.units == 132
+    assert schedule.flag_bytes == 16
+    with pytest.raises(ValueError, match="132 units do not run at the same time"):
+        Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 131)
+
+
 def test_short_shares_have_fewer_units() -> None:
     schedule = Schedule(Partition(STREAM_K), 1, 17, 132)
     assert schedule.shares == 2
@@ -199,7 +208,14 @@ def test_streaming_is_worth_what_it_saves() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
-    "text", ["data-parallel", "split-k:5:tree", "stream-k:linear", "stream-k:tree:blocks"]
+    "text",
+    [
+        "data-parallel",
+        "split-k:5:tree",
+        "split-k:2:slices",
+        "stream-k:linear",
+        "stream-k:tree:blocks",
+    ],
 )
 def test_the_protocol_compiles(text: str, arch: str) -> None:
-    assert compile_cubin(partition_source(Schedule(Partition.parse(text), 37, 17, 4)), arch)
+    assert compile_cubin(partition_source(Schedule(Partition.parse(text), 2, 17, 4)), arch)

@@ -40,6 +40,10 @@ SCHEDULES = [
         (18, 80, 132),
         (37, 17, 4),
     )
+] + [
+    Schedule(Partition.parse(text), tiles, 40, 132)
+    for text in ("split-k:2:slices", "split-k:7:slices", "split-k:33:slices")
+    for tiles in (1, 3)
 ]
 
 
@@ -63,6 +67,7 @@ def test_blocks_put_parts_together(schedule: Schedule) -> None:
             (schedule.units, 1, 1),
             (2 * THREADS, 1, 1),
             (cupy.asarray(terms), workspace, flags, out, log),
+            enable_cooperative_groups=schedule.has_slices,
         )
         assert not cupy.asnumpy(flags).any()
         results.append(cupy.asnumpy(out))

@@ -17,6 +17,22 @@ WORKS = 64
 FIELDS = 7
 
 
+_FIX_UP = f"""
+    if (FixUp{{workspace, flags, thread}}(work, [&](int i) -> float& {{ return sums[i]; }})) {{
+      for (int i = 0; i < {SUMS}; ++i) to[i * {THREADS} + thread] = sums[i];
+    }}
+"""
+_SLICES = f"""
+    const Slices slices{{workspace, flags, thread}};
+    slices(work, [&](int i) -> float& {{ return sums[i]; }}, [&](int v, const float4& total) {{
+      const float of[] = {{total.x, total.y, total.z, total.w}};
+      for (int i = 0; i < 4; ++i) {{
+        to[(v / {THREADS} * 4 + i) * {THREADS} + v % {THREADS}] = of[i];
+      }}
+    }});
+"""
+
+
 def partition_source(schedule: Schedule) -> str:
     """The kernel `combine(terms, workspace, flags, out, log)` for one schedule.
 
@@ -24,17 +40,18 @@ def partition_source(schedule: Schedule) -> str:
     log: [units][WORKS][FIELDS] i32, the works of each unit.
     """
     is_tree = "true" if schedule.partition.reduction == "tree" else "false"
+    finish = _SLICES if schedule.has_slices else _FIX_UP
     return f"""#include "partition.cuh"
 
 using Schedule = {schedule_type(schedule)};
 using FixUp = convir::partition::FixUp<{THREADS}, {SUMS}, {is_tree}, 1>;
+using Slices = convir::partition::Slices<{THREADS}, {SUMS}, 1>;
 static_assert(Schedule::kUnits == {schedule.units}, "as many units as on the host");
 
 extern "C" __global__ void combine(const float* terms, float* workspace, unsigned* flags,
                                    float* out, int* log) {{
   const int thread = threadIdx.x;
   if (thread >= {THREADS}) return;
-  const FixUp fix_up{{workspace, flags, thread}};
   convir::partition::Work work;
   int* line = log + blockIdx.x * {WORKS * FIELDS};
   for (Schedule::Walk walk(blockIdx.x); walk.next(work);) {{
@@ -49,10 +66,7 @@ extern "C" __global__ void combine(const float* terms, float* workspace, unsigne
       for (int i = 0; i < {FIELDS}; ++i) line[i] = fields[i];
       line += {FIELDS};
     }}
-    if (fix_up(work, [&](int i) -> float& {{ return sums[i]; }})) {{
-      float* to = out + work.tile * {SUMS * THREADS};
-      for (int i = 0; i < {SUMS}; ++i) to[i * {THREADS} + thread] = sums[i];
-    }}
-  }}
+    float* to = out + work.tile * {SUMS * THREADS};
+{finish}  }}
 }}
 """

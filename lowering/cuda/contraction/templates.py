@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.config import KernelConfig
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.partition.partition import Partition
 
 Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
 """The configs that may compute a contraction on a GPU, best first, or why none may."""
@@ -51,6 +52,10 @@ class Template:
     parse: Callable[[str], KernelConfig]
     """The config that prints as a text; raises ValueError where none does."""
     kernels: Launches
+    with_partition: Callable[[Any, Partition], KernelConfig] | None = None
+    """A config with another partition; None where a template has no choice."""
+    with_roles: Callable[[Any, int, int], KernelConfig] | None = None
+    """A config with so many warps that load and that multiply; None likewise."""
 
 
 TEMPLATES: tuple[Template, ...] = (
@@ -118,7 +123,7 @@ def legal_plans(problem: ContractionProblem, gpu: Gpu) -> dict[str, KernelPlan]:
 
 def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
     """The launches of a config that may be written down anywhere, or why `gpu` does not run it."""
-    template = _template(config)
+    template = template_of(config)
     if template is None:
         return Refusal(f"there is no template of '{config}'")
     configs = template.plan(problem.contraction, problem.epilogue, gpu)
@@ -134,10 +139,11 @@ def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | 
 
 def is_template(config: str) -> bool:
     """Whether a config's text begins with the name of a template."""
-    return _template(config) is not None
+    return template_of(config) is not None
 
 
-def _template(config: str) -> Template | None:
+def template_of(config: str) -> Template | None:
+    """The template whose name a config's text begins with."""
     family = config.partition(" ")[0]
     return next((template for template in TEMPLATES if template.family == family), None)
 
@@ -147,7 +153,7 @@ def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
 
     A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
     """
-    template = _template(config)
+    template = template_of(config)
     if template is None:
         return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)

@@ -194,4 +194,82 @@ struct FixUp {
   }
 };
 
+// Puts the parts of tiles together by slices: every part of a tile publishes all of its sums, waits
+// for all other parts, and then adds one slice of the tile over the parts in ascending order. All
+// blocks must run at the same time (a cooperative launch). `counters` has one word for each tile.
+// Slots are those of `FixUp`; vector v of a slot has sums 4 (v / kThreads) … of thread v % kThreads.
+template <int kThreads, int kSums, int kBarrier = 0>
+struct Slices {
+  static constexpr int kVectors = kThreads * kSums / 4;
+  static constexpr unsigned kLeaving = 1u << 16;
+
+  float* workspace;
+  unsigned* counters;
+  int thread;
+
+  // store(v, sums) stores vector v of the tile.
+  template <class Sums, class Store>
+  __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {
+    float4* own = slot_of(work, work.part);
+#pragma unroll
+    for (int i = 0; i < kSums; i += 4) {
+      __stcg(own + i / 4 * kThreads + thread,
+             make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
+    }
+    barrier();
+    unsigned* counter = counters + work.tile;
+    if (thread == 0) meet(counter, work.parts);
+    barrier();
+    const int begin = vectors_before(work.part, work.parts);
+    const int end = vectors_before(work.part + 1, work.parts);
+    const long long step = static_cast<long long>(work.unit_step) * kVectors;
+    for (int v = begin + thread; v < end; v += kThreads) {
+      const float4* from = slot_of(work, 0) + v;
+      float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 16
+      for (int part = 0; part < work.parts; ++part) {
+        const float4 read = __ldcg(from + part * step);
+        total.x += read.x;
+        total.y += read.y;
+        total.z += read.z;
+        total.w += read.w;
+      }
+      store(v, total);
+    }
+    if (thread == 0) leave(counter, work.parts);
+  }
+
+  static __device__ __forceinline__ void barrier() {
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+  }
+  static __device__ __forceinline__ int vectors_before(int part, int parts) {
+    return static_cast<int>(static_cast<long long>(kVectors) * part / parts);
+  }
+
+  // Waits until all parts have come.
+  static __device__ __forceinline__ void meet(unsigned* counter, int parts) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1u) : "memory");
+#ifdef CONVIR_BOUNDED_WAITS
+    const long long start = clock64();
+#endif
+    unsigned come = 0;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(counter) : "memory");
+#ifdef CONVIR_BOUNDED_WAITS
+      if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
+#endif
+    } while (static_cast<int>(come % kLeaving) < parts);
+  }
+  // The last part to leave clears the counter.
+  static __device__ __forceinline__ void leave(unsigned* counter, int parts) {
+    const unsigned left = atomicAdd(counter, kLeaving) / kLeaving;
+    if (static_cast<int>(left) == parts - 1) *counter = 0;
+  }
+
+  __device__ __forceinline__ float4* slot_of(const Work& work, int part) const {
+    const int unit = work.first_unit + part * work.unit_step;
+    return reinterpret_cast<float4*>(workspace) + static_cast<long long>(unit) * kVectors;
+  }
+};
+
 }  // namespace convir::partition
