@@ -79,10 +79,11 @@ CASES = (
     Scatter("f32", (4, 28, 28, 128)),
     Scatter("f32", (4, 28, 28, 128), offset=1),
     Scatter("f32", (8, 56, 56, 256)),
-    Scatter("f16", (4, 25, 25, 2048)),
+    Scatter("f16", (32, 25, 25, 2048)),
     Scatter("f32", (16, 128, 128, 3)),
 )
-"""From one that fits the second-level cache to one that no cache holds, and narrow pixels."""
+"""From one that fits the second-level cache to one that no cache holds, the scatter of
+`examples/backward_data_1x1.mlir`, and narrow pixels."""
 
 
 def main() -> None:

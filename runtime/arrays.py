@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
+from convir.runtime.host_memory import ResultMemory, aligned_bytes
 from convir.runtime.program import BFLOAT16
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from convir.runtime.program import Array, TensorSpec
 
@@ -21,9 +23,6 @@ _BFLOAT16_BITS = (np.dtype(np.int16), np.dtype(np.uint16))
 
 _DLPACK_HOST = (1, 3)
 """DLPack's device types of the CPU's memory, and of what CUDA pinned there."""
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
 
 ALIGNED_BYTES = 4096
 """Results smaller than this are NumPy's own arrays."""
@@ -43,12 +42,12 @@ class ArrayBorder:
     def argument(self, value: Any, spec: TensorSpec, position: int) -> Array:
         """The dense array that holds `value`, which is copied only if it is not dense itself.
 
+        Arrays that are ready need not come here.
+
         Raises:
             TypeError: `value` is no array, or has another dtype than `spec`.
             ValueError: it has another shape.
         """
-        if self._is_ready(value, spec):
-            return value
         what = f"argument {position}"
         array = typed(self._adopt(value, spec, what), spec, what)
         if array.flags.c_contiguous and _is_aligned(array):
@@ -63,7 +62,7 @@ class ArrayBorder:
             TypeError: `value` is no array, or has another dtype than `spec`.
             ValueError: it has another shape, or is not dense, aligned and writable.
         """
-        if self._is_ready(value, spec) and value.flags.writeable:
+        if self.is_ready(value, spec) and value.flags.writeable:
             return value
         what = f"out {position}"
         if self.arrays is not np and _lies_on_host(value):
@@ -84,11 +83,18 @@ class ArrayBorder:
             return _aligned_empty(spec)
         return self.arrays.empty(spec.shape, spec.dtype)
 
+    def results(self, spec: TensorSpec) -> Callable[[], Array]:
+        """What makes a new array for a result in each call; large ones on the host begin with a
+        cache line, in memory of results that nobody holds any more where there is some."""
+        if self.arrays is np and _nbytes(spec) >= ALIGNED_BYTES:
+            return ResultMemory(spec).array
+        return partial(self.arrays.empty, spec.shape, spec.dtype)
+
     def shares(self, array: Array, others: Sequence[Array]) -> bool:
         """Whether `array` may share memory with one of `others`."""
         return any(self.arrays.may_share_memory(array, other) for other in others)
 
-    def _is_ready(self, value: Any, spec: TensorSpec) -> bool:
+    def is_ready(self, value: Any, spec: TensorSpec) -> bool:
         """Whether `value` is an array that the program reads as it is: the common case, decided
         in a microsecond."""
         if self.arrays is not np or type(value) is not np.ndarray:
@@ -122,20 +128,15 @@ class ArrayBorder:
         return array
 
 
-def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
-    """`size` bytes of the host that begin with a cache line."""
-    make = np.zeros if zeroed else np.empty
-    raw = make(size + ALIGNMENT, dtype=np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT
-    return raw[start : start + size]
-
-
 def _aligned_empty(spec: TensorSpec) -> Array:
     """NumPy begins a large array 16 bytes into a page, where every wide store meets two lines."""
-    size = prod(spec.shape) * spec.dtype.itemsize
-    if size < ALIGNED_BYTES:
+    if _nbytes(spec) < ALIGNED_BYTES:
         return np.empty(spec.shape, spec.dtype)
-    return np.ndarray(spec.shape, spec.dtype, aligned_bytes(size).data)
+    return np.ndarray(spec.shape, spec.dtype, aligned_bytes(_nbytes(spec)).data)
+
+
+def _nbytes(spec: TensorSpec) -> int:
+    return prod(spec.shape) * spec.dtype.itemsize
 
 
 def _is_aligned(array: Any) -> bool:

@@ -21,7 +21,7 @@ Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 CAPACITY = 32
 """How many specialisations an executable keeps unless told otherwise. Each holds its program, its
-machine code, and the arenas of its last calls."""
+machine code, the arenas of its last calls and the memory of a result."""
 
 _log = logging.getLogger(__name__)
 

@@ -60,6 +60,8 @@ class Executable:
     on another GPU are refused. bf16 arguments may also be int16 or uint16 bit patterns. Calls from
     several threads may overlap.
 
+    On the host a program keeps the memory of its last dropped result for the next one.
+
     A call on a GPU only enqueues: everything, reading the arguments and allocating the results
     included, happens in the order of one stream. As with CuPy's own functions, whoever uses
     the results on another stream, or frees the arguments on one, must order the two.
@@ -69,6 +71,7 @@ class Executable:
         self._compiled = compiled
         self._inputs, self._outputs = compiled.inputs, compiled.outputs
         self._border = ArrayBorder(compiled.arrays, compiled.index)
+        self._new_results = [self._border.results(spec) for spec in self._outputs]
 
     @property
     def program(self) -> Program:
@@ -122,15 +125,15 @@ class Executable:
             return self._run(arguments, out)
 
     def _run(self, arguments: Sequence[Any], out: Any) -> Any:
-        specs, border = self.inputs, self._border
+        specs, border = self._inputs, self._border
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")
-        inputs = [
-            border.argument(value, spec, i)
-            for i, (value, spec) in enumerate(zip(arguments, specs, strict=True))
-        ]
+        inputs = list(arguments)
+        for i, spec in enumerate(specs):
+            if not border.is_ready(inputs[i], spec):
+                inputs[i] = border.argument(inputs[i], spec, i)
         if out is None:
-            results = [border.empty(spec) for spec in self.outputs]
+            results = [new_result() for new_result in self._new_results]
             self._compiled.run(inputs, results)
         else:
             results = self._destinations(out)
@@ -142,19 +145,18 @@ class Executable:
 
         What is still to be read must not be overwritten.
         """
-        border = self._border
-        private = [
-            border.empty(spec) if border.shares(result, [*inputs, *results[:i]]) else result
-            for i, (result, spec) in enumerate(zip(results, self.outputs, strict=True))
-        ]
+        private = list(results)
+        for i, result in enumerate(results):
+            if self._border.shares(result, [*inputs, *results[:i]]):
+                private[i] = self._new_results[i]()
         self._compiled.run(inputs, private)
         for result, computed in zip(results, private, strict=True):
             if result is not computed:
                 result[...] = computed
 
     def _destinations(self, out: Any) -> list[Array]:
-        specs = self.outputs
-        one = len(specs) == 1 and not isinstance(out, tuple | list)
+        specs = self._outputs
+        one = len(specs) == 1 and not isinstance(out, (tuple, list))
         given: list[Any] = [out] if one else list(cast("Sequence[Any]", out))
         if len(given) != len(specs):
             raise ValueError(f"the program writes {len(specs)} arrays, `out` holds {len(given)}")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 
 from convir.lowering.llvm.target import Target, target
-from convir.runtime.arrays import aligned_bytes
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
-from convir.runtime.host.pool import shared_pool
+from convir.runtime.host.pool import Kernel, shared_pool
+from convir.runtime.host_memory import address_of, aligned_bytes
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Frame:
     def __init__(self, program: HostProgram) -> None:
         self.arena = aligned_bytes(program.plan.arena_bytes)
         self.memories = [self.arena, *program.kept]
-        bases = [_address(memory) for memory in self.memories]
+        bases = [address_of(memory) for memory in self.memories]
         first = program.plan.arena
         self.table = (ctypes.c_int64 * max(1, len(program.pointers)))()
         self.address = ctypes.addressof(self.table)
@@ -103,7 +103,7 @@ class HostProgram:
         self._program = program
         # Steps know their code by its address alone: it stays loaded as long as the program.
         self._libraries: list[Library] = [load(code, cpu) for code in plan.codes]
-        self._state_lock = threading.Lock()
+        self._state_lock = threading.Lock() if plan.state_bytes else _NO_CONTEXT
         self._frames: deque[_Frame] = deque(maxlen=_KEPT_FRAMES)
         self.pointers: list[tuple[int, int]] = []
         constants = [_bytes(constant) for constant in plan.constants]
@@ -147,18 +147,16 @@ class HostProgram:
         except IndexError:
             frame = _Frame(self)
         arrays = (*inputs, *outputs)
-        addresses = [array.__array_interface__["data"][0] for array in arrays]
+        addresses = [address_of(array) for array in arrays]
         table = frame.table
         for position, memory, offset in self._given:
             table[position] = addresses[memory] + offset
         memories: list[Array] = []
         if self._reads_memories:
             memories = [*map(_bytes, arrays), *frame.memories]
-        if self.plan.state_bytes:
-            with self._state_lock:
-                self._run_steps(memories, frame.address)
-        else:
-            self._run_steps(memories, frame.address)
+        with self._state_lock:
+            for step in self._steps:
+                step(memories, frame.address)
         self._frames.append(frame)
 
     def scope(self, stream: object = None) -> nullcontext[None]:
@@ -178,10 +176,6 @@ class HostProgram:
             ValueError: always.
         """
         raise ValueError("graph() is for programs on a GPU: this one runs on the host")
-
-    def _run_steps(self, memories: list[Array], table: int) -> None:
-        for step in self._steps:
-            step(memories, table)
 
     def _memory_of(self, buffer: Buffer) -> int:
         return self._memory_numbers[buffer.space] + buffer.index
@@ -213,6 +207,9 @@ class HostProgram:
         self.pointers += step.arguments
         kernel = self._libraries[step.code].address(step.entry)
         items, threads = step.items, 1 if step.alone else self.threads
+        if threads == 1:
+            alone = Kernel(kernel)
+            return lambda _, table: alone(table + start, 0, items, 0)
 
         def launch(_: list[Array], table: int) -> None:
             shared_pool().launch(kernel, table + start, items, threads)
@@ -224,7 +221,8 @@ class HostProgram:
         first = self.plan.arena + 1
         for packing in self.plan.packings:
             places = [
-                _address(self.kept[memory - first]) + offset for memory, offset in packing.arguments
+                address_of(self.kept[memory - first]) + offset
+                for memory, offset in packing.arguments
             ]
             table = (ctypes.c_int64 * len(places))(*places)
             kernel = self._libraries[packing.code].address(packing.entry)
@@ -234,10 +232,6 @@ class HostProgram:
 def elements(memory: Array, buffer: Buffer) -> Array:
     """The elements of `buffer`, which lies in the bytes `memory`."""
     return np.ndarray(buffer.shape, buffer.dtype, memory.data, buffer.offset)
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]
 
 
 def _bytes(array: Array) -> Array:

@@ -35,6 +35,9 @@ _CACHE_LINE = 64
 _POOL_BYTES = 320
 _SEAT_BYTES = 128
 
+Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+"""A kernel as a function to call, on the calling thread, without the GIL."""
+
 _INIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _SERVE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int64

@@ -109,7 +109,7 @@ if child:
 @pytest.mark.skipif(available_cores() < 2, reason="there is only one core")
 def test_woken_helpers_are_barred_from_the_core_of_the_caller(count: Library):
     pool = ThreadPool(2)
-    free = os.sched_getaffinity(0)
+    free, others = os.sched_getaffinity(0), threading.enumerate()
     visits = np.zeros(1000, np.int64)
     try:
         for core in sorted(free):
@@ -118,7 +118,7 @@ def test_woken_helpers_are_barred_from_the_core_of_the_caller(count: Library):
                 pool.launch(count.address("count"), visits.ctypes.data, visits.size)
                 # The helper sleeps before the next launch.
                 time.sleep(0.001)
-            (helper,) = [t for t in threading.enumerate() if t.name == "convir-worker-1"]
+            (helper,) = set(threading.enumerate()).difference(others)
             assert helper.native_id is not None
             assert os.sched_getaffinity(helper.native_id) == free - {core}
     finally:
