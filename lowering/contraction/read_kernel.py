@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import FloatType, Result, StorageType
     from convir.lowering.operand_access import Access
 
+MAX_TAPS = 1 << 16
+"""Of one axis: more are the positions of an image that is taken for a filter."""
+
 
 @dataclass(frozen=True)
 class ContractionCall:
@@ -369,6 +372,8 @@ class _Reader:
             if len(positions) > 1 or len(taps) > 1:
                 return Refusal("a dimension of its rows is indexed by more than output and filter")
             tap = taps[0] if taps else None
+            if tap is not None and self._bound(tap) > MAX_TAPS:
+                return Refusal(f"it slides over more than {MAX_TAPS} taps of an axis")
             step = 0 if tap is None else linear.coefficient(tap)
             numbers = range(1 if tap is None else self._bound(tap))
             axes.append(

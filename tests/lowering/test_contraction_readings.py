@@ -57,3 +57,13 @@ def test_channels_first_is_read_too(direction: int, stride: int, groups: int):
     assert spec.result == ("B" if direction == 4 else "C")
     phases = stride * stride if direction == 2 else 1
     assert len(spec.phases) == phases
+
+
+@pytest.mark.parametrize("direction", [1, 2, 4])
+def test_a_long_image_is_no_filter(direction: int):
+    """The image's positions as taps of a filter would fill the memory."""
+    length = (1 << 28) + 3
+    sizes = f"--spatial_dim 1 -n 1 -c 8 -W {length} -k 8 -x 3 -q 1 -v 1 -j 1"
+    layouts = "--in_layout NWC --fil_layout NWC --out_layout NWC"
+    spec = reading(f"conv {sizes} -F {direction} {layouts}").spec
+    assert spec.taps == 3
