@@ -17,6 +17,7 @@
 #pragma once
 
 #include "hopper/cluster.cuh"
+#include "hopper/counter.cuh"
 #include "hopper/mbarrier.cuh"
 #include "hopper/tma.cuh"
 #include "hopper/wgmma.cuh"
@@ -85,7 +86,7 @@ struct Kernel {
   static constexpr int kNTiles = (Problem::kColumns + kBlockN - 1) / kBlockN;
 
   unsigned stages, staging, zeros, full, empty;
-  volatile int* progress;
+  unsigned progress;  // how many stages were loaded
   int rank, cluster, clusters;
 
   __device__ explicit Kernel(char* memory) {
@@ -95,7 +96,7 @@ struct Kernel {
     zeros = staging + kStagingBytes;
     full = zeros + kZeroBytes;
     empty = full + kStages * 8;
-    progress = reinterpret_cast<volatile int*>(memory + (empty + kStages * 8 - start));
+    progress = empty + kStages * 8;
     rank = kCluster > 1 ? hopper::cluster_rank() : 0;
     cluster = blockIdx.x / kCluster;
     clusters = gridDim.x / kCluster;
@@ -107,7 +108,7 @@ struct Kernel {
         hopper::barrier_init(full + i * 8, 1);
         hopper::barrier_init(empty + i * 8, Config::kSharing * 4 * kCluster);
       }
-      *progress = 0;
+      hopper::counter_init(progress);
       hopper::fence_barrier_init();
     }
     for (int i = threadIdx.x; i < kZeroBytes / kChunkBytes; i += kThreads)
@@ -141,7 +142,6 @@ struct Kernel {
   template <class... Maps>
   __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
     hopper::Ring<kStages> ring;
-    int iteration = 0;
     Tile tile;
     for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
       const Phase& phase = Problem::phase(tile.phase);
@@ -171,7 +171,7 @@ struct Kernel {
             hopper::load_2d(to, map, barrier, at[0], m);
           }
           load_b(to + kBytesA, &b, barrier, n, tap.weight, at[0]);
-          *progress = ++iteration;
+          hopper::counter_advance(progress);
           ring.advance();
         }
       }

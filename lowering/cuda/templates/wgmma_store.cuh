@@ -2,6 +2,7 @@
 // the zeros of holes.
 #pragma once
 
+#include "hopper/counter.cuh"
 #include "hopper/mbarrier.cuh"
 #include "hopper/tma.cuh"
 #include "scalars.cuh"
@@ -172,7 +173,7 @@ __device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::St
 template <class Problem, int kRows, int kTiles, int kZeroBytes>
 __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c,
                                            const Phase& phase, int m, int tile, unsigned zeros,
-                                           const volatile int* progress, int before, int iterations,
+                                           unsigned progress, int before, int iterations,
                                            int warp, int warps) {
   constexpr int kShare = (kRows + kTiles - 1) / kTiles;
   constexpr int kUnits = (kShare + 31) / 32;
@@ -180,9 +181,8 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
   for (int unit = warp; unit < kUnits * Problem::kCellHoles; unit += warps) {
     const int hole = unit % Problem::kCellHoles;
     const int r = (unit / Problem::kCellHoles * 32 + threadIdx.x % 32) * kTiles + tile;
-    while (*progress < before + unit * iterations / (kUnits * Problem::kCellHoles)) {
-      __nanosleep(256);
-    }
+    hopper::counter_wait(progress,
+                         before + unit * iterations / (kUnits * Problem::kCellHoles));
     const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.positions);
     if (row.holes >> hole & 1) {
       char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_hole(hole).delta);
@@ -198,7 +198,7 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
 // of the memory's bandwidth is spread over the whole kernel.
 template <class Problem>
 __device__ __forceinline__ void fill_holes(typename Problem::Epilogue::Stored* c,
-                                           const volatile int* progress, int iterations, int warp,
+                                           unsigned progress, int iterations, int warp,
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
@@ -216,7 +216,7 @@ __device__ __forceinline__ void fill_holes(typename Problem::Epilogue::Stored* c
     for (int j = warp; j < mine; j += warps) {
       const int due = static_cast<int>(static_cast<long long>(i * mine + j) * iterations /
                                        (mine * Problem::kHoles));
-      while (*progress < due) __nanosleep(256);
+      hopper::counter_wait(progress, due);
       const int piece =
           (j * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * together +
           lane / lanes;
