@@ -6,8 +6,8 @@
 
 Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal;
 rules choose elsewhere. An implementation that computes the whole region is taken as it is; one that
-computes the contraction alone splits it from its epilogue. What none computes becomes loops. The
-reason is a remark.
+computes the contraction alone, or with the op behind it (a rounding), splits it from its epilogue.
+What none computes becomes loops. The reason is a remark.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
+from convir.dialects.structured import structured
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
@@ -45,6 +46,8 @@ from convir.lowering.records.record import machine_of
 from convir.passes import remarks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
@@ -115,6 +118,8 @@ class Target:
     """Where the device is a GPU."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
+    without: tuple[str, ...] = ()
+    """Implementations that may not be chosen; where there are any, no record is asked."""
 
 
 def select(region: kernel.RegionOp, to: Target) -> None:
@@ -127,16 +132,30 @@ def select(region: kernel.RegionOp, to: Target) -> None:
     contractions = [
         op for op in region.body.block.ops if not isinstance(contraction_dims(op), Refusal)
     ]
-    if len(contractions) == 1:
-        first = _alone(region, contractions[0])
+    for last in _ends_of_a_part(contractions):
+        first = _alone(region, last)
         chosen, reasons = _choose(first, to)
         if chosen is not None:
-            _insert_before(region, first, contractions[0])
+            _insert_before(region, first, last)
             _attach(first, device, chosen, "it computes the contraction")
             _attach(region, device, Chosen(LOOPS), "the epilogue of a contraction")
             return
     why = "; ".join(reasons) if contractions else "it holds no contraction"
     _attach(region, device, Chosen(LOOPS), why)
+
+
+def _ends_of_a_part(contractions: Sequence[Operation]) -> list[Operation]:
+    """Where the only contraction of a region may be cut off: behind what follows it, or itself."""
+    if len(contractions) != 1:
+        return []
+    (contraction,) = contractions
+    users = {use.operation for result in contraction.results for use in result.uses}
+    return [*(user for user in users if len(users) == 1 and _is_elementwise(user)), contraction]
+
+
+def _is_elementwise(op: Operation) -> bool:
+    view = structured(op)
+    return view is not None and set(view.iterators) == {"parallel"}
 
 
 def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[str]]:
@@ -149,6 +168,9 @@ def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[st
     if isinstance(recorded, Refusal):
         reasons.append(recorded.reason)
     for name, chooses in IMPLEMENTATIONS[to.device]:
+        if name in to.without:
+            reasons.append(f"not {name}: it is not to be used")
+            continue
         chosen = chooses(function, to.gpu)
         if isinstance(chosen, Chosen):
             return Chosen(chosen.config, (*reasons, *chosen.reasons)), []
@@ -158,7 +180,7 @@ def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[st
 
 def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
     """What the record of a kernel says, or why it is not used; None if there is none."""
-    if to.device != CUDA:
+    if to.device != CUDA or to.without:
         return None
     machine = machine_of(to.gpu)
     tables = records_of(machine, to.records)
@@ -232,18 +254,24 @@ class SelectKernelsPass(ModulePass):
     """The GPU that kernels are chosen for, as `Gpu` prints it."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
+    without: tuple[str, ...] = ()
+    """Implementations that may not be chosen, e.g. `template`: then contractions are library calls
+    or loops, and records are not asked."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel region.
 
         Raises:
-            PassFailedException: `gpu` describes no GPU.
+            PassFailedException: `gpu` describes no GPU, or `without` names no implementation.
         """
         try:
             gpu = Gpu.parse(self.gpu)
         except ValueError as error:
             raise PassFailedException(str(error)) from error
-        to = Target(self.device, gpu, self.records)
+        for name in self.without:
+            if all(name != known for known, _ in IMPLEMENTATIONS[self.device]):
+                raise PassFailedException(f"'{name}' is no implementation for {self.device}")
+        to = Target(self.device, gpu, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             if region.configs is None or self.device not in region.configs.data:
                 select(region, to)
