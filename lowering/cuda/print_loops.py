@@ -37,6 +37,8 @@ larger blocks, and than fewer threads that stride over the range."""
 SHARED_UNROLL = 4
 """Iterations of a team's member whose loads are in flight together."""
 
+_NUMBERED = re.compile(r"_\d+$")
+
 UNROLLED_TRIPS = 16
 """Inner loops of at most so many iterations are unrolled, so that their loads are in flight."""
 
@@ -69,9 +71,14 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
 
 
 def symbol_of(loops: func.FuncOp) -> str:
-    """The name of the kernel of a loop function, which may hold what no C++ name does."""
+    """The name of the kernel of a loop function, which may hold what no C++ name does.
+
+    `double`, `exp2` and the like mean something: what is not numbered, as outlined kernels are,
+    becomes a name of its own.
+    """
     name = re.sub(r"[^0-9A-Za-z_]", "_", loops.sym_name.data)
-    return f"_{name}" if name[:1].isdigit() else name
+    name = f"_{name}" if name[:1].isdigit() else name
+    return name if _NUMBERED.search(name) else f"{name}_"
 
 
 @dataclass

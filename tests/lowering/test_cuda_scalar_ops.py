@@ -49,7 +49,20 @@ def test_every_op_compiles(arch: str) -> None:
         pytest.skip(str(error))
     source = "\n".join(source_of(case, i) for i, case in enumerate([*EXACT, *INEXACT_MATH]))
     cubin = compile_cubin(source, arch)
-    assert len(re.findall(rb"\.text\.k\d+\x00", cubin)) >= len(EXACT)
+    assert len(re.findall(rb"\.text\.k\d+_\x00", cubin)) >= len(EXACT)
+
+
+@pytest.mark.parametrize("name", ["double", "exp2", "blockIdx", "loop_0", '"a kernel"', '"2"'])
+def test_names_that_mean_something_in_cuda(name: str) -> None:
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    text = EXACT[0].kernel.replace("?", str(SIZE)).replace("@k(", f"@{name}(")
+    (function,) = (op for op in read_module(text).walk() if isinstance(op, kernel.FuncOp))
+    for launch in plan_loops(function, restrict=True).kernels:
+        assert launch.symbol.encode() in compile_cubin(launch.source, "sm_80")
 
 
 @pytest.fixture
