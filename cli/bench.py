@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TOOL = "convir-bench"
 
-PEERS = {"host": ("torch", "onnxruntime", "plain"), "cuda": ("cudnn", "plain")}
+PEERS = {"host": ("torch", "onnxruntime", "plain"), "cuda": ("cudnn", "plain", "library")}
 """What each kind of device can be compared against."""
 CLOCKS = {"host": ("host",), "cuda": ("events", "graph")}
 """What a time may be taken of, by kind of device, the default first."""
@@ -90,7 +90,8 @@ def _parser() -> ArgumentParser:
         default="",
         metavar="PEERS",
         help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU; plain, our own "
-        "program without rewrites, on both. onnxruntime has the filter as a constant of its model, "
+        "program without rewrites, on both; library, our own program with cuBLAS for every "
+        "contraction, on a GPU. onnxruntime has the filter as a constant of its model, "
         "and is compared with our row of constant weights; the others get it with each call",
     )
     add(

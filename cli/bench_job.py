@@ -14,14 +14,16 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.arguments import UsageError
 from convir.cli.bench_html import page_of
-from convir.cli.bench_problems import PLAIN_PIPELINE, module_of, precompile, problems_of
+from convir.cli.bench_problems import PIPELINES, module_of, precompile, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK, write_output
+from convir.lowering.implementations import CUDA, GEMM
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.row import OURS, PLAIN
+from convir.runtime.bench.row import LIBRARY, OURS
 from convir.runtime.bench.session import (
     Effort,
     Task,
@@ -120,12 +122,15 @@ def _tasks(
 
 def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
     def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
-        return convir_compile(
+        executable = convir_compile(
             module_of(arranged, weights),
-            pipeline=PLAIN_PIPELINE if backend == PLAIN else "default",
+            pipeline=PIPELINES[backend],
             device=options.device,
             threads=options.threads,
         )
+        if backend == LIBRARY and GEMM not in executable.program.summary(CUDA):
+            raise PassFailedException("no contraction of it is one matrix product")
+        return executable
 
     def formula(inputs: Sequence[Array]) -> Array:
         return evaluate(module_of(problem), "main", inputs, float_format=FloatFormat.WIDE)[0]

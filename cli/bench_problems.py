@@ -17,6 +17,7 @@ from convir.lowering.cuda.gpu import Gpu
 from convir.lowering.kernel_code import cuda_plans
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
+from convir.runtime.bench.row import LIBRARY, OURS, PLAIN
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.devices import CUDA, find_device
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 PLAIN_PIPELINE = "convert-conv-to-linalg"
 """What has to be run even where nothing is rewritten."""
+LIBRARY_PIPELINE = (
+    f"{DEFAULT_PIPELINE},form-kernel-regions,select-kernels{{device=cuda without=template}}"
+)
+"""All rewrites, and contractions as calls of cuBLAS or loops."""
+PIPELINES = {OURS: DEFAULT_PIPELINE, PLAIN: PLAIN_PIPELINE, LIBRARY: LIBRARY_PIPELINE}
+"""The passes behind each backend that is a program of ours."""
 
 
 def problems_of(lines: Sequence[ConvLine]) -> list[ConvProblem]:

@@ -13,6 +13,9 @@ OURS = "convir"
 """The backend of our own rows."""
 PLAIN = "plain"
 """A peer everywhere: our own program without the rewrites of a pipeline."""
+LIBRARY = "library"
+"""A peer on a GPU: our own program with a library's matrix products instead of our kernels."""
+OUR_PEERS = (PLAIN, LIBRARY)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from convir.dialects.conv_geometry import Direction
 from convir.runtime.bench.device import Candidate, Failed
-from convir.runtime.bench.row import OURS, PLAIN, Ceilings, Row
+from convir.runtime.bench.row import OUR_PEERS, OURS, Ceilings, Row
 from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.inputs import DTYPES
 from convir.runtime.reference.dtypes import FLOAT_LIMITS
@@ -34,8 +34,8 @@ class Task:
     formula: Callable[[Sequence[Array]], Array]
     """Computes it from NumPy operands, in f64."""
     compile: Callable[[str, ConvProblem, Array | None], Executable]
-    """Compiles a program of ours; the arguments are a backend (`convir`, or `plain`), the problem
-    in the layouts of its operands, and the weights, where they are a constant of the program."""
+    """Compiles a program of ours; the arguments are a backend (`convir`, or one of `OUR_PEERS`),
+    the problem in the layouts of its operands, and the weights, where they are a constant of it."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
         candidates.append(_ours(task, OURS, device, inputs, "constant"))
     candidates += [_rearranged(task, other, device, inputs) for other in device.rearranged(problem)]
     for peer in peers:
-        if peer == PLAIN:
-            candidates.append(_ours(task, PLAIN, device, inputs))
+        if peer in OUR_PEERS:
+            candidates.append(_ours(task, peer, device, inputs))
         else:
             candidates += device.peer(peer, problem, inputs)
     relative = tolerance_of(problem)

@@ -10,12 +10,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from xdsl.passes import PassPipeline
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench import main
 from convir.cli.bench_html import page_of
-from convir.cli.bench_problems import module_of
+from convir.cli.bench_problems import PIPELINES, module_of
+from convir.dialects.context import new_context
 from convir.frontends.miopen import parse_line
+from convir.lowering.pipeline import lowering_passes
+from convir.passes import run
 from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import Ceilings, Row
@@ -32,6 +36,7 @@ from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.bench.torch_reference import convolve, largest_difference
 from convir.runtime.compare import Difference, largest_error
 from convir.runtime.cuda import toolkit
+from convir.runtime.read_program import read_program
 from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
@@ -43,6 +48,10 @@ if TYPE_CHECKING:
 
 LINE = (
     "conv -n 1 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1"
+    " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+)
+STRIDED = (
+    "convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 -y 1 -x 1 -u 2 -v 2 -F 2"
     " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 )
 QUICK = ["--budget", "0.01"]
@@ -141,6 +150,20 @@ def test_further_layouts_are_rows_with_the_same_result() -> None:
 def test_a_peer_is_compared_with_our_best_layout() -> None:
     rows = [row_of("convir", "argument", 20.0), row_of("convir", "argument", 10.0)]
     assert over_ours(row_of("peer", "argument", 15.0), rows) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("backend", "line", "steps"),
+    [
+        ("plain", STRIDED, ["loops", "gemm"]),
+        ("library", STRIDED, ["gemm", "loops"]),
+        ("library", LINE, ["loops"]),
+    ],
+)
+def test_our_programs_as_peers_on_a_gpu(backend: str, line: str, steps: list[str]) -> None:
+    module = run(module_of(problem(line)), PIPELINES[backend]).module
+    PassPipeline(lowering_passes("cuda")).apply(new_context(), module)
+    assert read_program(module, "main").summary("cuda") == steps
 
 
 def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
