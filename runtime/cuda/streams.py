@@ -11,6 +11,13 @@ from convir.runtime.cuda import toolkit
 if TYPE_CHECKING:
     from types import TracebackType
 
+_OUT_OF_MEMORY = (
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "cudaErrorMemoryAllocation",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""What loading a module, a stream or graph, and a handle of cuBLAS fail with."""
+
 _LEGACY_STREAM = 1
 """CUDA's (and DLPack's) other name of the default stream, which CuPy calls 0."""
 
@@ -98,7 +105,7 @@ class OnDevice:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if isinstance(error, MemoryError):
+            if error is not None and _is_out_of_memory(error):
                 raise toolkit.GpuMemoryError(_memory_problem(self._device, error)) from error
         finally:
             if self._stream is not None:
@@ -106,7 +113,14 @@ class OnDevice:
             self._device.__exit__(kind, error, traceback)
 
 
-def _memory_problem(device: Any, error: MemoryError) -> str:
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of CuPy, the driver, the runtime or cuBLAS says that memory ran out."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(name in str(error) for name in _OUT_OF_MEMORY)
+    )
+
+
+def _memory_problem(device: Any, error: BaseException) -> str:
     free, total = device.mem_info
     return (
         f"cuda:{device.id} is out of memory, {free >> 20} of its {total >> 20} MiB are free: "

@@ -215,7 +215,25 @@ def test_a_missing_cublas(world: dict[str, Any]) -> None:
     )
 
 
-def test_out_of_memory() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            MemoryError("Out of memory allocating 1,024 bytes."),
+            "Out of memory allocating 1,024 bytes",
+        ),
+        (
+            RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+            "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        ),
+        (
+            RuntimeError("cuBLAS fails: CUBLAS_STATUS_ALLOC_FAILED"),
+            "cuBLAS fails: CUBLAS_STATUS_ALLOC_FAILED",
+        ),
+    ],
+    ids=["pool", "driver", "cuBLAS"],
+)
+def test_out_of_memory(error: Exception, reason: str) -> None:
     entered: list[str] = []
 
     class Device:
@@ -228,12 +246,12 @@ def test_out_of_memory() -> None:
         def __exit__(self, *_: object) -> None:
             entered.append("out")
 
-    with pytest.raises(toolkit.GpuMemoryError) as error, OnDevice(Device()):
-        raise MemoryError("Out of memory allocating 1,024 bytes.")
-    assert str(error.value) == (
+    with pytest.raises(toolkit.GpuMemoryError) as refusal, OnDevice(Device()):
+        raise error
+    assert str(refusal.value) == (
         "cuda:1 is out of memory, 3 of its 81920 MiB are free: free arrays and "
         "cupy.get_default_memory_pool().free_all_blocks(), use smaller batches, or set "
-        "workspace_bytes (Out of memory allocating 1,024 bytes)"
+        f"workspace_bytes ({reason})"
     )
     assert entered == ["in", "out"]
     with pytest.raises(ZeroDivisionError), OnDevice(Device()):

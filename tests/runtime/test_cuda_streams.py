@@ -297,6 +297,23 @@ def test_out_of_memory_names_what_helps(cupy: Any) -> None:
     assert (executable() == 2).all()
 
 
+LARGER_THAN_ANY_GPU = """
+func.func @main() -> tensor<8796093022208xf32> {
+  %0 = arith.constant dense<1.0> : tensor<8796093022208xf32>
+  func.return %0 : tensor<8796093022208xf32>
+}"""
+
+
+def test_results_larger_than_the_gpu(cupy: Any) -> None:
+    executable = on_gpu(LARGER_THAN_ANY_GPU)
+    message = r"cuda:0 is out of memory, \d+ of its \d+ MiB are free: free arrays"
+    for use in (executable, executable.graph):
+        with pytest.raises(toolkit.GpuMemoryError, match=message):
+            use()
+    # The GPU goes on.
+    assert (on_gpu(UPLOAD)() == 2).all()
+
+
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(toolkit.NoGpuError, match="there is no GPU number 99"):
         on_gpu(PRODUCT, "cuda:99")
