@@ -63,10 +63,12 @@ def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
     assert compile_cubin(sources(read_module(text_of(drawn))), arch)
 
 
+# Each example compiles a kernel: parts, so that several processes share them.
 @pytest.mark.gpu
-@given(random_kernels(), st.integers(0, 1 << 16))
-@settings(max_examples=60, deadline=None)
-def test_kernels_on_a_gpu(drawn: RandomKernel, seed: int) -> None:
+@pytest.mark.parametrize("part", range(10))
+@given(drawn=random_kernels(), seed=st.integers(0, 1 << 16))
+@settings(max_examples=6, deadline=None)
+def test_kernels_on_a_gpu(part: int, drawn: RandomKernel, seed: int) -> None:
     try:
         toolkit.require_gpu(0)
     except toolkit.NoGpuError as error:

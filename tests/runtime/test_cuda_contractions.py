@@ -83,9 +83,11 @@ def test_small_integers(name: str, last: bool, direction: int) -> None:
     check(problem)
 
 
-@settings(deadline=None, max_examples=60)
-@given(problems())
-def test_any_problem(problem: ConvProblem) -> None:
+# Each example compiles a kernel: parts, so that several processes share them.
+@pytest.mark.parametrize("part", range(10))
+@settings(deadline=None, max_examples=6)
+@given(problem=problems())
+def test_any_problem(part: int, problem: ConvProblem) -> None:
     if prod(problem.output_spatial) and prod(problem.spatial):
         check(problem)
 
