@@ -87,8 +87,8 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<16x4xf32> 
 // CHECK:       // igemm
 // CHECK:         kEpilogue[][1] = {{[{][{][{]}}0, {4}}}};
 // CHECK:       static __device__ __forceinline__ Stored apply(float x
-// CHECK-NEXT:    const auto sum = x + p.e0[at[0]];
-// CHECK-NEXT:    const auto y = sum;
+// CHECK-NEXT:    const float v0 = convir::narrow<float>(convir::widen(x) + convir::widen(p.e0[at[0]]));
+// CHECK-NEXT:    const auto y = v0;
 func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %init: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x4xf32>) outs(%init : tensor<8x4xf32>) -> tensor<8x4xf32>
   func.return %0 : tensor<8x4xf32>

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import EpilogueOperand
     from convir.lowering.contraction.spec import FloatType, StorageType
 
 _DIGEST_LETTERS = 16
@@ -18,30 +19,6 @@ CPP_TYPES: dict[StorageType, str] = {
     "f64": "double",
 }
 """The C++ name of every type that operands are stored in."""
-
-
-@dataclass(frozen=True)
-class PhaseOffsets:
-    """Where an operand's element for an output position of a phase lies, in elements."""
-
-    offset: int
-    axis_strides: tuple[int, ...]
-    """Per axis of the phase."""
-
-
-@dataclass(frozen=True)
-class EpilogueOperand:
-    """A further input that the epilogue reads: a bias, or a tensor of the result's shape."""
-
-    argument: int
-    """Which input of the kernel."""
-    type: StorageType
-    follows_result: bool
-    """Whether it has the element of every result at that result's own offset."""
-    phases: tuple[PhaseOffsets, ...] = ()
-    """Per phase of a contraction that computes C; empty for one that computes B."""
-    column_stride: int = 0
-    group_stride: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The elementwise ops behind a contraction, written as C++ statements on one element."""
+"""The elementwise ops behind a contraction, read as scalar ops on one element."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.linear import LinearIndex, linear_map
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.lowering.contraction.scalar_program import Constant, Operand, ScalarOp, ScalarProgram
 from convir.lowering.loops.pointwise import is_pointwise, on_scalars
 from convir.lowering.operand_access import access_of, shape_of
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from convir.dialects.structured import Structured
+    from convir.lowering.contraction.scalar_program import Term
 
 Forms = tuple[LinearIndex | None, ...]
 """Per dimension of a value its index over the dimensions of the contraction's result; None if it
@@ -52,16 +52,13 @@ class Read:
 
 @dataclass(frozen=True)
 class Functor:
-    """Statements on one element, so far."""
+    """What is computed of one element, so far."""
 
-    value: str
-    """The name of what they compute."""
+    program: ScalarProgram
     forms: Forms
-    """Where the element lies in the value that they have reached."""
-    lines: tuple[str, ...] = ()
+    """Where the element lies in the value that it has reached."""
     reads: tuple[Read, ...] = ()
-    is_conversion: bool = True
-    """Whether the statements change an element's type and nothing else, so zeros stay zeros."""
+    """The operands of the program."""
 
     def after(self, steps: Sequence[Step]) -> Functor | Refusal:
         """This functor, with `steps` behind it."""
@@ -72,39 +69,18 @@ class Functor:
                 return functor
         return functor
 
-    def reading(self, read: Read) -> tuple[Functor, str]:
-        """This functor, which reads another element, and the element's name."""
+    def reading(self, read: Read) -> tuple[Functor, Operand]:
+        """This functor, which reads another element, and the element as an operand."""
         reads = self.reads if read in self.reads else (*self.reads, read)
-        number = reads.index(read)
-        return replace(self, reads=reads, is_conversion=False), f"p.e{number}[at[{number}]]"
-
-
-def zero_of(element_type: Attribute) -> str:
-    """The C++ literal of a zero.
-
-    Raises:
-        PassFailedException: the type has no CUDA code.
-    """
-    return ScalarPrinter("long long", {}).constant(FloatAttr(0.0, cast("AnyFloat", element_type)))
-
-
-def text_of(lines: Sequence[str]) -> str:
-    """Statements, one a line."""
-    return "".join(f"    {line}\n" for line in lines)
+        return replace(self, reads=reads), Operand(reads.index(read))
 
 
 @dataclass
 class _Writer:
     functor: Functor
-    names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    terms: dict[SSAValue, Term] = field(default_factory=dict[SSAValue, "Term"])
 
     def write(self, step: Step) -> Functor | Refusal:
-        try:
-            return self._write(step)
-        except PassFailedException as error:
-            return Refusal(f"its epilogue cannot be fused: {error}")
-
-    def _write(self, step: Step) -> Functor | Refusal:
         op = step.op
         if op.name == "tensor.collapse_shape":
             return self._collapse(cast("tensor.CollapseShapeOp", op))
@@ -165,22 +141,26 @@ class _Writer:
                 break
             if len(op.results) != 1 or op.regions:
                 return Refusal(f"its epilogue holds {op.name}")
-            self.functor = self._define(op)
+            defined = self._define(op)
+            if isinstance(defined, Refusal):
+                return defined
+            self.functor = defined
         (value,) = yielded.operands
-        self._name(value)
-        converts = self._is_current(value)
-        return replace(self.functor, value=self.names[value], is_conversion=converts)
+        term = self._term(value)
+        if isinstance(term, Refusal):
+            return term
+        return replace(self.functor, program=replace(self.functor.program, value=term))
 
     def _bind(
         self, scalar: BlockArgument, value: SSAValue, index: Sequence[LinearIndex], step: Step
     ) -> Refusal | None:
         """Name the element of `value` that `scalar` stands for."""
         if value is step.main:
-            self.names[scalar] = self.functor.value
+            self.terms[scalar] = self.functor.program.value
             return None
         constant = constant_fill_of(value)
         if constant is not None:
-            self.names[scalar] = self._printer.constant(constant)
+            self.terms[scalar] = Constant(constant)
             return None
         if not isinstance(value.type, TensorType):
             return Refusal("its epilogue reads a scalar")
@@ -196,41 +176,27 @@ class _Writer:
             forms.append(form.composed(known))
         root_type = cast("TensorType[Attribute]", access.root.type)
         read = Read(access.root.index, root_type.element_type, tuple(forms), root_type.get_shape())
-        self.functor, self.names[scalar] = self.functor.reading(read)
+        self.functor, self.terms[scalar] = self.functor.reading(read)
         return None
 
-    def _define(self, op: Operation) -> Functor:
-        for operand in op.operands:
-            self._name(operand)
-        result = op.results[0]
+    def _define(self, op: Operation) -> Functor | Refusal:
         if isinstance(op, arith.ConstantOp):
-            self._name(result)
             return self.functor
-        name = f"v{len(self.functor.lines)}"
-        line = (
-            f"const {self._printer.type_name(result.type)} {name} = {self._printer.expression(op)};"
-        )
-        self.names[result] = name
-        converts = isinstance(op, arith.TruncFOp | arith.ExtFOp) and self._is_current(
-            op.operands[0]
-        )
-        self.functor = replace(
-            self.functor, value=name, lines=(*self.functor.lines, line), is_conversion=converts
-        )
+        terms: list[Term] = []
+        for operand in op.operands:
+            term = self._term(operand)
+            if isinstance(term, Refusal):
+                return term
+            terms.append(term)
+        program = self.functor.program.followed_by(ScalarOp.of(op, terms))
+        self.terms[op.results[0]] = program.value
+        self.functor = replace(self.functor, program=program)
         return self.functor
 
-    def _name(self, value: SSAValue) -> None:
-        """Name a constant, wherever it is defined."""
-        if value in self.names:
-            return
+    def _term(self, value: SSAValue) -> Term | Refusal:
+        """What stands for `value`: it is known, or a constant, wherever that is defined."""
+        if value in self.terms:
+            return self.terms[value]
         if not isinstance(value.owner, arith.ConstantOp):
-            raise PassFailedException("it reads a value from outside of its body")
-        self.names[value] = self._printer.constant(value.owner.value)
-
-    def _is_current(self, value: SSAValue) -> bool:
-        """Whether a value is what was computed last, of the sum and by conversions alone."""
-        return self.functor.is_conversion and self.names[value] == self.functor.value
-
-    @property
-    def _printer(self) -> ScalarPrinter:
-        return ScalarPrinter("long long", self.names)
+            return Refusal("its epilogue reads a value from outside of its body")
+        return Constant(value.owner.value)

@@ -7,11 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.epilogue import EpilogueOperand, PhaseOffsets
+from convir.lowering.contraction.fused import EpilogueOperand, PhaseOffsets
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.functor import Read
     from convir.lowering.contraction.spec import Contraction, Phase, StorageType
-    from convir.lowering.cuda.contraction.functor import Read
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,285 @@
+"""A kernel's tensor body as a contraction and what follows it, each on the kernel's arguments.
+
+    insert_slice(epilogue(contraction)) --> Contraction (phases, holes) + FusedEpilogue
+
+The elementwise ops behind the contractions are taken off, and the rest is read by
+`read_contraction`; all pieces of a result share one chain of ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    FunctionType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from convir.dialects import kernel
+from convir.dialects.contraction import contraction_dims
+from convir.dialects.linear import LinearIndex
+from convir.dialects.refusal import Refusal
+from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
+from convir.dialects.zeros import is_zero
+from convir.lowering.contraction.functor import Functor, Read, Step
+from convir.lowering.contraction.fused import FusedContraction, FusedEpilogue
+from convir.lowering.contraction.place_operands import place_operand
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
+from convir.lowering.operand_access import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.dialects.slices import SliceView
+    from convir.lowering.contraction.fused import EpilogueOperand
+    from convir.lowering.contraction.read_kernel import ContractionCall
+    from convir.lowering.contraction.spec import Contraction, StorageType
+
+_STORED: dict[type, StorageType] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
+
+
+def read_fused(
+    callee: kernel.FuncOp, cost: Callable[[Contraction], object]
+) -> FusedContraction | Refusal:
+    """Read the body of `callee`, or say why it is no contraction with an epilogue.
+
+    Args:
+        callee: the kernel.
+        cost: what the least of is taken, where a body can be read in several ways.
+    """
+    returned = callee.body.block.last_op
+    assert returned is not None
+    if len(returned.operands) != 1:
+        return Refusal("it has several results")
+    body = _Body.of(returned.operands[0])
+    if isinstance(body, Refusal):
+        return _unread_contraction(callee) or body
+    call = read_contraction(_stripped(callee, body), cost)
+    if isinstance(call, Refusal):
+        return call
+    return _fused(body, call, returned.operands[0])
+
+
+def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:
+    """Why a reduction of `callee` is no contraction, if one is none."""
+    for op in callee.body.block.ops:
+        view = structured(op)
+        dims = contraction_dims(op)
+        if view is not None and view.loops_of("reduction") and isinstance(dims, Refusal):
+            return dims
+    return None
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One contraction, the ops between it and its insertion, and the insertion."""
+
+    contraction: Operation
+    steps: tuple[Step, ...]
+    insertion: SliceView | None
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A kernel's result: pieces, and the ops that follow when they are put together."""
+
+    pieces: tuple[_Piece, ...]
+    """In the order of their insertions."""
+    steps: tuple[Step, ...]
+
+    @staticmethod
+    def of(result: SSAValue) -> _Body | Refusal:
+        """The body that computes `result`."""
+        outer = _follow(result)
+        if isinstance(outer, Refusal):
+            return outer
+        steps, core = outer
+        if not isinstance(contraction_dims(core), Refusal):
+            return _Body((_Piece(core, (), None),), steps)
+        pieces: list[_Piece] = []
+        below: Operation | None = core
+        while below is not None:
+            view = slice_view(below)
+            if view is None or view.dest is None:
+                return Refusal(f"it stores into what {below.name} gives")
+            inner = _follow(view.source)
+            if isinstance(inner, Refusal):
+                return inner
+            if isinstance(contraction_dims(inner[1]), Refusal):
+                return Refusal("it inserts what is inserted already")
+            pieces.insert(0, _Piece(inner[1], inner[0], view))
+            owner = view.dest.owner
+            is_last = is_zero(view.dest) or getattr(owner, "name", None) == "tensor.empty"
+            if not is_last and not isinstance(owner, Operation):
+                return Refusal("it stores into an argument")
+            below = None if is_last else cast("Operation", owner)
+        return _Body(tuple(pieces), steps)
+
+
+def _follow(value: SSAValue) -> tuple[tuple[Step, ...], Operation] | Refusal:
+    """The elementwise ops that end in `value`, first one first, and the op that they begin at."""
+    steps: list[Step] = []
+    while True:
+        op = value.owner
+        if not isinstance(op, Operation) or not _computes(value):
+            return Refusal("it holds no contraction")
+        view = slice_view(op)
+        is_insertion = view is not None and view.kind == "insert_slice"
+        if is_insertion or not isinstance(contraction_dims(op), Refusal):
+            return tuple(reversed(steps)), op
+        computed = [operand for operand in op.operands if _computes(operand)]
+        if len(computed) != 1:
+            return Refusal("its epilogue joins two computed values")
+        value = computed[0]
+        steps.append(Step(op, value))
+
+
+def _computes(value: SSAValue) -> bool:
+    """Whether a value depends on a contraction."""
+    op = value.owner
+    if not isinstance(op, Operation):
+        return False
+    if not isinstance(contraction_dims(op), Refusal):
+        return True
+    return any(_computes(operand) for operand in op.operands)
+
+
+def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
+    """`callee` without its epilogue: sums, inserted where the results were."""
+    needed = {piece.contraction for piece in body.pieces}
+    for op in reversed(list(callee.body.block.ops)):
+        if any(use.operation in needed for result in op.results for use in result.uses):
+            needed.add(op)
+    block = Block(arg_types=callee.function_type.inputs.data)
+    mapping: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, block.args, strict=True))
+    for op in callee.body.block.ops:
+        if op in needed:
+            block.add_op(op.clone(mapping))
+    result: SSAValue | None = None
+    for piece in body.pieces:
+        total = mapping[piece.contraction.results[0]]
+        result = total if piece.insertion is None else _inserted(block, piece, total, result)
+    assert result is not None
+    block.add_op(kernel.ReturnOp(result))
+    function_type = FunctionType.from_lists(list(callee.function_type.inputs), [result.type])
+    return kernel.FuncOp("sums", function_type, Region(block))
+
+
+def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | None) -> SSAValue:
+    view = piece.insertion
+    assert view is not None
+    assert view.dest is not None
+    element = cast("TensorType[AnyFloat]", total.type).element_type
+    target = TensorType(element, shape_of(view.dest))
+    if below is None and is_zero(view.dest):
+        zeros = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(target, [0.0]))
+        block.add_op(zeros)
+        below = zeros.result
+    elif below is None:
+        empty = tensor.EmptyOp([], target)
+        block.add_op(empty)
+        below = empty.tensor
+    op = view.op
+    insertion = type(op).create(
+        operands=[total, below, *op.operands[2:]],
+        result_types=[target],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    block.add_op(insertion)
+    return insertion.results[0]
+
+
+def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContraction | Refusal:
+    spec, first = call.spec, body.pieces[0]
+    whole = first.insertion.dest if first.insertion is not None else first.contraction.results[0]
+    assert whole is not None
+    shape = shape_of(whole)
+    identity = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
+    start = Functor(ScalarProgram(Sum()), identity)
+    if spec.accumulate:
+        assert call.init is not None
+        start = _adding(start, call.init, shape, first.contraction.results[0])
+    inner = [_inner(start, piece) for piece in body.pieces]
+    for functor in inner:
+        if isinstance(functor, Refusal):
+            return functor
+    if any(functor != inner[0] for functor in inner):
+        return Refusal("its phases have different epilogues")
+    computed = cast("Functor", inner[0])
+    summed = replace(computed, forms=start.forms).after(body.steps)
+    if isinstance(summed, Refusal):
+        return summed
+    zero = FloatAttr(0.0, cast("AnyFloat", _element_type(whole)))
+    empty = replace(summed, program=ScalarProgram(Constant(zero)), forms=start.forms)
+    hole = empty.after(body.steps)
+    if isinstance(hole, Refusal):
+        return hole
+    stored = _STORED.get(type(_element_type(result)))
+    allowed = {"f64"} if spec.element == "f64" else {"f16", "bf16", "f32"}
+    if stored not in allowed:
+        return Refusal(f"it stores {_element_type(result)}")
+    operands: list[EpilogueOperand] = []
+    for read in summed.reads:
+        type_of_read = _STORED.get(type(read.type))
+        if type_of_read is None:
+            return Refusal(f"its epilogue reads {read.type}")
+        operand = place_operand(read, type_of_read, spec, shape)
+        if isinstance(operand, Refusal):
+            return operand
+        operands.append(operand)
+    epilogue = FusedEpilogue(
+        spec.element,
+        stored,
+        summed.program,
+        hole.program,
+        tuple(operands),
+        computed.program.only_converts,
+    )
+    return FusedContraction(_storing(spec, stored), epilogue, call.a, call.other)
+
+
+def _inner(start: Functor, piece: _Piece) -> Functor | Refusal:
+    """What is computed of a sum before it is inserted, over the dimensions of the whole result."""
+    view = piece.insertion
+    if view is None:
+        return start.after(piece.steps)
+    forms = tuple(
+        LinearIndex(((dim, 1),)) if (offset, stride) == (0, 1) else None
+        for dim, (offset, stride) in enumerate(zip(view.offsets, view.strides, strict=True))
+    )
+    return replace(start, forms=forms).after(piece.steps)
+
+
+def _adding(start: Functor, init: int, shape: tuple[int, ...], total: SSAValue) -> Functor:
+    index = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
+    functor, element = start.reading(Read(init, _element_type(total), index, shape))
+    add = ScalarOp(arith.AddfOp, (start.program.value, element), _element_type(total), (), ())
+    return replace(functor, program=start.program.followed_by(add))
+
+
+def _storing(spec: Contraction, stored: StorageType) -> Contraction:
+    if spec.result == "C":
+        return replace(spec, c=replace(spec.c, type=stored), accumulate=False)
+    return replace(spec, b=replace(spec.b, type=stored), accumulate=False)
+
+
+def _element_type(value: SSAValue) -> Attribute:
+    return cast("TensorType[Attribute]", value.type).element_type
