@@ -9,11 +9,11 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, SCATTER, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.loops.nests import lower_kernel
@@ -85,10 +85,10 @@ def _reuses_inputs(module: ModuleOp, function: kernel.FuncOp) -> bool:
 
 def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
     if config_of(function, HOST) == CONTRACTION:
-        call = read_contraction(function)
+        call = read_host_contraction(function)
         if isinstance(call, Refusal):
             raise DiagnosticError(error_at(function, call.reason))
-        return plan_contraction(call.spec, cpu).ir
+        return plan_contraction(call.spec, cpu, call.epilogue).ir
     if config_of(function, HOST) == SCATTER:
         scatter = read_scatter(function)
         if isinstance(scatter, Refusal):

@@ -27,7 +27,6 @@ from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
-from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
@@ -39,6 +38,7 @@ from convir.lowering.implementations import (
     TEMPLATE,
 )
 from convir.lowering.library_gemm import gemm_refusal
+from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.records.read import find, records_of
@@ -69,7 +69,7 @@ Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal]
 
 def _host_contraction(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     del gpu
-    call = read_contraction(function)
+    call = read_host_contraction(function)
     return call if isinstance(call, Refusal) else Chosen(CONTRACTION)
 
 
@@ -134,12 +134,14 @@ def select(region: kernel.RegionOp, to: Target) -> None:
     ]
     for last in _ends_of_a_part(contractions):
         first = _alone(region, last)
-        chosen, reasons = _choose(first, to)
+        chosen, reasons_alone = _choose(first, to)
         if chosen is not None:
+            why = "; ".join(("the epilogue of a contraction", *reasons))
             _insert_before(region, first, last)
             _attach(first, device, chosen, "it computes the contraction")
-            _attach(region, device, Chosen(LOOPS), "the epilogue of a contraction")
+            _attach(region, device, Chosen(LOOPS), why)
             return
+        reasons = reasons_alone
     why = "; ".join(reasons) if contractions else "it holds no contraction"
     _attach(region, device, Chosen(LOOPS), why)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.implementations import CONTRACTION, CUDA, HOST, config_of
+from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.contraction.workspace import workspace_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
     """
     if device != HOST or config_of(callee, HOST) != CONTRACTION:
         return 0
-    call = read_contraction(callee)
+    call = read_host_contraction(callee)
     if isinstance(call, Refusal):
         return 0
     return workspace_bytes(call.spec, constant_weights=call.has_constant_weights(constants))

@@ -14,6 +14,7 @@ from convir.runtime.host.pool import shared_pool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer, ContractionPlan, Stage
 
@@ -65,8 +66,12 @@ class HostKernel:
             pool.launch(self.address(stage), ctypes.addressof(arguments), stage.items, threads)
 
 
-def compile_contraction(spec: Contraction, cpu: Target | None = None) -> HostKernel:
+def compile_contraction(
+    spec: Contraction, cpu: Target | None = None, epilogue: FusedEpilogue | None = None
+) -> HostKernel:
     """Generate, compile and load the kernels of `spec` for `cpu` (the host's if None).
+
+    What follows, `epilogue`, is computed before the result is stored.
 
     Raises:
         ValueError: there are too many taps for a row table, or the groups of an operand that has
@@ -74,6 +79,6 @@ def compile_contraction(spec: Contraction, cpu: Target | None = None) -> HostKer
         CompileError: LLVM refuses the code.
     """
     cpu = target() if cpu is None else cpu
-    plan = plan_contraction(spec, cpu)
+    plan = plan_contraction(spec, cpu, epilogue)
     library = compile_ir(plan.ir, exports=plan.entries, cpu=cpu, options=AS_EMITTED)
     return HostKernel(plan, library)

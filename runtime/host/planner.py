@@ -9,9 +9,9 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.runtime.host.contraction import AS_EMITTED
@@ -28,6 +28,7 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from xdsl.dialects import func
 
+    from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer as Name
     from convir.lowering.llvm.contraction.plan import ContractionPlan
@@ -73,7 +74,9 @@ class _Planner:
         self._cpu = cpu
         self._first = memory_positions(program)
         self._kept = self._first[Space.STATE] + len(program.state_bytes)
-        self._contractions: dict[Contraction, tuple[int, ContractionPlan]] = {}
+        self._contractions: dict[
+            tuple[Contraction, FusedEpilogue | None], tuple[int, ContractionPlan]
+        ] = {}
         self._packed: dict[tuple[Buffer, Contraction], Place] = {}
         self.codes: list[ObjectCode] = []
         self.packings: list[KernelLaunch] = []
@@ -125,14 +128,13 @@ class _Planner:
     def _contraction(self, call: Launch) -> list[Step]:
         """A register-tiled kernel: its weights are packed, at once if they are constant, then its
         rows are contracted."""
-        reading = read_contraction(call.kernel)
+        reading = read_host_contraction(call.kernel)
         if isinstance(reading, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
-        code, plan = self._planned(reading.spec)
+        code, plan = self._planned(reading.spec, reading.epilogue)
         out = call.outputs[0]
-        a, other = call.inputs[reading.a], call.inputs[reading.other]
-        b, c = (other, out) if reading.spec.result == "C" else (out, other)
-        places: dict[Name, Place] = {"a": self._place(a), "b": self._place(b), "c": self._place(c)}
+        places = {name: self._place(call.inputs[i]) for name, i in reading.inputs.items()}
+        places["c" if reading.spec.result == "C" else "b"] = self._place(out)
         constants = [i for i, x in enumerate(call.inputs) if x.space is Space.CONSTANT]
         is_constant = reading.has_constant_weights(constants)
         layout = layout_workspace(plan, constant_weights=is_constant)
@@ -140,7 +142,7 @@ class _Planner:
         places |= {name: (memory, start + offset) for name, offset in layout.offsets.items()}
         stages = plan.stages
         if is_constant:
-            places["packed"] = self._packed_constant(code, plan, b)
+            places["packed"] = self._packed_constant(code, plan, call.inputs[reading.other])
         else:
             stages = (*plan.prepare, *stages)
         steps: list[Step] = [
@@ -150,13 +152,16 @@ class _Planner:
         init = None if reading.init is None else call.inputs[reading.init]
         return steps if init is None or init == out else [Copy(init, out), *steps]
 
-    def _planned(self, spec: Contraction) -> tuple[int, ContractionPlan]:
-        """The number of the code of a contraction, and its plan; equal contractions share both."""
-        if spec not in self._contractions:
-            plan = plan_contraction(spec, self._cpu)
+    def _planned(
+        self, spec: Contraction, epilogue: FusedEpilogue | None
+    ) -> tuple[int, ContractionPlan]:
+        """The number of the code of a contraction, and its plan; equal ones share both."""
+        key = spec, epilogue
+        if key not in self._contractions:
+            plan = plan_contraction(spec, self._cpu, epilogue)
             self.codes.append(object_code(plan.ir, self._cpu, AS_EMITTED, plan.entries))
-            self._contractions[spec] = (len(self.codes) - 1, plan)
-        return self._contractions[spec]
+            self._contractions[key] = (len(self.codes) - 1, plan)
+        return self._contractions[key]
 
     def _workspace(self, call: Launch, nbytes: int) -> Place:
         """Memory for what a kernel needs beside its operands."""

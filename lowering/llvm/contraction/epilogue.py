@@ -2,7 +2,8 @@
 
 Where C holds channels as neighbours in the type of the arithmetic, tiles store straight into it.
 Otherwise an item's sums go to scratch memory that stays in the cache, `[row][column]`, and from
-there to C in one pass: rounded once, and transposed where positions are the neighbours.
+there to C in one pass: through what follows the contraction, rounded once, and transposed where
+positions are the neighbours.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from convir.lowering.llvm.contraction.transpose import transpose
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Channels
+    from convir.lowering.llvm.contraction.fused_store import FusedStore
     from convir.lowering.llvm.contraction.scalars import Lanes
 
 POINTER_BYTES = 8
@@ -39,6 +41,7 @@ class Epilogue:
     line_bytes: int
     """Bytes of a row of scratch memory."""
     accumulate: bool
+    fused: FusedStore | None = None
 
     @property
     def storage(self) -> Storage:
@@ -57,6 +60,7 @@ class Epilogue:
                 (f"{PTR} noalias", "outs"),
                 (I64, "count"),
                 (I64, "columns"),
+                *(self.fused.parameters if self.fused is not None else ()),
             ),
         )
         if self.layout.stride == 1:
@@ -73,9 +77,9 @@ class Epilogue:
             source = f.element(f.argument("scratch"), row.index, self.line_bytes)
             target = self._out(f, row.index)
             with f.loop("vector", 0, whole, lanes.count) as v:
-                self._move(f, source, target, v.index)
+                self._move(f, source, target, v.index, lanes.count)
             with f.loop("rest", whole, columns) as rest:
-                self._move_one(f, source, target, rest.index)
+                self._move(f, source, target, rest.index, 0)
 
     def _columns(self, f: Function) -> None:
         """Positions may be neighbours: as many of them as lanes are transposed at a time."""
@@ -115,8 +119,9 @@ class Epilogue:
                 for line in range(lanes.count)
             ]
             out = f.element(target, column.index, column_bytes)
-            for place, line in enumerate(transpose(f, loaded)):
-                self._store(f, line, f.offset(out, place * column_bytes))
+            for number, line in enumerate(transpose(f, loaded)):
+                place = f.offset(out, number * column_bytes)
+                self._store_positions(f, line, f.add(column.index, number), place, lanes.count)
         with f.loop("rest", whole, columns) as rest:
             gathered = zero(lanes.type)
             at = f.element(source, rest.index, size)
@@ -125,7 +130,8 @@ class Epilogue:
                 gathered = f.emit(
                     lanes.type, "gathered", f"insertelement {gathered}, {one}, i64 {line}"
                 )
-            self._store(f, gathered, f.element(target, rest.index, column_bytes))
+            place = f.element(target, rest.index, column_bytes)
+            self._store_positions(f, gathered, rest.index, place, lanes.count)
 
     def _scatter(self, f: Function, begin: Value, end: Value, columns: Value) -> None:
         column_bytes = self.layout.stride * self.storage.bytes
@@ -138,29 +144,45 @@ class Epilogue:
                     f.element(source, column.index, self.lanes.bytes),
                     self.lanes.bytes,
                 )
-                self._store_one(f, loaded, f.element(target, column.index, column_bytes))
+                place = f.element(target, column.index, column_bytes)
+                self._store_positions(f, loaded, column.index, place, 0)
 
-    def _move(self, f: Function, source: Value, target: Value, column: Value) -> None:
+    def _move(self, f: Function, source: Value, target: Value, column: Value, active: int) -> None:
+        """Neighbouring columns of one row, or one column if `active` is 0."""
+        kind = self.lanes.type if active else self.lanes.scalar
         size = self.lanes.bytes
-        total = f.load(self.lanes.type, f.element(source, column, size), size)
-        self._store(f, total, f.element(target, column, self.storage.bytes))
+        total = f.load(kind, f.element(source, column, size), size)
+        place = f.element(target, column, self.storage.bytes)
+        if self.fused is not None:
+            behind = [
+                f.offset(place, argument) if operand.follows_result else None
+                for operand, argument in zip(
+                    self.fused.epilogue.operands, self.fused.arguments(f), strict=True
+                )
+            ]
+            total = self.fused.of_channels(f, total, column, active, behind)
+        self._store(f, total, place, active)
 
-    def _move_one(self, f: Function, source: Value, target: Value, column: Value) -> None:
-        size = self.lanes.bytes
-        total = f.load(self.lanes.scalar, f.element(source, column, size), size)
-        self._store_one(f, total, f.element(target, column, self.storage.bytes))
+    def _store_positions(
+        self, f: Function, total: Value, column: Value, place: Value, active: int
+    ) -> None:
+        """Neighbouring positions of one column, or one position if `active` is 0."""
+        if self.fused is not None:
+            total = self.fused.of_positions(f, total, column, active, place)
+        self._store(f, total, place, active)
 
-    def _store(self, f: Function, total: Value, place: Value) -> None:
+    def _store(self, f: Function, total: Value, place: Value, active: int) -> None:
         if self.accumulate:
-            before = self.storage.load(f, place, self.lanes.count)
+            before = (
+                self.storage.load(f, place, active)
+                if active
+                else self.storage.load_scalar(f, place)
+            )
             total = f.float_binary("fadd", before, total, "after")
-        self.storage.store(f, total, place, self.lanes.count)
-
-    def _store_one(self, f: Function, total: Value, place: Value) -> None:
-        if self.accumulate:
-            before = self.storage.load_scalar(f, place)
-            total = f.float_binary("fadd", before, total, "after")
-        self.storage.store_scalar(f, total, place)
+        if active:
+            self.storage.store(f, total, place, active)
+        else:
+            self.storage.store_scalar(f, total, place)
 
     def _out(self, f: Function, row: Value) -> Value:
         return f.load(PTR, f.element(f.argument("outs"), row, POINTER_BYTES), 8, "out")

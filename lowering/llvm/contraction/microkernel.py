@@ -7,7 +7,7 @@ the address of zeros.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, vector, zero
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.llvm.contraction.builder import Value
+    from convir.lowering.llvm.contraction.fused_store import FusedStore
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.tiles import Tile
 
@@ -40,14 +41,21 @@ class PanelShape:
     """Rows in a line of the row table."""
     zero_row: Value
     """The address of the zeros that rows outside of A point at."""
+    spill_row: Value
+    """The address of the row that the excess rows of a tile are stored to."""
+    single: bool
+    """Whether one call computes whole sums; else depths come in several blocks."""
 
 
-def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
+def tile_function(
+    name: str, shape: PanelShape, lanes: Lanes, fused: FusedStore | None = None
+) -> Function:
     """The function of one tile.
 
     It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
     [`first`, `last`), which for group tiles are all that begin at `first`. It stores the sums at
-    byte `column` of the rows `outs`, or adds them there if `add` is not 0.
+    byte `column` of the rows `outs`, or adds them there if `add` is not 0. With `fused`, sums that
+    are whole, as `finish` says, are stored through its epilogue.
     """
     f = Function(
         name,
@@ -60,6 +68,7 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
             (f"{PTR} noalias", "outs"),
             (I64, "column"),
             (I64, "add"),
+            *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
         ),
     )
     tile = shape.tile
@@ -82,9 +91,10 @@ def tile_function(name: str, shape: PanelShape, lanes: Lanes) -> Function:
         else:
             tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
     if isinstance(tile, DotTile):
-        _store_sums(f, tile, lanes, tap.results)
+        pieces = _dot_pieces(f, tile, lanes, tap.results)
     else:
-        _store_vectors(f, shape, tile, lanes, tap.results)
+        pieces = _vector_pieces(f, shape, tile, lanes, tap.results)
+    _store_pieces(f, shape, lanes, pieces, fused)
     return f
 
 
@@ -206,51 +216,129 @@ def _group_steps(
     return sums
 
 
-def _store_vectors(
+@dataclass(frozen=True)
+class _Piece:
+    """A vector of sums of neighbouring columns of one row."""
+
+    sums: Value
+    row: int
+    column: int
+    """Of the tile's columns the first one that it holds."""
+    active: int
+    """Lanes that hold columns."""
+
+
+def _vector_pieces(
     f: Function,
     shape: PanelShape,
     tile: BroadcastTile | GroupTile,
     lanes: Lanes,
     sums: Sequence[Value],
-) -> None:
+) -> list[_Piece]:
+    del f
     columns = tile.columns(lanes.count) // tile.vectors
-    addresses: list[tuple[Value, int]] = []
-    for start in _out_rows(f, tile.rows):
-        for v in range(tile.vectors):
-            place = f.offset(start, v * columns * lanes.bytes)
-            addresses.append((place, min(columns, shape.columns - v * columns)))
-    add = f.argument("add")
-    with f.when(f.compare("ne", add, 0), "adding"):
-        for total, (address, active) in zip(sums, addresses, strict=True):
-            before = lanes.load(f, address, active, "before")
-            lanes.store(f, f.float_binary("fadd", before, total, "after"), address, active)
-    with f.when(f.compare("eq", add, 0), "storing"):
-        for total, (address, active) in zip(sums, addresses, strict=True):
-            lanes.store(f, total, address, active)
+    return [
+        _Piece(total, row, v * columns, min(columns, shape.columns - v * columns))
+        for (row, v), total in zip(
+            ((row, v) for row in range(tile.rows) for v in range(tile.vectors)), sums, strict=True
+        )
+    ]
 
 
-def _store_sums(f: Function, tile: DotTile, lanes: Lanes, sums: Sequence[Value]) -> None:
-    """Add up the lanes of all accumulators, then store `tile.width` columns a row."""
-    type_ = vector(lanes.scalar, tile.width)
+def _dot_pieces(f: Function, tile: DotTile, lanes: Lanes, sums: Sequence[Value]) -> list[_Piece]:
+    """Add up the lanes of all accumulators: a vector of `tile.width` columns a row."""
     # As many whole rows at a time as one vector has room for.
     together = max(1, lanes.count // tile.width)
-    results: list[Value] = []
+    pieces: list[_Piece] = []
     for first in range(0, tile.rows, together):
         rows = min(together, tile.rows - first)
         begin = first * tile.width
         added = horizontal_sums(f, sums[begin : begin + rows * tile.width], lanes)
         for row in range(rows):
             picked = range(row * tile.width, (row + 1) * tile.width)
-            results.append(f.shuffle(added, added, tuple(picked), "columns"))
-    addresses = _out_rows(f, tile.rows)
+            columns = f.shuffle(added, added, tuple(picked), "columns")
+            pieces.append(_Piece(columns, first + row, 0, tile.width))
+    return pieces
+
+
+def _store_pieces(
+    f: Function,
+    shape: PanelShape,
+    lanes: Lanes,
+    pieces: Sequence[_Piece],
+    fused: FusedStore | None,
+) -> None:
+    """Store sums, add them to those of earlier depths, and store what follows of whole sums."""
+    places = _out_rows(f, shape.tile.rows)
     add = f.argument("add")
-    with f.when(f.compare("ne", add, 0), "adding"):
-        for total, address in zip(results, addresses, strict=True):
-            before = f.load(type_, address, lanes.bytes, "before")
-            f.store(f.float_binary("fadd", before, total, "after"), address, lanes.bytes)
-    with f.when(f.compare("eq", add, 0), "storing"):
-        for total, address in zip(results, addresses, strict=True):
-            f.store(total, address, lanes.bytes)
+    is_first = f.compare("eq", add, 0)
+    if fused is None:
+        with f.when(f.compare("ne", add, 0), "adding"):
+            _store_each(f, lanes, pieces, places, adds=True)
+        with f.when(is_first, "storing"):
+            _store_each(f, lanes, pieces, places)
+    elif shape.single:
+        _store_fused(f, shape, lanes, pieces, places, fused)
+    else:
+        is_last = f.compare("ne", f.argument("finish"), 0)
+        with f.when(is_first, "storing"):
+            _store_each(f, lanes, pieces, places)
+        with f.when(_neither(f, is_first, is_last), "adding"):
+            _store_each(f, lanes, pieces, places, adds=True)
+        with f.when(is_last, "finishing"):
+            before = [
+                replace(piece, sums=_added(f, lanes, piece, places[piece.row])) for piece in pieces
+            ]
+            _store_fused(f, shape, lanes, before, places, fused)
+
+
+def _neither(f: Function, left: Value, right: Value) -> Value:
+    either = f.emit(I1, "either", f"or {left}, {right.text}")
+    return f.emit(I1, "neither", f"xor {either}, true")
+
+
+def _store_each(
+    f: Function, lanes: Lanes, pieces: Sequence[_Piece], places: list[Value], *, adds: bool = False
+) -> None:
+    for piece in pieces:
+        total = _added(f, lanes, piece, places[piece.row]) if adds else piece.sums
+        _store(f, lanes, total, f.offset(places[piece.row], piece.column * lanes.bytes), piece)
+
+
+def _added(f: Function, lanes: Lanes, piece: _Piece, row: Value) -> Value:
+    """The sums of a piece and of earlier depths."""
+    address = f.offset(row, piece.column * lanes.bytes)
+    if piece.sums.type == lanes.type:
+        before = lanes.load(f, address, piece.active, "before")
+    else:
+        before = f.load(piece.sums.type, address, lanes.bytes, "before")
+    return f.float_binary("fadd", before, piece.sums, "after")
+
+
+def _store(f: Function, lanes: Lanes, total: Value, address: Value, piece: _Piece) -> None:
+    if total.type == lanes.type:
+        lanes.store(f, total, address, piece.active)
+    else:
+        f.store(total, address, lanes.bytes)
+
+
+def _store_fused(
+    f: Function,
+    shape: PanelShape,
+    lanes: Lanes,
+    pieces: Sequence[_Piece],
+    places: list[Value],
+    fused: FusedStore,
+) -> None:
+    first = f.div(f.argument("column"), lanes.bytes, "first.column")
+    spilled = f.offset(shape.spill_row, f.argument("column"), "spilled")
+    behind = [fused.behind(f, place, spilled) for place in places]
+    for piece in pieces:
+        column = f.add(first, piece.column, "channel")
+        offset = piece.column * lanes.bytes
+        here = [None if x is None else f.offset(x, offset) for x in behind[piece.row]]
+        total = fused.of_channels(f, piece.sums, column, piece.active, here)
+        _store(f, lanes, total, f.offset(places[piece.row], offset), piece)
 
 
 def _out_rows(f: Function, rows: int) -> list[Value]:

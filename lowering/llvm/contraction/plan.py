@@ -14,6 +14,7 @@ from convir.lowering.contraction.spec import Channels
 from convir.lowering.llvm.contraction import pack, partial_results, row_kernel, weight_kernel
 from convir.lowering.llvm.contraction.blocking import Blocking, block
 from convir.lowering.llvm.contraction.builder import Module
+from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, EpilogueBuffer
 from convir.lowering.llvm.contraction.pack import PackKernel
 from convir.lowering.llvm.contraction.row_kernel import RowKernel
 from convir.lowering.llvm.contraction.scalars import Lanes
@@ -24,11 +25,13 @@ from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.target import Target
 
-Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"]
-"""The operands, the packed weights, copies of operands, and partial results."""
+Buffer: TypeAlias = Literal["a", "b", "c", "packed", "a_copy", "c_copy", "parts"] | EpilogueBuffer
+"""The operands, the packed weights, copies of operands, partial results, and what the epilogue
+reads."""
 
 
 class _Writer(Protocol):
@@ -82,22 +85,30 @@ class ContractionPlan:
         return tuple(stage.entry for stage in (*self.prepare, *self.stages))
 
 
-def plan_contraction(spec: Contraction, cpu: Target) -> ContractionPlan:
+def plan_contraction(
+    spec: Contraction, cpu: Target, epilogue: FusedEpilogue | None = None
+) -> ContractionPlan:
     """Choose the kernels of `spec` for `cpu`.
+
+    Args:
+        spec: what is contracted.
+        cpu: the processor.
+        epilogue: what follows; `fused_store.refusal` has none for it.
 
     Raises:
         ValueError: there are too many taps for a row table, or the groups of an operand that has
             to be copied do not lie behind each other.
     """
-    planner = _Planner(spec, Lanes(spec.element, cpu))
+    planner = _Planner(spec, Lanes(spec.element, cpu), epilogue)
     return planner.weights() if spec.result == "B" else planner.rows()
 
 
 class _Planner:
     """Collects the stages of one contraction."""
 
-    def __init__(self, spec: Contraction, lanes: Lanes) -> None:
+    def __init__(self, spec: Contraction, lanes: Lanes, epilogue: FusedEpilogue | None) -> None:
         self.spec = self.original = spec
+        self.epilogue = epilogue
         self.lanes = lanes
         self.kernels: list[_Writer] = []
         self.stages: list[Stage] = []
@@ -107,12 +118,14 @@ class _Planner:
         """C from A and B."""
         a = self._staged_rows()
         cuts = block(self.spec, self.lanes)
-        rows = RowKernel(self.spec, self.lanes, cuts)
+        rows = RowKernel(self.spec, self.lanes, cuts, self.epilogue)
         packing = PackKernel(self.spec, self.lanes, cuts)
         self.kernels += [rows, packing]
         self.workspace["packed"] = packing.packed_bytes
         prepare = (Stage(pack.ENTRY, packing.items, ("b", "packed")),)
-        self.stages.append(Stage(row_kernel.ENTRY, rows.items, (a, "packed", "c")))
+        count = 0 if self.epilogue is None else len(self.epilogue.operands)
+        operands: tuple[Buffer, ...] = (a, "packed", "c", *EPILOGUE_BUFFERS[:count])
+        self.stages.append(Stage(row_kernel.ENTRY, rows.items, operands))
         return self._plan(cuts, prepare)
 
     def weights(self) -> ContractionPlan:

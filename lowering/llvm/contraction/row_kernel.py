@@ -7,12 +7,13 @@ for item:                       a piece of the positions of every phase, of one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.epilogue import Epilogue
+from convir.lowering.llvm.contraction.fused_store import FusedStore
 from convir.lowering.llvm.contraction.microkernel import (
     POINTER_BYTES,
     PanelShape,
@@ -22,6 +23,7 @@ from convir.lowering.llvm.contraction.row_tables import PhaseTables, TableFiller
 from convir.lowering.llvm.contraction.tiles import GroupTile
 
 if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.blocking import Blocking
     from convir.lowering.llvm.contraction.builder import Operand
@@ -33,6 +35,9 @@ KERNEL_PARAMETERS = ((PTR, "args"), (I64, "begin"), (I64, "end"), (I64, "worker"
 ENTRY = "contract"
 """The kernel's name."""
 
+_OPERANDS = ("a", "packed", "c")
+"""The first arguments of a kernel."""
+
 _LINE_BYTES = 64
 
 
@@ -43,6 +48,14 @@ class RowKernel:
     spec: Contraction
     lanes: Lanes
     cuts: Blocking
+    epilogue: FusedEpilogue | None = None
+
+    @property
+    def fused(self) -> FusedStore | None:
+        """What writes the epilogue, if there is one."""
+        if self.epilogue is None:
+            return None
+        return FusedStore(self.lanes, self.spec, self.epilogue)
 
     @property
     def items(self) -> int:
@@ -52,7 +65,8 @@ class RowKernel:
     def write(self, module: Module) -> None:
         """Add the function `contract` to `module`.
 
-        Its arguments are the addresses of A, of the packed weights and of C.
+        Its arguments are the addresses of A, of the packed weights, of C, and of the operands of
+        the epilogue.
         """
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
@@ -64,19 +78,32 @@ class RowKernel:
         finish = None
         if cuts.scratch_columns:
             line = cuts.scratch_columns * lanes.bytes
-            finish = Epilogue(lanes, self.spec.c, line, self.spec.accumulate).function(module)
-        piece = module.add(self._piece(tables, fill, self._tiles(module, zero_row), finish))
+            store = Epilogue(lanes, self.spec.c, line, self.spec.accumulate, self.fused)
+            finish = store.function(module)
+        tiles = self._tiles(module, zero_row, spill_row)
+        piece = module.add(self._piece(tables, fill, tiles, finish))
         module.add(self._entry(tables, bounds, piece))
 
-    def _tiles(self, module: Module, zero_row: Value) -> tuple[Function, Function]:
+    def _tiles(
+        self, module: Module, zero_row: Value, spill_row: Value
+    ) -> tuple[Function, Function]:
         """The functions of a full panel and of the last one, which may be the same."""
         cuts, depth = self.cuts, self.spec.depth
-        full = PanelShape(cuts.tile, cuts.panel_columns, depth, cuts.table_width, zero_row)
-        last = PanelShape(cuts.last_tile, cuts.last_columns, depth, cuts.table_width, zero_row)
-        last_tile = module.add(tile_function("tile_last", last, self.lanes))
+        fused = None if cuts.scratch_columns else self.fused
+        full = PanelShape(
+            cuts.tile,
+            cuts.panel_columns,
+            depth,
+            cuts.table_width,
+            zero_row,
+            spill_row,
+            single=cuts.depth_block >= depth,
+        )
+        last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
+        last_tile = module.add(tile_function("tile_last", last, self.lanes, fused))
         if cuts.panels == 1 or last == full:
             return last_tile, last_tile
-        return module.add(tile_function("tile", full, self.lanes)), last_tile
+        return module.add(tile_function("tile", full, self.lanes, fused)), last_tile
 
     def _piece(
         self,
@@ -89,7 +116,7 @@ class RowKernel:
 
         With an epilogue, sums go to the rows of `scratch` that `sums` lists, and from there to C.
         """
-        spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
+        spec, cuts, size, fused = self.spec, self.cuts, self.lanes.bytes, self.fused
         pointers = ("a", "packed", "c", "rows", "outs", "sums", "scratch")
         numbers = ("first_row", "last_row", "first_panel", "last_panel")
         f = Function(
@@ -98,6 +125,7 @@ class RowKernel:
                 (PTR, "line"),
                 *((PTR, name) for name in pointers),
                 *((I64, name) for name in numbers),
+                *(fused.parameters if fused is not None else ()),
             ),
         )
         line, rows, outs = f.argument("line"), f.argument("rows"), f.argument("outs")
@@ -120,6 +148,10 @@ class RowKernel:
         def panel(
             number: Value, tile: Function, begin: Operand, end: Operand, add: Operand
         ) -> None:
+            ending: list[Operand] = []
+            if fused is not None and finish is None:
+                is_last = f.compare("eq", end, spec.depth)
+                ending = [f.select(is_last, 1, 0, "finish"), *fused.arguments(f)]
             weights = f.offset(f.argument("packed"), f.mul(number, panel_bytes), "panel")
             column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
             if isinstance(cuts.tile, GroupTile):
@@ -128,7 +160,7 @@ class RowKernel:
             with f.loop("row", 0, count, height, runs=True) as row:
                 bytes_ = f.mul(row.index, POINTER_BYTES)
                 at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
-                f.call(tile, at, taps, begin, end, weights, out, column, add)
+                f.call(tile, at, taps, begin, end, weights, out, column, add, *ending)
 
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
@@ -143,7 +175,11 @@ class RowKernel:
         if finish is not None:
             end = f.minimum(f.mul(last_panel, cuts.panel_columns), cuts.columns, "last.column")
             columns = f.sub(end, f.mul(first_panel, cuts.panel_columns), "columns")
-            f.call(finish, f.argument("scratch"), outs, count, columns)
+            beside: list[Value] = []
+            if fused is not None:
+                channel = f.mul(first_panel, cuts.panel_columns, "first.channel")
+                beside = fused.moved(f, fused.arguments(f), channel)
+            f.call(finish, f.argument("scratch"), outs, count, columns, *beside)
         return f
 
     def _entry(self, tables: PhaseTables, bounds: Value, piece: Function) -> Function:
@@ -155,8 +191,9 @@ class RowKernel:
         scratch, sums = self._scratch(f)
         a, packed, c = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
-            for i, name in enumerate(("a", "packed", "c"))
+            for i, name in enumerate(_OPERANDS)
         )
+        beside = self._beside(f, c)
         tap_bytes = cuts.tap_elements * size
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             group = f.div(item.index, cuts.items_per_group, "group")
@@ -170,6 +207,10 @@ class RowKernel:
             c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
             c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
             packed_group = f.offset(packed, f.mul(group, spec.taps * tap_bytes), "packed.group")
+            if self.fused is not None:
+                beside_group = self.fused.moved(f, beside, f.mul(group, cuts.columns))
+            else:
+                beside_group = []
             with f.loop("phase", 0, len(spec.phases), runs=True) as phase:
                 line = tables.line(f, phase.index)
                 place = f.add(f.mul(phase.index, cuts.chunks + 1), chunk, "bound")
@@ -185,9 +226,20 @@ class RowKernel:
                     weights = f.offset(packed_group, f.mul(first_tap, tap_bytes), "packed.phase")
                     f.call(
                         piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
-                        first_row, last_row, first_panel, last_panel,
+                        first_row, last_row, first_panel, last_panel, *beside_group,
                     )  # fmt: skip
         return f
+
+    def _beside(self, f: Function, c: Value) -> list[Value]:
+        """The operands of the epilogue, as functions that store take them."""
+        if self.fused is None:
+            return []
+        args, first = f.argument("args"), len(_OPERANDS)
+        addresses = [
+            f.load(PTR, f.offset(args, POINTER_BYTES * (first + i)), POINTER_BYTES, "e")
+            for i in range(len(self.fused.epilogue.operands))
+        ]
+        return self.fused.of_launch(f, c, addresses)
 
     def _scratch(self, f: Function) -> tuple[Value, Value]:
         """Scratch memory for the sums of an item, and the addresses of its rows."""

@@ -59,6 +59,10 @@ class Storage:
         """A raw vector in the type of the arithmetic."""
         return raw if self.is_direct else self._widen(f, raw)
 
+    def rounded(self, f: Function, x: Value) -> Value:
+        """`x` rounded to the stored type, in the type of the arithmetic."""
+        return x if self.is_direct else self._widen(f, self._narrow(f, x))
+
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes to memory."""
         if self.is_direct:

@@ -1,0 +1,62 @@
+"""A kernel's tensor body as the contraction kernels of a CPU take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_fused import read_fused
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.contraction.reading_cost import reading_cost
+from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from convir.dialects import kernel
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.llvm.contraction.plan import Buffer
+
+
+@dataclass(frozen=True)
+class HostContraction:
+    """A kernel as one contraction: which argument is which operand."""
+
+    spec: Contraction
+    epilogue: FusedEpilogue | None
+    a: int
+    other: int
+    """The argument that is B where C is computed, and C where B is."""
+    init: int | None
+    """The argument that the products are added to, where no epilogue does that."""
+
+    def has_constant_weights(self, constants: Collection[int]) -> bool:
+        """Whether B is read, and is one of the arguments `constants`: it is prepared once."""
+        return self.spec.result == "C" and self.other in constants
+
+    @property
+    def inputs(self) -> Mapping[Buffer, int]:
+        """The argument of every operand that is read."""
+        found: dict[Buffer, int] = {
+            "a": self.a,
+            "b" if self.spec.result == "C" else "c": self.other,
+        }
+        operands = self.epilogue.operands if self.epilogue is not None else ()
+        read = dict(zip(EPILOGUE_BUFFERS, (operand.argument for operand in operands), strict=False))
+        return {**found, **read}
+
+
+def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
+    """Read the body of `callee`, or say why these kernels do not compute it."""
+    plain = read_contraction(callee)
+    if not isinstance(plain, Refusal):
+        return HostContraction(plain.spec, None, plain.a, plain.other, plain.init)
+    fused = read_fused(callee, reading_cost)
+    if isinstance(fused, Refusal):
+        return fused
+    reason = refusal(fused.contraction, fused.epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    return HostContraction(fused.contraction, fused.epilogue, fused.a, fused.other, None)
