@@ -38,6 +38,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.convert_to_rt import ConvertToRtPass, buffer_type
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.implementations import HOST
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
@@ -90,6 +91,7 @@ class _Chunker:
                 Rewriter.erase_op(op)
         with remarks.muted():
             for step in (
+                FuseEpiloguePass(),
                 FormKernelRegionsPass(),
                 SelectKernelsPass(self.device, self.gpu, self.records),
                 OutlineKernelsPass(),

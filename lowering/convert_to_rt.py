@@ -45,10 +45,10 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
-from convir.lowering.form_kernel_regions import ALIASES, FREE, readers_of
 from convir.lowering.gemm import GemmLayout, gemm_layout
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.op_groups import ALIASES, FREE, readers_of
 from convir.lowering.operand_access import access_of
 from convir.lowering.workspace import launch_state, launch_workspace
 

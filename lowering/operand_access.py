@@ -87,10 +87,22 @@ def _through_pad(
 ) -> Access | Refusal:
     if view.fill is None or not is_zero(view.fill):
         return Refusal("it pads with another value than zero")
-    if not isinstance(view.source, BlockArgument):
-        return Refusal("it pads a part of an argument")
     forms = [form.affine(1, -low) for form, low in zip(index, offsets, strict=True)]
-    return Access(view.source, tuple(forms), padded=True)
+    source = view.source
+    if isinstance(source, OpResult):
+        moved = rearrangement(source.op)
+        if moved is not None and _permutes(moved, len(forms)):
+            source, forms = moved.source, [form.composed(forms) for form in moved.index]
+    if not isinstance(source, BlockArgument):
+        return Refusal("it pads a part of an argument")
+    return Access(source, tuple(forms), padded=True)
+
+
+def _permutes(moved: Rearrangement, rank: int) -> bool:
+    """Whether each dimension of the source is another dimension of the result: none is cut."""
+    return sorted(form.bare if form.bare is not None else -1 for form in moved.index) == list(
+        range(rank)
+    )
 
 
 def rearrangement(op: Operation) -> Rearrangement | None:

@@ -23,7 +23,7 @@ from xdsl.traits import is_side_effect_free
 
 from convir.dialects import kernel
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.form_kernel_regions import ALIASES, FREE
+from convir.lowering.op_groups import ALIASES, FREE
 
 if TYPE_CHECKING:
     from xdsl.context import Context

@@ -8,6 +8,7 @@ from convir.lowering.chunk_batch import ChunkBatchPass
 from convir.lowering.convert_to_rt import ConvertToRtPass
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
 from convir.lowering.select_kernels import SelectKernelsPass
@@ -35,7 +36,8 @@ def lowering_passes(
     return (
         # What does not fit runs in chunks of its batch.
         ChunkBatchPass(device, workspace_bytes, str(gpu), records),
-        FormKernelRegionsPass(),  # what will be one launch
+        FuseEpiloguePass(),  # a contraction, and what its store computes
+        FormKernelRegionsPass(),  # everything else that will be one launch
         SelectKernelsPass(device, str(gpu), records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
         ConvertToRtPass(device),  # buffers instead of tensors

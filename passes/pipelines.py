@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.canonicalize import CanonicalizePass
 from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
@@ -48,6 +49,8 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
 DEFAULT: tuple[ModulePass, ...] = (
     # A loop over samples has no kernel; the products inside of it do, once they are one op.
     BatchGemmsPass(),
+    # On conv ops, which say what their layouts are; kernels find channels as neighbours.
+    AssignLayoutPass(),
     *BACKWARD_DATA,
     # Last: the rewrites above flip and repack filters, and see an addressing in that as long as it
     # is an op of its own.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CONVIR_PASSES: tuple[str, ...] = (
+    "assign-layout",
     "batch-gemms",
     "bind-sizes",
     "canonicalize",
@@ -34,6 +35,7 @@ CONVIR_PASSES: tuple[str, ...] = (
 
 LOWERING_PASSES: tuple[str, ...] = (
     "chunk-batch",
+    "fuse-epilogue",
     "form-kernel-regions",
     "select-kernels",
     "outline-kernels",

@@ -1,5 +1,5 @@
 // What no runtime call does is one error at the place where it stands.
-// RUN: convir-opt %s -p form-kernel-regions,outline-kernels,convert-to-rt --split-input-file --verify-diagnostics
+// RUN: convir-opt %s -p fuse-epilogue,form-kernel-regions,outline-kernels,convert-to-rt --split-input-file --verify-diagnostics
 
 // expected-error@+1 {{sizes must be bound before lowering: tensor<?x4xf32>}}
 func.func @dynamic(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {

@@ -4,52 +4,6 @@
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// A contraction takes the elementwise op that reads each of its elements once.
-// CHECK-LABEL: func.func @epilogue
-// CHECK:       kernel.region {
-// CHECK-NEXT:    linalg.matmul
-// CHECK-NEXT:    arith.negf
-// CHECK-NEXT:    kernel.yield
-// CHECK-NOT:   kernel.region
-func.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> {
-  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
-  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = arith.negf %0 : tensor<4x6xf32>
-  return %1 : tensor<4x6xf32>
-}
-
-// Two contractions that an addition joins: it is the epilogue of the first, and reads the second.
-// CHECK-LABEL: func.func @residual
-// CHECK:       kernel.region {
-// CHECK-NEXT:    linalg.matmul ins(%x, %v
-// CHECK-NEXT:    kernel.yield
-// CHECK:       kernel.region {
-// CHECK-NEXT:    linalg.matmul ins(%x, %w
-// CHECK-NEXT:    arith.addf
-// CHECK-NEXT:    kernel.yield
-func.func @residual(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %v: tensor<8x6xf32>) -> tensor<4x6xf32> {
-  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
-  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = linalg.matmul ins(%x, %v : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %2 = arith.addf %0, %1 : tensor<4x6xf32>
-  return %2 : tensor<4x6xf32>
-}
-
-// Two readers: the product is computed once, and read from memory.
-// CHECK-LABEL: func.func @two_readers
-// CHECK:       kernel.region {
-// CHECK-NEXT:    linalg.matmul
-// CHECK-NEXT:    kernel.yield
-// CHECK:       kernel.region {
-// CHECK-NEXT:    arith.negf
-// CHECK-NEXT:    kernel.yield
-func.func @two_readers(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
-  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
-  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = arith.negf %0 : tensor<4x6xf32>
-  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
-}
-
 // What is not a contraction takes the producers that only it reads: slices, pads, other generics.
 // CHECK-LABEL: func.func @cluster
 // CHECK:       kernel.region {
@@ -88,25 +42,6 @@ func.func @producer_of_a_sum(%x: tensor<4x8xf32>) -> tensor<4xf32> {
     linalg.yield %2 : f32
   } -> tensor<4xf32>
   return %1 : tensor<4xf32>
-}
-
-// All phases of one backward data convolution are one launch.
-// CHECK-LABEL: func.func @phases
-// CHECK:       kernel.region {
-// CHECK-NEXT:    linalg.matmul
-// CHECK-NEXT:    linalg.matmul
-// CHECK-NEXT:    tensor.insert_slice
-// CHECK-NEXT:    tensor.insert_slice
-// CHECK-NEXT:    kernel.yield
-// CHECK-NOT:   kernel.region
-func.func @phases(%x: tensor<4x8xf32>, %w0: tensor<8x6xf32>, %w1: tensor<8x6xf32>) -> tensor<8x6xf32> {
-  %zeros = arith.constant dense<0.0> : tensor<8x6xf32>
-  %init = arith.constant dense<0.0> : tensor<4x6xf32>
-  %0 = linalg.matmul ins(%x, %w0 : tensor<4x8xf32>, tensor<8x6xf32>) outs(%init : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = linalg.matmul ins(%x, %w1 : tensor<4x8xf32>, tensor<8x6xf32>) outs(%init : tensor<4x6xf32>) -> tensor<4x6xf32>
-  %2 = tensor.insert_slice %0 into %zeros[0, 0] [4, 6] [2, 1] : tensor<4x6xf32> into tensor<8x6xf32>
-  %3 = tensor.insert_slice %1 into %2[1, 0] [4, 6] [2, 1] : tensor<4x6xf32> into tensor<8x6xf32>
-  return %3 : tensor<8x6xf32>
 }
 
 // A reshape at a region's border is another name of the same memory; one between its ops is inside.

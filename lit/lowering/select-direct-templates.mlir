@@ -1,5 +1,5 @@
-// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,form-kernel-regions,select-kernels{device=cuda}' --split-input-file | filecheck %s
-// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file | filecheck %s
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Who computes a convolution of small groups or few channels, all its phases in one launch.
 
 // REMARK: remark: [select-kernels] kernel.region rewritten: grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not narrow: it is no dense convolution to a few channels; not scalar: it is neither f32 nor depthwise

@@ -1,5 +1,5 @@
-// RUN: convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s --check-prefixes=CHECK,CUDA
-// RUN: convir-opt %s -p form-kernel-regions,select-kernels --remarks 2>&1 | filecheck %s --check-prefixes=CHECK,HOST
+// RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s --check-prefixes=CHECK,CUDA
+// RUN: convir-opt %s -p fuse-epilogue,form-kernel-regions,select-kernels --remarks 2>&1 | filecheck %s --check-prefixes=CHECK,HOST
 // Who computes a region, and why.
 
 // A template stores the product and what follows in one launch; on the host that is a kernel of its own.

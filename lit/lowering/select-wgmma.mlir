@@ -1,4 +1,4 @@
-// RUN: convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
+// RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
 // Contractions with dense 16-bit channels go to wgmma; the scatter behind one is its store.
 
 // CHECK: remark: [select-kernels] kernel.region rewritten: wgmma {{.*}}: it computes all of the kernel

@@ -1,6 +1,6 @@
 // RUN: convir-opt %s -p batch-gemms | filecheck %s
 // RUN: convir-opt %s -p batch-gemms --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s -p 'batch-gemms,canonicalize,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
+// RUN: convir-opt %s -p 'batch-gemms,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
 // RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=200000}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=CHUNKS
 
 // im2col and a product for each sample, added to a bias: one product of all samples, whose filter

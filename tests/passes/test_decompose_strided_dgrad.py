@@ -354,7 +354,7 @@ def test_all_phases_are_one_contraction_kernel_of_the_host(options: str) -> None
     layouts = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
     before = module_of_line(parse_line(f"conv {options} -F 2 {layouts}"))
     tensors = run(before, "backward-data").module
-    selected = run(tensors, "form-kernel-regions,select-kernels").module
+    selected = run(tensors, "fuse-epilogue,form-kernel-regions,select-kernels").module
     stores = [op for op in selected.walk() if op.name == "tensor.insert_slice"]
     (region,) = {op.parent_op() for op in stores}
     assert isinstance(region, RegionOp)

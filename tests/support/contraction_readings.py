@@ -14,6 +14,7 @@ from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction.read import read_problem
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 
@@ -38,6 +39,7 @@ def readings(line: str) -> list[ContractionProblem | Refusal]:
     """What the templates see of the regions of a line."""
     (problem,) = parse_line(line).problems.values()
     module = run(ModuleOp([function_of("main", problem)]), DEFAULT_PIPELINE).module
+    FuseEpiloguePass().apply(new_context(), module)
     FormKernelRegionsPass().apply(new_context(), module)
     regions = [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
     return [read_problem(outlined(region, "main")[0]) for region in regions]

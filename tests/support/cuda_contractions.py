@@ -13,6 +13,7 @@ from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 
@@ -28,6 +29,7 @@ def kernels_of(problem: ConvProblem) -> list[kernel.FuncOp]:
 
 def kernels_in(module: ModuleOp) -> list[kernel.FuncOp]:
     """The kernels that the functions of a module become."""
+    FuseEpiloguePass().apply(new_context(), module)
     FormKernelRegionsPass().apply(new_context(), module)
     regions = [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
     return [outlined(region, "k")[0] for region in regions]

@@ -48,12 +48,17 @@ class HostContraction:
         return {**found, **read}
 
 
+def _fused_cost(spec: Contraction) -> tuple[bool, bool, float]:
+    """Results whose channels are a tile's columns first: a bias is a vector beside them."""
+    return spec.result == "B", spec.c.stride != 1, reading_cost(spec)
+
+
 def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it."""
     plain = read_contraction(callee)
     if not isinstance(plain, Refusal):
         return HostContraction(plain.spec, None, plain.a, plain.other, plain.init)
-    fused = read_fused(callee, reading_cost)
+    fused = read_fused(callee, _fused_cost)
     if isinstance(fused, Refusal):
         return fused
     reason = refusal(fused.contraction, fused.epilogue)

@@ -1,0 +1,98 @@
+// RUN: convir-opt %s -p assign-layout --split-input-file | filecheck %s
+// RUN: convir-opt %s -p assign-layout --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s -p 'assign-layout{layout=channels-outermost}' --split-input-file | filecheck %s --check-prefix=OUTER
+// Channels last within a graph, transposes at its edges.
+
+#id = affine_map<(n, c, h, w) -> (n, c, h, w)>
+#channel = affine_map<(n, c, h, w) -> (c)>
+
+// Two convolutions, a bias and an activation: one transposition on the way in, one on the way out.
+// REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 2 transposes at the edges move 25600 bytes instead of 51200
+// CHECK-LABEL: func.func @graph
+// CHECK:       linalg.transpose ins(%x:tensor<1x16x10x10xf32>) outs({{%.*}}:tensor<1x10x10x16xf32>) permutation = [0, 2, 3, 1]
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC) padding(1, 1)
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]
+// CHECK-NOT:   linalg.transpose
+// CHECK:       arith.maximumf {{.*}} : tensor<1x10x10x16xf32>
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+// CHECK:       linalg.transpose {{.*}} permutation = [0, 3, 1, 2]
+// CHECK-NEXT:  func.return
+// OUTER-LABEL: func.func @graph
+// OUTER:       linalg.transpose {{.*}} permutation = [1, 0, 2, 3]
+// OUTER:       conv.fprop layouts(CNHW, KCRS, CNHW) padding(1, 1)
+// OUTER:       affine_map<(d0, d1, d2, d3) -> (d0)>
+func.func @graph(%x: tensor<1x16x10x10xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<16xf32>, %v: tensor<16x16x1x1xf32>) -> tensor<1x16x10x10xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x16x10x10xf32>
+  %e = tensor.empty() : tensor<1x16x10x10xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) padding(1, 1) ins(%x, %w : tensor<1x16x10x10xf32>, tensor<16x16x3x3xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  %1 = linalg.generic {indexing_maps = [#id, #channel, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%0, %b : tensor<1x16x10x10xf32>, tensor<16xf32>) outs(%e : tensor<1x16x10x10xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.addf %a, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16x10x10xf32>
+  %2 = arith.maximumf %1, %zeros : tensor<1x16x10x10xf32>
+  %3 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%2, %v : tensor<1x16x10x10xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  return %3 : tensor<1x16x10x10xf32>
+}
+
+// -----
+
+// A pool's windows, a pad and a slice are permuted with the image; the mean over it reads it so.
+// REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 1 transposes
+// CHECK-LABEL: func.func @around
+// CHECK:       tensor.pad {{.*}} low[0, 1, 1, 0] high[0, 1, 1, 0]
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, ((d1 * 2) + d4), ((d2 * 2) + d5), d3)>
+// CHECK:       tensor.extract_slice {{.*}}[0, 0, 0, 0] [1, 4, 4, 16] [1, 1, 1, 1]
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d2, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>]
+// CHECK-NOT:   linalg.transpose
+// CHECK:       func.return
+func.func @around(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %zeros = arith.constant dense<0.0> : tensor<1x16x8x8xf32>
+  %none = arith.constant dense<0.0> : tensor<1x16xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%x, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %1 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%0, %w : tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) outs(%zeros : tensor<1x16x8x8xf32>)
+  %2 = tensor.pad %1 low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %zero : f32
+  } : tensor<1x16x8x8xf32> to tensor<1x16x10x10xf32>
+  %taps = tensor.empty() : tensor<2x2xf32>
+  %e = tensor.empty() : tensor<1x16x5x5xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16x5x5xf32>) -> tensor<1x16x5x5xf32>
+  %3 = linalg.generic {indexing_maps = [affine_map<(n, c, h, w, r, s) -> (n, c, h * 2 + r, w * 2 + s)>, affine_map<(n, c, h, w, r, s) -> (r, s)>, affine_map<(n, c, h, w, r, s) -> (n, c, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%2, %taps : tensor<1x16x10x10xf32>, tensor<2x2xf32>) outs(%init : tensor<1x16x5x5xf32>) {
+  ^bb0(%a: f32, %t: f32, %o: f32):
+    %m = arith.maximumf %a, %o : f32
+    linalg.yield %m : f32
+  } -> tensor<1x16x5x5xf32>
+  %4 = tensor.extract_slice %3[0, 0, 0, 0] [1, 16, 4, 4] [1, 1, 1, 1] : tensor<1x16x5x5xf32> to tensor<1x16x4x4xf32>
+  %5 = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> (n, c)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%4 : tensor<1x16x4x4xf32>) outs(%none : tensor<1x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16xf32>
+  return %5 : tensor<1x16xf32>
+}
+
+// -----
+
+// Not rewritten: alone, a convolution copies no more than the transposes do.
+// REMARK: conv.fprop not rewritten: transposing moves 25600 bytes, the copies of 1 convolutions 25600
+// CHECK-LABEL: func.func @alone
+// CHECK:       conv.fprop layouts(NCHW, KCRS, NCHW)
+func.func @alone(%x: tensor<1x16x10x10xf32>, %w: tensor<16x16x3x3xf32>) -> tensor<1x16x10x10xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x16x10x10xf32>
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) padding(1, 1) ins(%x, %w : tensor<1x16x10x10xf32>, tensor<16x16x3x3xf32>) outs(%zeros : tensor<1x16x10x10xf32>)
+  return %0 : tensor<1x16x10x10xf32>
+}
+
+// -----
+
+// Nothing to do: the channels are last already.
+// CHECK-LABEL: func.func @channels_last
+// CHECK-NOT:   linalg.transpose
+func.func @channels_last(%x: tensor<1x10x10x16xf32>, %w: tensor<16x1x1x16xf32>) -> tensor<1x10x10x16xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<1x10x10x16xf32>
+  %0 = conv.fprop layouts(NHWC, KRSC, NHWC) ins(%x, %w : tensor<1x10x10x16xf32>, tensor<16x1x1x16xf32>) outs(%zeros : tensor<1x10x10x16xf32>)
+  %1 = conv.fprop layouts(NHWC, KRSC, NHWC) ins(%0, %w : tensor<1x10x10x16xf32>, tensor<16x1x1x16xf32>) outs(%zeros : tensor<1x10x10x16xf32>)
+  return %1 : tensor<1x10x10x16xf32>
+}

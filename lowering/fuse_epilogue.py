@@ -1,0 +1,176 @@
+"""`fuse-epilogue`: what follows a contraction elementwise becomes a part of its kernel.
+
+    rewrite: %0 = contraction; %1 = generic %0, %bias; %2 = insert_slice %1 …
+             --> %2 = kernel.region { … kernel.yield %2 }
+
+A reduction takes the single-use chain behind it: elementwise ops that read each element once and
+in place (bias, activation, residual), reshapes between them, and the insertions that store it, so
+that all phases of one backward data convolution meet in one region. Slices, zero padding and
+rearrangements in front of it are part of its addressing and come along. Whether an implementation
+computes all of that in its store is for `select-kernels` to say.
+
+A rearranging op ends the chain: no kernel stores a permuted tile. Where two reductions meet in
+an op, it is the first one's, which reads the other's result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects import func
+from xdsl.ir import Block, Operation, OpResult
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from convir.dialects.slices import slice_view
+from convir.dialects.structured import structured
+from convir.dialects.zeros import is_zero
+from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.op_groups import (
+    ALIASES,
+    Groups,
+    is_compute,
+    is_reduction,
+    readers_of_results,
+    wrap,
+)
+from convir.lowering.operand_access import rearrangement
+from convir.passes import remarks
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import SSAValue
+
+_NAME: Final = "fuse-epilogue"
+
+
+def fuse_epilogues(block: Block) -> None:
+    """Wrap every reduction of `block`, with what joins it, in a kernel region."""
+    compute = [op for op in block.ops if is_compute(op)]
+    groups = Groups({op: i for i, op in enumerate(compute)})
+    for op in compute:
+        if is_reduction(op):
+            _take_epilogue(op, groups)
+    for op in reversed(compute):
+        _join_addressing(op, groups)
+    order = {op: i for i, op in enumerate(block.ops)}
+    for members in groups.members():
+        if any(is_reduction(op) for op in members):
+            wrap(members, order)
+
+
+def _take_epilogue(reduction: Operation, groups: Groups) -> None:
+    """Grow a reduction's group along the chain that reads each element of its result once."""
+    value, taken = reduction.results[0], list[str]()
+    while len(value.op.results) == 1:
+        user = _next_in_chain(value, groups)
+        if isinstance(user, str):
+            remarks.refused(_NAME, reduction, user)
+            break
+        if user is None:
+            break
+        if user.name not in ALIASES:
+            groups.merge(reduction, user)
+            taken.append(user.name)
+        value = user.results[0]
+    if taken:
+        remarks.fired(_NAME, reduction, f"it is stored through {', '.join(taken)}")
+
+
+def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
+    """The op that continues a chain behind `value`, or why none does; None at its natural end."""
+    users = list(value.uses)
+    if len(users) != 1:
+        return f"its result is read {len(users)} times" if users else None
+    user = users[0].operation
+    if user.has_trait(IsTerminator) or user.parent is not value.op.parent:
+        return None
+    if user.name in ALIASES:
+        return user if _continues(user, groups) else None
+    if user not in groups.position or is_reduction(user):
+        return f"{user.name} reads its result many times"
+    if not (_reads_in_place(user, value) or _stores(user)):
+        return f"{user.name} rearranges its result"
+    other = groups.find(user)
+    if other is not None and groups.has_reduction(other) and not _stores(user):
+        return f"{user.name} follows another contraction, and reads this one's result"
+    return user
+
+
+def _continues(alias: Operation, groups: Groups) -> bool:
+    """Whether an elementwise op follows a reshape: at a border it stays outside."""
+    following = _next_in_chain(alias.results[0], groups)
+    return isinstance(following, Operation)
+
+
+def _join_addressing(op: Operation, groups: Groups) -> None:
+    """Join an op that only says where a reduction finds its elements, if it alone reads it."""
+    if is_reduction(op) or not (_is_addressing(op) and _is_read_directly(op)):
+        return
+    own = groups.find(op)
+    readers = {groups.find(user) for user in readers_of_results(op)}
+    if len(readers) != 1:
+        return
+    reader = readers.pop()
+    if reader is None or reader == own or not groups.has_reduction(reader):
+        return
+    target = next(user for user in readers_of_results(op) if groups.find(user) == reader)
+    groups.merge(op, target)
+
+
+def _is_addressing(op: Operation) -> bool:
+    """Whether `op` only says where a reader finds its elements: a slice, zeros around, a flip.
+
+    A reduction reads an element many times; these cost it an offset and a bound, not a copy.
+    """
+    if rearrangement(op) is not None:
+        return True
+    view = slice_view(op)
+    if view is None or view.kind == "insert_slice":
+        return False
+    return view.kind == "extract_slice" or (view.fill is not None and is_zero(view.fill))
+
+
+def _is_read_directly(op: Operation) -> bool:
+    """Whether every reader takes elements of `op` where an addressing says they are.
+
+    Behind a reshape they are elsewhere (an im2col matrix is written to memory), and what a
+    contraction adds to is memory that it writes.
+    """
+    for use in (use for result in op.results for use in result.uses):
+        view = structured(use.operation)
+        if use.operation.name in ALIASES or (view is not None and use.index >= len(view.inputs)):
+            return False
+    return True
+
+
+def _reads_in_place(user: Operation, value: SSAValue) -> bool:
+    """Whether `user` computes elementwise, each element of its result from one of `value` at the
+    same place."""
+    if is_pointwise(user):
+        return True
+    view = structured(user)
+    if view is None or set(view.iterators) != {"parallel"} or len(view.inits) != 1:
+        return False
+    reading = [m for m, operand in zip(view.maps, view.operands, strict=True) if operand is value]
+    return len(reading) == 1 and reading[0] == view.init_maps[0]
+
+
+def _stores(user: Operation) -> bool:
+    view = slice_view(user)
+    return view is not None and view.kind == "insert_slice"
+
+
+@dataclass(frozen=True)
+class FuseEpiloguePass(ModulePass):
+    """Put every contraction and what follows it elementwise into one kernel region."""
+
+    name = _NAME
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every function with one block."""
+        for function in list(op.walk()):
+            if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
+                fuse_epilogues(function.body.block)

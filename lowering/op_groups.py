@@ -1,0 +1,164 @@
+"""Ops that will be one launch, as disjoint groups; wrapping one in a kernel region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from convir.dialects import kernel
+from convir.dialects.conv_constant import ConstantOp
+from convir.dialects.structured import structured
+from convir.dialects.zeros import constant_fill_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ALIASES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
+"""Ops whose result is their operand's memory under another type."""
+
+FREE = frozenset({"tensor.empty", "tensor.splat", "arith.constant", "linalg.fill", "tensor.dim"})
+"""Ops that every kernel which needs them repeats, rather than reads from memory."""
+
+
+def is_reduction(op: Operation) -> bool:
+    """Whether an element of the op's results costs a loop."""
+    view = structured(op)
+    return view is not None and bool(view.loops_of("reduction"))
+
+
+@dataclass
+class Groups:
+    """Disjoint sets of ops, each named by its smallest position."""
+
+    position: dict[Operation, int]
+    _parent: dict[int, int] = field(default_factory=dict[int, int])
+    _size: dict[int, int] = field(default_factory=dict[int, int])
+
+    def find(self, op: Operation) -> int | None:
+        """The name of the group of `op`; None if it is in none."""
+        name = self.position.get(op)
+        while name is not None and name in self._parent:
+            name = self._parent[name]
+        return name
+
+    def merge(self, a: Operation, b: Operation) -> None:
+        """Make one group of those of `a` and `b`."""
+        first, second = self.find(a), self.find(b)
+        if first is None or second is None or first == second:
+            return
+        self._parent[max(first, second)] = min(first, second)
+        self._size[min(first, second)] = self.size(first) + self.size(second)
+
+    def size(self, group: int) -> int:
+        """The number of ops in a group."""
+        return self._size.get(group, 1)
+
+    def members(self) -> list[list[Operation]]:
+        """The groups, each in block order."""
+        found: dict[int, list[Operation]] = {}
+        for op in self.position:
+            name = self.find(op)
+            assert name is not None
+            found.setdefault(name, []).append(op)
+        return list(found.values())
+
+    def has_reduction(self, group: int) -> bool:
+        """Whether one of the ops of a group reduces."""
+        return any(is_reduction(op) for op in self.position if self.find(op) == group)
+
+
+def is_compute(op: Operation) -> bool:
+    """Whether a kernel computes `op`, which is in none yet."""
+    if op.name in ALIASES or op.has_trait(IsTerminator):
+        return False
+    if isinstance(op, kernel.RegionOp | kernel.CallOp | ConstantOp):
+        return False  # Formed already, by hand; or no computation.
+    if op.name in FREE and not _is_result(op):
+        return False
+    return bool(op.results) and all(isinstance(r.type, TensorType) for r in op.results)
+
+
+def _is_result(op: Operation) -> bool:
+    """Whether a free op is returned, and only a kernel can write what it gives."""
+    if op.name == "arith.constant" or any(constant_fill_of(r) is not None for r in op.results):
+        return False
+    return any(reader.has_trait(IsTerminator) for reader in readers_of_results(op))
+
+
+def readers_of(value: SSAValue) -> Iterable[Operation]:
+    """The ops that read `value`, looking through aliases."""
+    for use in value.uses:
+        if use.operation.name in ALIASES:
+            yield from readers_of_results(use.operation)
+        else:
+            yield use.operation
+
+
+def readers_of_results(op: Operation) -> Iterable[Operation]:
+    """The ops that read a result of `op`, looking through aliases."""
+    for result in op.results:
+        yield from readers_of(result)
+
+
+def _with_aliases(members: list[Operation]) -> list[Operation]:
+    """`members` and the reshapes between them, which only they read."""
+    inside = set(members)
+    result: list[Operation] = []
+
+    def add_operands(op: Operation) -> None:
+        for operand in op.operands:
+            owner = operand.owner
+            if not isinstance(owner, Operation) or owner.name not in ALIASES or owner in inside:
+                continue
+            source = owner.operands[0].owner
+            if source not in inside or any(use.operation not in inside for use in operand.uses):
+                continue
+            inside.add(owner)
+            result.append(owner)
+
+    for op in members:
+        add_operands(op)
+        result.append(op)
+    return result
+
+
+def wrap(members: list[Operation], order: dict[Operation, int]) -> None:
+    """Move `members`, and reshapes between them, into one region at the place of the last."""
+    members = _with_aliases(members)
+    inside = set(members)
+    last = max(members, key=order.__getitem__)
+    results = [
+        result
+        for op in members
+        for result in op.results
+        if any(use.operation not in inside for use in result.uses)
+    ]
+    if any(
+        order.get(use.operation, len(order)) < order[last]
+        for result in results
+        for use in result.uses
+        if use.operation not in inside
+    ):
+        for op in members:
+            if op.name not in ALIASES:
+                wrap([op], order)
+        return
+    if not results:
+        return
+    body = Block()
+    region = kernel.RegionOp(Region(body), [result.type for result in results])
+    region.location = last.location
+    Rewriter.insert_op(region, InsertPoint.before(last))
+    order[region] = order[last]
+    for op in sorted(members, key=order.__getitem__):
+        op.detach()
+        body.add_op(op)
+    for old, new in zip(results, region.res, strict=True):
+        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+        new.name_hint = old.name_hint
+    body.add_op(kernel.YieldOp(*results))
