@@ -6,7 +6,7 @@ print it from `as_block`, whose ops are the scalar ops of `arith` and `math`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xdsl.dialects import arith
@@ -90,19 +90,6 @@ class ScalarProgram:
     def followed_by(self, step: ScalarOp) -> ScalarProgram:
         """This program with one more step, whose result is the value."""
         return ScalarProgram(Result(len(self.steps)), (*self.steps, step))
-
-    def without_sum(self, stand_in: Attribute) -> ScalarProgram:
-        """This program where the sum is the constant `stand_in`."""
-        constant = Constant(stand_in)
-
-        def replaced(term: Term) -> Term:
-            return constant if isinstance(term, Sum) else term
-
-        steps = tuple(
-            replace(step, operands=tuple(replaced(term) for term in step.operands))
-            for step in self.steps
-        )
-        return ScalarProgram(replaced(self.value), steps)
 
     @property
     def constants(self) -> tuple[Constant, ...]:

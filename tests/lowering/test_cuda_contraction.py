@@ -111,13 +111,18 @@ def test_epilogues_that_cannot_be_fused_say_why() -> None:
 
 
 def _transposing(text: str) -> str:
-    """The chain with its sums read as columns; the result is 48 x 64."""
+    """The chain with its sums read as columns, in one region by hand; the result is 48 x 64."""
     before, after = text.split("  %1 = ")
+    before = before.replace("  %0 = ", "  %k = kernel.region {\n  %0 = ")
     after = after.replace("affine_map<(m,n) -> (m,n)>", "affine_map<(m,n) -> (n,m)>", 1)
     after = after.replace("affine_map<(m,n) -> (n)>", "affine_map<(m,n) -> (m)>")
     after = after.replace("outs(%e : tensor<64x48xf32>)", "outs(%e : tensor<48x64xf32>)")
     after = after.replace("} -> tensor<64x48xf32>", "} -> tensor<48x64xf32>")
-    after = after.replace("return %1 : tensor<64x48xf32>", "return %1 : tensor<48x64xf32>")
+    after = after.replace(
+        "  func.return %1 : tensor<64x48xf32>",
+        "  kernel.yield %1 : tensor<48x64xf32>\n  } -> tensor<48x64xf32>\n"
+        "  func.return %k : tensor<48x64xf32>",
+    )
     before = before.replace("-> tensor<64x48xf32> {", "-> tensor<48x64xf32> {")
     before = before.replace(
         "%e = tensor.empty() : tensor<64x48xf32>", "%e = tensor.empty() : tensor<48x64xf32>"

@@ -66,8 +66,9 @@ class Case:
             f"%e = tensor.empty() : {y}",
             (
                 f"%v0 = conv.fprop layouts({layout}, KRSC, {layout}) "
-                f"strides({self.stride}, {self.stride}) padding({pad}, {pad}) groups({self.groups}) "
-                f"accumulate({accumulator}) ins(%x, %w : {x}, {w}) outs(%zero : {y})"
+                f"strides({self.stride}, {self.stride}) padding({pad}, {pad}) "
+                f"groups({self.groups}) accumulate({accumulator}) "
+                f"ins(%x, %w : {x}, {w}) outs(%zero : {y})"
             ),
         ]
         for number, (op, operand) in enumerate(self.steps):

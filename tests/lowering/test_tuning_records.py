@@ -21,6 +21,7 @@ from convir.frontends.miopen import parse_line
 from convir.lowering.contraction.signature import signature_of
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.implementations import CUDA, GEMM
 from convir.lowering.kernel_candidates import Candidates, candidates_of
 from convir.lowering.outline_kernels import outlined
@@ -173,6 +174,7 @@ def selected(line: str, gpu: Gpu, file: Path) -> tuple[str, str]:
 def module_of(line: str) -> ModuleOp:
     (problem,) = parse_line(line).problems.values()
     module = run(ModuleOp([function_of("main", problem)]), "backward-data").module
+    FuseEpiloguePass().apply(new_context(), module)
     FormKernelRegionsPass().apply(new_context(), module)
     return module
 

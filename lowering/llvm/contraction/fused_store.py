@@ -36,7 +36,7 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         return "the gradient of the weights has no epilogue here"
     if len(epilogue.operands) > len(EPILOGUE_BUFFERS):
         return f"its epilogue reads more than {len(EPILOGUE_BUFFERS)} operands"
-    if any(not phase.taps for phase in spec.phases) and epilogue.hole != _hole_of(epilogue):
+    if any(not phase.taps for phase in spec.phases) and not epilogue.holes_are_zero_sums:
         return "its epilogue treats holes as no sum"
     for operand in epilogue.operands:
         if operand.follows_result:
@@ -56,12 +56,6 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         if spec.c.stride == 1 and channel_stride(spec, operand) not in (0, 1):
             return "its epilogue reads channels that are no neighbours"
     return unsupported(epilogue)
-
-
-def _hole_of(epilogue: FusedEpilogue) -> object:
-    """The program on a sum of zero, as a tile without taps computes it."""
-    constants = epilogue.hole.constants
-    return epilogue.body.without_sum(constants[0].value) if constants else None
 
 
 def channel_stride(spec: Contraction, operand: EpilogueOperand) -> int:
