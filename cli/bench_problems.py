@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 PLAIN_PIPELINE = "convert-conv-to-linalg"
 """What has to be run even where nothing is rewritten."""
 LIBRARY_PIPELINE = (
-    f"{DEFAULT_PIPELINE},form-kernel-regions,select-kernels{{device=cuda without=template}}"
+    f"{DEFAULT_PIPELINE},fuse-epilogue,form-kernel-regions,"
+    "select-kernels{device=cuda without=template}"
 )
 """All rewrites, and contractions as calls of cuBLAS or loops."""
 PIPELINES = {OURS: DEFAULT_PIPELINE, PLAIN: PLAIN_PIPELINE, LIBRARY: LIBRARY_PIPELINE}

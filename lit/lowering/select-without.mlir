@@ -1,6 +1,6 @@
-// RUN: convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda without=template}' | filecheck %s
-// RUN: convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda}' | filecheck %s --check-prefix=ALL
-// RUN: not convir-opt %s -p 'form-kernel-regions,select-kernels{device=cuda without=scatter}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda without=template}' | filecheck %s
+// RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' | filecheck %s --check-prefix=ALL
+// RUN: not convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda without=scatter}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // Without templates a contraction is a library call; the rounding behind it belongs to that call.
 
 // UNKNOWN: error: 'scatter' is no implementation for cuda
