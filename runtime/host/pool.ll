@@ -1,8 +1,10 @@
 ; A pool of helper threads for range-split launches, without a lock on the fast path.
 ;
 ; A launch calls  void kernel(ptr args, i64 begin, i64 end, i64 worker)  on disjoint pieces of
-; [0, items) until all are done. The caller is worker 0 and does what no helper takes: a helper
-; that wakes late finds the gate closed and goes back to sleep; nobody waits for it.
+; [0, items) until all are done. Every worker has a range of its own, so that launches in a row touch
+; the same memory from the same core, and takes pieces from the others' once that is done. The caller
+; is worker 0 and does what no helper takes: a helper that wakes late finds the gate closed and goes
+; back to sleep; nobody waits for it.
 ;
 ; The gate is one word: the launch's number in the high half, an open bit, and the number of
 ; helpers inside. A helper enters by incrementing it while it is open; the launch closes it and
@@ -15,17 +17,14 @@
 %pool = type {
   i64,            ; 0 gate
   [56 x i8],      ;   (one cache line each for what different threads write)
-  i64,            ; 2 next: the first item nobody took
-  [56 x i8],
-  i32,            ; 4 busy: 1 while a launch owns the pool
-  i32,            ; 5 stop: 1 once helpers have to return
-  ptr,            ; 6 kernel
-  ptr,            ; 7 args
-  i64,            ; 8 items
-  i64,            ; 9 chunk: items taken at a time
-  i64,            ; 10 workers: of this launch, the caller included
-  [16 x i8],
-  [128 x i8]      ; 12 cores: a bit for each that helpers may run on
+  i32,            ; 2 busy: 1 while a launch owns the pool
+  i32,            ; 3 stop: 1 once helpers have to return
+  ptr,            ; 4 kernel
+  ptr,            ; 5 args
+  i64,            ; 6 chunk: items taken at a time
+  i64,            ; 7 workers: of this launch, the caller included
+  [24 x i8],
+  [128 x i8]      ; 9 cores: a bit for each that helpers may run on
 }
 ; One per worker; helpers sleep on their own semaphore (glibc's is 32 bytes).
 %seat = type {
@@ -33,7 +32,10 @@
   i32,            ; 1 thread: the kernel's number of the helper, 0 before it began
   i32,            ; 2 barred: the core that the helper may not run on, -1 if it may on all
   [52 x i8],
-  [64 x i8]       ; 4 semaphore
+  [64 x i8],      ; 4 semaphore
+  i64,            ; 5 next: the first item of the worker's range that nobody took
+  i64,            ; 6 end: of the range
+  [48 x i8]
 }
 
 declare i32 @sem_init(ptr, i32, i32)
@@ -47,7 +49,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define void @pool_init(ptr %pool, ptr %seats, i64 %workers) {
 entry:
-  %cores = getelementptr %pool, ptr %pool, i64 0, i32 12
+  %cores = getelementptr %pool, ptr %pool, i64 0, i32 9
   ; Where this fails no core is known, and helpers stay where they are.
   %known = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
   br label %loop
@@ -64,29 +66,47 @@ done:
   ret void
 }
 
-; Take pieces until none is left.
-define internal void @work(ptr %pool, i64 %worker) {
+; Take pieces until none is left, first of the worker's own range.
+define internal void @work(ptr %pool, ptr %seats, i64 %worker) {
 entry:
-  %next.ptr = getelementptr %pool, ptr %pool, i64 0, i32 2
-  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
-  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
-  %items.ptr = getelementptr %pool, ptr %pool, i64 0, i32 8
-  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 9
+  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
   %kernel = load ptr, ptr %kernel.ptr
   %args = load ptr, ptr %args.ptr
-  %items = load i64, ptr %items.ptr
   %chunk = load i64, ptr %chunk.ptr
-  br label %take
+  %workers = load i64, ptr %workers.ptr
+  br label %range
+range:
+  %owner = phi i64 [ %worker, %entry ], [ %owner.next, %other ]
+  %turn = phi i64 [ 0, %entry ], [ %turn.next, %other ]
+  %next.ptr = getelementptr %seat, ptr %seats, i64 %owner, i32 5
+  %end.ptr = getelementptr %seat, ptr %seats, i64 %owner, i32 6
+  %range.end = load i64, ptr %end.ptr
+  br label %look
+look:
+  ; Only who may get a piece takes the line that the owner writes.
+  %seen = load atomic i64, ptr %next.ptr monotonic, align 8
+  %some = icmp slt i64 %seen, %range.end
+  br i1 %some, label %take, label %other
 take:
   %begin = atomicrmw add ptr %next.ptr, i64 %chunk monotonic
-  %left = icmp slt i64 %begin, %items
-  br i1 %left, label %run, label %done
+  %left = icmp slt i64 %begin, %range.end
+  br i1 %left, label %run, label %other
 run:
   %end.full = add i64 %begin, %chunk
-  %partial = icmp slt i64 %items, %end.full
-  %end = select i1 %partial, i64 %items, i64 %end.full
+  %partial = icmp slt i64 %range.end, %end.full
+  %end = select i1 %partial, i64 %range.end, i64 %end.full
   call void %kernel(ptr %args, i64 %begin, i64 %end, i64 %worker)
-  br label %take
+  br label %look
+other:
+  %turn.next = add i64 %turn, 1
+  %following = add i64 %owner, 1
+  %last = icmp eq i64 %following, %workers
+  %owner.next = select i1 %last, i64 0, i64 %following
+  %more = icmp ult i64 %turn.next, %workers
+  br i1 %more, label %range, label %done
 done:
   ret void
 }
@@ -97,7 +117,7 @@ entry:
   %alone.wanted = icmp ule i64 %workers, 1
   br i1 %alone.wanted, label %alone, label %acquire
 acquire:
-  %busy.ptr = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %busy.ptr = getelementptr %pool, ptr %pool, i64 0, i32 2
   %was = atomicrmw xchg ptr %busy.ptr, i32 1 acquire
   %free = icmp eq i32 %was, 0
   br i1 %free, label %publish, label %alone
@@ -105,18 +125,28 @@ alone:
   call void %kernel(ptr %args, i64 0, i64 %items, i64 0)
   ret i64 1
 publish:
-  %next.ptr = getelementptr %pool, ptr %pool, i64 0, i32 2
-  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
-  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
-  %items.ptr = getelementptr %pool, ptr %pool, i64 0, i32 8
-  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 9
-  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 10
+  %kernel.ptr = getelementptr %pool, ptr %pool, i64 0, i32 4
+  %args.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %chunk.ptr = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
   store ptr %kernel, ptr %kernel.ptr
   store ptr %args, ptr %args.ptr
-  store i64 %items, ptr %items.ptr
   store i64 %chunk, ptr %chunk.ptr
   store i64 %workers, ptr %workers.ptr
-  store atomic i64 0, ptr %next.ptr monotonic, align 8
+  br label %share
+share:
+  %s = phi i64 [ 0, %publish ], [ %s.next, %share ]
+  %begin = phi i64 [ 0, %publish ], [ %end, %share ]
+  %s.next = add i64 %s, 1
+  %before = mul i64 %items, %s.next
+  %end = udiv i64 %before, %workers
+  %next.ptr = getelementptr %seat, ptr %seats, i64 %s, i32 5
+  %end.ptr = getelementptr %seat, ptr %seats, i64 %s, i32 6
+  store atomic i64 %begin, ptr %next.ptr monotonic, align 8
+  store i64 %end, ptr %end.ptr
+  %shared = icmp eq i64 %s.next, %workers
+  br i1 %shared, label %open, label %share
+open:
   %gate.old = load atomic i64, ptr %pool monotonic, align 8
   %number.old = and i64 %gate.old, -4294967296
   %number = add i64 %number.old, 4294967296
@@ -125,7 +155,7 @@ publish:
   %core = call i32 @sched_getcpu()
   br label %wake
 wake:
-  %w = phi i64 [ 1, %publish ], [ %w.next, %wake.done ]
+  %w = phi i64 [ 1, %open ], [ %w.next, %wake.done ]
   %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %w, i32 0
   %sleeping.seen = load atomic i32, ptr %sleeping.ptr seq_cst, align 4
   %maybe = icmp ne i32 %sleeping.seen, 0
@@ -145,7 +175,7 @@ wake.done:
   %more = icmp ult i64 %w.next, %workers
   br i1 %more, label %wake, label %participate
 participate:
-  call void @work(ptr %pool, i64 0)
+  call void @work(ptr %pool, ptr %seats, i64 0)
   %closing = atomicrmw and ptr %pool, i64 -2147483649 seq_cst
   br label %drain
 drain:
@@ -183,7 +213,7 @@ entry:
   br i1 %move, label %set, label %done
 set:
   store i32 %core, ptr %barred.ptr
-  %cores = getelementptr %pool, ptr %pool, i64 0, i32 12
+  %cores = getelementptr %pool, ptr %pool, i64 0, i32 9
   call void @llvm.memcpy.p0.p0.i64(ptr %left, ptr %cores, i64 128, i1 false)
   %number = zext i32 %core to i64
   %byte = lshr i64 %number, 3
@@ -213,8 +243,8 @@ entry:
   store i32 %thread, ptr %thread.ptr
   %sleeping.ptr = getelementptr %seat, ptr %seats, i64 %worker, i32 0
   %semaphore = getelementptr %seat, ptr %seats, i64 %worker, i32 4
-  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
-  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 10
+  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 3
+  %workers.ptr = getelementptr %pool, ptr %pool, i64 0, i32 7
   %served = alloca i64
   store i64 0, ptr %served
   br label %idle
@@ -265,7 +295,7 @@ serve:
   %wanted = icmp ult i64 %worker, %workers
   br i1 %wanted, label %help, label %leave
 help:
-  call void @work(ptr %pool, i64 %worker)
+  call void @work(ptr %pool, ptr %seats, i64 %worker)
   br label %leave
 leave:
   %left = atomicrmw sub ptr %pool, i64 1 seq_cst
@@ -287,7 +317,7 @@ define internal i1 @is_new(i64 %gate, ptr %served) {
 
 define void @pool_stop(ptr %pool, ptr %seats, i64 %workers) {
 entry:
-  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 5
+  %stop.ptr = getelementptr %pool, ptr %pool, i64 0, i32 3
   store atomic i32 1, ptr %stop.ptr seq_cst, align 4
   br label %next
 next:

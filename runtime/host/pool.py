@@ -28,12 +28,12 @@ SPIN_TURNS = 2000
 launches in a row find it awake, and an idle process burns nothing."""
 
 PIECES_PER_WORKER = 4
-"""Items are handed out in about this many pieces a worker, so that a worker that was held up
-leaves the rest to the others."""
+"""A worker takes its range in about this many pieces, so that the others can take some if it was
+held up."""
 
 _CACHE_LINE = 64
-_POOL_BYTES = 320
-_SEAT_BYTES = 128
+_POOL_BYTES = 256
+_SEAT_BYTES = 192
 
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """A kernel as a function to call, on the calling thread, without the GIL."""
