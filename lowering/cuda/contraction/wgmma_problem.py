@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
+MAX_ROWS = 1 << 30
 ALIGNMENT = 8
 """Elements of 16 bits that the copy engine's addresses and strides are multiples of."""
 MAX_FUSED_BYTES = 128
@@ -215,8 +216,9 @@ def _unsupported(contraction: Contraction) -> Refusal | None:
     strides.append(max(b.depth_stride, b.column_stride))
     if any(stride % ALIGNMENT for stride in (*strides, contraction.columns)):
         return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
-    if max(phase.positions for phase in contraction.phases) >= 1 << 31:
-        return Refusal("it has more than 2^31 rows")
+    # Rows are numbered in 32 bits, those of the last tile that lie outside included.
+    if max(phase.positions for phase in contraction.phases) >= MAX_ROWS:
+        return Refusal(f"it has {MAX_ROWS} rows or more")
     return None
 
 
