@@ -28,7 +28,7 @@ class LoadedKernel:
 
         Raises:
             CompileError: NVRTC refuses the source.
-            NoGpuError: there is no GPU, or CUDA's headers are not installed.
+            NoGpuError: there is no GPU, or a part of the CUDA toolkit is not installed.
         """
         self._kernel = kernel
         self._function: Any = load_kernel(kernel.source, kernel.symbol)
@@ -53,6 +53,7 @@ def _value_of(argument: Argument) -> Callable[[Callable[[Pointer], int]], Any]:
     """How an argument's value follows from the addresses of a call."""
     if isinstance(argument, Pointer):
         return lambda address: address(argument)
+    toolkit.driver()  # What maps are encoded with is asked for now, not by the first call.
     maps: dict[int, Any] = {}
 
     def encoded(address: Callable[[Pointer], int]) -> Any:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from gpu import cupy_or_skip
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.run import main as convir_run
+from convir.lowering.cuda.kernel_plan import CudaKernel, Pointer, TensorMap
 from convir.runtime import devices
 from convir.runtime.arrays import ArrayBorder
-from convir.runtime.cuda import toolkit
+from convir.runtime.cuda import launch, toolkit
 from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.program import TensorSpec
@@ -256,6 +261,57 @@ def test_out_of_memory(error: Exception, reason: str) -> None:
     assert entered == ["in", "out"]
     with pytest.raises(ZeroDivisionError), OnDevice(Device()):
         raise ZeroDivisionError
+
+
+def test_a_missing_binding_of_the_driver(
+    world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world["cuda.bindings.driver"] = ImportError("No module named 'cuda.bindings'")
+
+    def loaded(source: str, symbol: str) -> str:
+        return symbol
+
+    monkeypatch.setattr(launch, "load_kernel", loaded)
+    rows = TensorMap(Pointer("input"), "f16", (64, 64), (128,), (64, 64), 128)
+    kernel = CudaKernel("", "copy", (1, 1, 1), (128, 1, 1), 0, (Pointer("output"), rows))
+    with pytest.raises(toolkit.NoGpuError) as refusal:
+        launch.LoadedKernel(kernel)
+    assert str(refusal.value) == (
+        "CUDA's Python binding is not installed or cannot be loaded (No module named "
+        "'cuda.bindings'): pip install cuda-bindings"
+    )
+
+
+HIDDEN = """
+import logging, sys
+import convir
+
+logging.basicConfig(format="%(levelname)s %(message)s")
+text = sys.stdin.read()
+for _ in range(2):
+    print(convir.compile(text, device="auto").program is not None)
+try:
+    convir.compile(text, device="cuda")
+except RuntimeError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_is_hidden() -> None:
+    """The real driver, with nothing to show: one warning from `auto`, one error from `cuda`."""
+    cupy_or_skip()
+    hidden = subprocess.run(
+        [sys.executable, "-c", HIDDEN],
+        input=NEGATION,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    reason = "the NVIDIA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES"
+    assert hidden.stderr == f"WARNING running on the host: {reason}\n"
+    assert hidden.stdout == f"True\nTrue\nNoGpuError {reason}\n"
 
 
 def test_out_of_memory_in_a_tool(
