@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from host_kernels import TARGETS, assert_same, poisoned, program_text, run_program, runnable
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_kernels import RandomKernel, random_kernels
 
@@ -67,7 +67,7 @@ def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("part", range(10))
 @given(drawn=random_kernels(), seed=st.integers(0, 1 << 16))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_kernels_on_a_gpu(part: int, drawn: RandomKernel, seed: int) -> None:
     try:
         toolkit.require_gpu(0)

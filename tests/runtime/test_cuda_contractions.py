@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from conv_cases import DTYPES, normals, problems, small_integers, torch_answer, work
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
@@ -85,7 +85,7 @@ def test_small_integers(name: str, last: bool, direction: int) -> None:
 
 # Each example compiles a kernel: parts, so that several processes share them.
 @pytest.mark.parametrize("part", range(10))
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(problem=problems())
 def test_any_problem(part: int, problem: ConvProblem) -> None:
     if prod(problem.output_spatial) and prod(problem.spatial):

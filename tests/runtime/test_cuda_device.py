@@ -155,6 +155,68 @@ def test_gemm_with_a_shared_operand(transposed: bool) -> None:
     assert np.array_equal(run(text, a, b), lhs @ b.astype("f4"))
 
 
+M, N, K, BATCH = 33, 56, 40, 3
+PADDING = 8
+"""Elements between the end of a row and the next row."""
+
+GEMM = """
+func.func @main(%a: memref<3xAxIN>, %b: memref<BxIN>, %c: memref<3x33x64xOUT>)
+    attributes {rt.program} {
+  rt.gemm {m = 33 : i64, n = 56 : i64, k = 40 : i64, batch = 3 : i64, lda = LDA : i64,
+      ldb = LDB : i64, ldc = 64 : i64, stride_a = STRIDE : i64, stride_b = 0 : i64,
+      stride_c = 2112 : i64FLAGS}
+      ins(%a, %b : memref<3xAxIN>, memref<BxIN>) outs(%c : memref<3x33x64xOUT>)
+  func.return
+}"""
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize(
+    ("element", "stored"),
+    [
+        ("f16", "f16"),
+        ("f16", "f32"),
+        ("bf16", "bf16"),
+        ("bf16", "f32"),
+        ("f32", "f32"),
+        ("f64", "f64"),
+    ],
+)
+def test_gemm(element: str, stored: str, transpose_a: bool, transpose_b: bool, cupy: Any) -> None:
+    """Strided batches, leading dimensions, transposes, and an operand that all batches share."""
+    dtypes: dict[str, Any] = {
+        "f16": np.float16,
+        "bf16": BFLOAT16,
+        "f32": np.float32,
+        "f64": np.float64,
+    }
+    shape_a = (K, M + PADDING) if transpose_a else (M, K + PADDING)
+    shape_b = (N, K + PADDING) if transpose_b else (K, N + PADDING)
+    flags = "".join(f", transpose_{x}" for x, on in (("a", transpose_a), ("b", transpose_b)) if on)
+    words = {
+        "xAx": f"x{shape_a[0]}x{shape_a[1]}x",
+        "<Bx": f"<{shape_b[0]}x{shape_b[1]}x",
+        "LDA": str(shape_a[1]),
+        "LDB": str(shape_b[1]),
+        "STRIDE": str(shape_a[0] * shape_a[1]),
+        "FLAGS": flags,
+        "IN": element,
+        "OUT": stored,
+    }
+    text = GEMM
+    for word, value in words.items():
+        text = text.replace(word, value)
+    rng = np.random.default_rng(4)
+    a = small_integers(rng, (BATCH, *shape_a), dtypes[element])
+    b = small_integers(rng, shape_b, dtypes[element])
+    lhs = a.astype("f8").transpose(0, 2, 1)[:, :M] if transpose_a else a.astype("f8")[:, :, :K]
+    rhs = b.astype("f8").T[:K] if transpose_b else b.astype("f8")[:, :N]
+    found = run(text, a, b)
+    assert np.array_equal(found[:, :, :N].astype("f8"), lhs @ rhs)
+    assert np.isnan(found[:, :, N:].astype("f8")).all(), "nothing is written beside the rows"
+
+
 def test_more_than_two_to_the_31_elements(cupy: Any) -> None:
     size = (1 << 31) + 12345
     text = scatter((size // 2,), (size,), [1], [2], "i8")

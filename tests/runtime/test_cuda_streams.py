@@ -1,4 +1,4 @@
-"""Programs on streams, in graphs, on several devices and from several threads."""
+"""Programs on streams, in graphs and from several threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from gpu import cupy_or_skip
+from gpu_programs import PRODUCT, RUNNING_SUM, SIZE, matrices, on_gpu, product
 
-from convir.api.compile import compile as convir_compile
 from convir.runtime.cuda import toolkit
 from convir.runtime.reference.dtypes import BFLOAT16
 
@@ -19,65 +19,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-SIZE = 48
-
-PRODUCT = """
-func.func @main(%a: tensor<3x48x48xf16>, %b: tensor<48x48xf16>) -> tensor<3x48x48xf32> {
-  %c = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<3x48x48xf32>
-  %f = linalg.fill ins(%c : f32) outs(%e : tensor<3x48x48xf32>) -> tensor<3x48x48xf32>
-  %0 = linalg.generic {indexing_maps = [
-      affine_map<(s,m,n,k) -> (s,m,k)>, affine_map<(s,m,n,k) -> (k,n)>,
-      affine_map<(s,m,n,k) -> (s,m,n)>],
-      iterator_types = ["parallel","parallel","parallel","reduction"]}
-      ins(%a, %b : tensor<3x48x48xf16>, tensor<48x48xf16>) outs(%f : tensor<3x48x48xf32>) {
-  ^bb0(%x: f16, %y: f16, %o: f32):
-    %1 = arith.extf %x : f16 to f32
-    %2 = arith.extf %y : f16 to f32
-    %3 = arith.mulf %1, %2 : f32
-    %4 = arith.addf %3, %o : f32
-    linalg.yield %4 : f32
-  } -> tensor<3x48x48xf32>
-  func.return %0 : tensor<3x48x48xf32>
-}"""
-
 NEGATION = """
 func.func @main(%x: tensor<64xELT>) -> tensor<64xELT> {
   %0 = arith.negf %x : tensor<64xELT>
   func.return %0 : tensor<64xELT>
 }"""
 
-RUNNING_SUM = """
-kernel.func @add(%x: tensor<64xf32>, %s: tensor<64xf32>) -> tensor<64xf32> {
-  %0 = arith.addf %x, %s : tensor<64xf32>
-  kernel.return %0 : tensor<64xf32>
-}
-func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) attributes {rt.program} {
-  %s = rt.state : memref<64xf32>
-  rt.launch @add ins(%x, %s : memref<64xf32>, memref<64xf32>) outs(%y : memref<64xf32>)
-  rt.copy %y to %s : memref<64xf32> to memref<64xf32>
-  func.return
-}"""
-"""y = x + the last y of the same stream."""
-
 
 @pytest.fixture(autouse=True)
 def cupy() -> Any:
     return cupy_or_skip()
-
-
-def on_gpu(text: str, device: str = "cuda") -> Any:
-    return convir_compile(text, pipeline="", device=device)
-
-
-def matrices(seed: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    a = rng.integers(-3, 4, (3, SIZE, SIZE)).astype(np.float16)
-    return a, rng.integers(-3, 4, (SIZE, SIZE)).astype(np.float16)
-
-
-def product(a: Any, b: Any) -> Any:
-    return a.astype(np.float32) @ b.astype(np.float32)
 
 
 def test_every_way_to_name_a_stream(cupy: Any) -> None:
@@ -317,27 +268,3 @@ def test_results_larger_than_the_gpu(cupy: Any) -> None:
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(toolkit.NoGpuError, match="there is no GPU number 99"):
         on_gpu(PRODUCT, "cuda:99")
-
-
-def test_two_devices(cupy: Any) -> None:
-    cupy_or_skip(1)
-    executable = on_gpu(PRODUCT, "cuda:1")
-    a, b = matrices(7)
-    y = executable(a, b)
-    assert y.device.id == 1
-    assert cupy.cuda.runtime.getDevice() == 0, "the caller's device stays current"
-    with cupy.cuda.Device(1):
-        assert np.array_equal(cupy.asnumpy(y), product(a, b))
-        other = cupy.cuda.Stream(non_blocking=True)
-        here = [cupy.asarray(x) for x in (a, b)]
-    elsewhere = cupy.asarray(a)
-    with pytest.raises(ValueError, match="argument 0 lies on cuda:0, the program on cuda:1"):
-        executable(elsewhere, b)
-    with pytest.raises(ValueError, match="the stream belongs to cuda:1, the program to cuda:0"):
-        on_gpu(PRODUCT)(a, b, stream=other)
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(executable.graph()(*here)))
-    thread.start()
-    thread.join()
-    with cupy.cuda.Device(1):
-        assert np.array_equal(cupy.asnumpy(results[0]), product(a, b))

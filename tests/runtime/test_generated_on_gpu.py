@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gpu import cupy_or_skip
 from host_kernels import assert_same, poisoned, program_text
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_kernels import RandomKernel, random_kernels
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.gpu
 # Each example compiles a kernel: parts, so that several processes share them.
 @pytest.mark.parametrize("part", range(8))
 @given(drawn=random_kernels(vectors=True), seed=st.integers(0, 1 << 16))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_kernels_are_their_bodies(part: int, drawn: RandomKernel, seed: int) -> None:
     cupy = cupy_or_skip()
     from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (needs a GPU)
