@@ -38,6 +38,8 @@ LOWERING_PASSES: tuple[str, ...] = (
     "fuse-epilogue",
     "form-kernel-regions",
     "select-kernels",
+    "partition-reduction",
+    "assign-warp-roles",
     "outline-kernels",
     "convert-to-rt",
     "plan-memory",

@@ -10,6 +10,9 @@ from convir.lowering.cuda.contraction import (
     implicit_gemm,
     implicit_gemm_config,
     implicit_gemm_rule,
+    taps_wgrad,
+    taps_wgrad_config,
+    taps_wgrad_rule,
     wgmma,
     wgmma_config,
 )
@@ -75,6 +78,14 @@ TEMPLATES: tuple[Template, ...] = (
         plan=wgmma.plan,
         parse=wgmma_config.WgmmaConfig.parse,
         kernels=wgmma.kernels,
+    ),
+    Template(
+        family=taps_wgrad_config.FAMILY,
+        plan=taps_wgrad_rule.plan,
+        parse=taps_wgrad_config.parse,
+        kernels=taps_wgrad.kernels,
+        with_partition=taps_wgrad_config.TapsWgradConfig.with_partition,
+        with_roles=taps_wgrad_config.TapsWgradConfig.with_roles,
     ),
     Template(
         family=implicit_gemm_config.FAMILY,

@@ -4,6 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "barriers.cuh"
+
 namespace convir {
 
 template <int kValue>
@@ -37,37 +39,6 @@ __device__ __forceinline__ void commit_copies() {
 template <int kPending>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-
-// Barriers in shared memory, which threads and copies arrive at.
-__device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void arrive(unsigned barrier) {
-  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier)
-               : "memory");
-}
-// The thread arrives when all of its copies so far have.
-__device__ __forceinline__ void arrive_after_copies(unsigned barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
-}
-__device__ __forceinline__ void wait_barrier(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-  while (done == 0) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-#else
-    asm volatile(
-        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-#endif
-  }
 }
 
 // Four 8x8 matrices of 16-bit elements; lanes 8i … 8i+7 name the rows of matrix i.

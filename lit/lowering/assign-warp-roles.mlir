@@ -1,0 +1,29 @@
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=3 math=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
+// Which warps load and which multiply is part of a kernel's config, and its launch carries it.
+
+// REMARK: remark: [assign-warp-roles] kernel.region rewritten: taps-wgrad {{.*}} roles=4:4
+// CHECK: kernel.region configs {cuda = "taps-wgrad {{.*}} roles=4:4 {{.*}}"} {
+// NONE: remark: [assign-warp-roles] kernel.region not rewritten: there are no roles of 3 and 5 warps
+// LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
+// LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
+// LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "taps-wgrad {{.*}} roles=0:8 {{.*}}"}}
+func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x12x12x64xf16>, tensor<8x12x12x36xf16>) outs(%zeros : tensor<36x3x3x64xf16>)
+  return %dw : tensor<36x3x3x64xf16>
+}
+
+// -----
+
+// REMARK: remark: [assign-warp-roles] kernel.region not rewritten: igemm has no choice of warp roles
+func.func @other_template(%x: tensor<8x12x12x64xf32>, %dy: tensor<8x12x12x36xf32>, %init: tensor<36x3x3x64xf32>) -> tensor<36x3x3x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %zeros = linalg.fill ins(%zero : f32) outs(%init : tensor<36x3x3x64xf32>) -> tensor<36x3x3x64xf32>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) ins(%x, %dy : tensor<8x12x12x64xf32>, tensor<8x12x12x36xf32>) outs(%zeros : tensor<36x3x3x64xf32>)
+  return %dw : tensor<36x3x3x64xf32>
+}

@@ -1,0 +1,36 @@
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
+// How a kernel's reduction is divided is part of its config.
+
+// REMARK: remark: [partition-reduction] kernel.region rewritten: taps-wgrad {{.*}} partition=stream-k:tree blocks=132
+// CHECK: kernel.region configs {cuda = "taps-wgrad {{.*}} partition=stream-k:tree blocks=132"} {
+// MANY: remark: [partition-reduction] kernel.region not rewritten: {{[0-9]+}} steps are not divided into 40
+// MANY-NOT: partition=split-k:40
+func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x12x12x64xf16>, tensor<8x12x12x36xf16>) outs(%zeros : tensor<36x3x3x64xf16>)
+  return %dw : tensor<36x3x3x64xf16>
+}
+
+// -----
+
+// f32 has no template with partitions.
+// REMARK: remark: [partition-reduction] kernel.region not rewritten: igemm has no choice of partition
+// CHECK: kernel.region configs {cuda = "igemm
+func.func @other_template(%x: tensor<8x12x12x64xf32>, %dy: tensor<8x12x12x36xf32>, %init: tensor<36x3x3x64xf32>) -> tensor<36x3x3x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %zeros = linalg.fill ins(%zero : f32) outs(%init : tensor<36x3x3x64xf32>) -> tensor<36x3x3x64xf32>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) ins(%x, %dy : tensor<8x12x12x64xf32>, tensor<8x12x12x36xf32>) outs(%zeros : tensor<36x3x3x64xf32>)
+  return %dw : tensor<36x3x3x64xf32>
+}
+
+// -----
+
+// Loops have none either.
+// REMARK: remark: [partition-reduction] kernel.region not rewritten: 'loops' is no template's config
+func.func @loops(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %y = math.exp %x : tensor<64xf32>
+  return %y : tensor<64xf32>
+}

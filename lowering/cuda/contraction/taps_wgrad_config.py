@@ -1,0 +1,171 @@
+"""The choices that make one instance of `taps-wgrad`: tile, pipeline, partition and math."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Final, Literal
+
+from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.partition.partition import Partition
+from convir.lowering.partition.schedule import Schedule
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.taps_wgrad_problem import Tap, TapsProblem
+
+FAMILY: Final = "taps-wgrad"
+
+ROWS = 64
+"""Depths of a tile."""
+GROUP_WARPS = 4
+"""Warps of a math group."""
+GROUP_CHUNK = 64
+"""Positions of a step, for each math group."""
+SLAB = 16
+"""Positions of one multiplication."""
+MAX_SUMS = 192
+"""Sums that a thread keeps, of its 232 registers."""
+MAX_COLUMNS = 48
+"""Columns of one wgmma that the template has."""
+ROLES = ((0, 4), (0, 8), (4, 4), (4, 8))
+"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
+
+
+@dataclass(frozen=True)
+class TapsWgradConfig:
+    """Prints as `taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=… blocks=132`."""
+
+    taps: int
+    """Taps of a tile."""
+    columns: int
+    """Columns of a tile, a multiple of 8."""
+    stages: int
+    math: Literal["mma", "wgmma"]
+    roles: tuple[int, int]
+    """Warps that load, and warps that multiply: one of `ROLES`."""
+    partition: Partition
+    blocks: int
+    """Blocks that run at the same time."""
+
+    def __str__(self) -> str:
+        return (
+            f"{FAMILY} {self.taps}x{self.columns} stages={self.stages} math={self.math}"
+            f" roles={self.roles[0]}:{self.roles[1]} partition={self.partition}"
+            f" blocks={self.blocks}"
+        )
+
+    def with_partition(self, partition: Partition) -> TapsWgradConfig:
+        """The same with another partition."""
+        return replace(self, partition=partition)
+
+    def with_roles(self, load: int, math: int) -> TapsWgradConfig:
+        """The same with other roles."""
+        return replace(self, roles=(load, math))
+
+    @property
+    def math_groups(self) -> int:
+        """Groups of four warps that multiply; each takes its part of every step."""
+        return self.roles[1] // GROUP_WARPS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return sum(self.roles) * 32
+
+    @property
+    def chunk(self) -> int:
+        """Positions of a step."""
+        return GROUP_CHUNK * self.math_groups
+
+    @property
+    def kept(self) -> int:
+        """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
+        return ceil(self.taps * self.columns // 8 / self.math_groups)
+
+    def tap_groups(self, problem: TapsProblem) -> tuple[tuple[Tap, ...], ...]:
+        """The taps of each tile, which read one plane of X."""
+        return tuple(
+            taps[i : i + self.taps]
+            for taps in problem.planes().values()
+            for i in range(0, len(taps), self.taps)
+        )
+
+    def schedule(self, spec: Contraction, problem: TapsProblem) -> Schedule:
+        """How the tiles are divided over blocks.
+
+        Raises:
+            ValueError: the partition does not suit the tiles.
+        """
+        columns = ceil(spec.columns / self.columns)
+        tiles = len(self.tap_groups(problem)) * columns * ceil(spec.depth / ROWS)
+        return Schedule(self.partition, tiles, ceil(problem.positions / self.chunk), self.blocks)
+
+    def shared_bytes(self, problem: TapsProblem) -> int:
+        """Dynamic shared memory of a block: the pipeline or the exchanged sums, and barriers."""
+        lead = ceil(reach(self.tap_groups(problem)) / self.chunk)
+        ring = (self.stages + 2 * lead) * self.chunk
+        pipeline = self.stages * self.chunk * ROWS * 2 + self.columns * 2 * (ring + SLAB)
+        exchange = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
+        return max(pipeline, exchange) + 8 * (2 * self.stages + 1)
+
+
+def base_of(group: tuple[Tap, ...]) -> int:
+    """The shift in the middle of a group's, from which the others are counted."""
+    shifts = [tap.shift for tap in group]
+    return (min(shifts) + max(shifts)) // 2
+
+
+def reach(groups: tuple[tuple[Tap, ...], ...]) -> int:
+    """Positions between a tap and the middle of its group, at most."""
+    return max(abs(tap.shift - base_of(group)) for group in groups for tap in group)
+
+
+def parse(text: str) -> TapsWgradConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    found = ConfigText.parse(text)
+    keys = {"stages", "math", "roles", "partition", "blocks"}
+    if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != keys:
+        raise ValueError(f"it is written {FAMILY} TAPSxCOLUMNS and has {', '.join(sorted(keys))}")
+    taps, columns = sizes(found.words[0], 2)
+    math = found.values["math"]
+    if math not in ("mma", "wgmma"):
+        raise ValueError(f"there is no math '{math}'")
+    load, _, multiply = found.values["roles"].partition(":")
+    return TapsWgradConfig(
+        taps,
+        columns,
+        int(found.values["stages"]),
+        math,
+        (int(load), int(multiply)),
+        Partition.parse(found.values["partition"]),
+        int(found.values["blocks"]),
+    )
+
+
+def legality(
+    spec: Contraction, problem: TapsProblem, config: TapsWgradConfig, shared_bytes: int
+) -> str | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    if config.roles not in ROLES:
+        return f"there are no roles of {config.roles[0]} and {config.roles[1]} warps"
+    if config.columns % 8 or not 0 < config.columns <= MAX_COLUMNS:
+        return f"tiles have 8 to {MAX_COLUMNS} columns, not {config.columns}"
+    if config.taps < 1 or config.taps * config.columns // 2 > MAX_SUMS:
+        return f"{config.taps}x{config.columns} sums are too many for {ROWS} depths"
+    if config.stages < len(("filled", "waited for", "read")):
+        return f"{config.stages} stages do not keep a pipeline going"
+    if config.math == "mma" and config.roles == (4, 8):
+        return "without register trading, twelve warps have too few registers each"
+    try:
+        config.schedule(spec, problem)
+    except ValueError as error:
+        return str(error)
+    needed = config.shared_bytes(problem)
+    if needed > shared_bytes:
+        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
+    return None

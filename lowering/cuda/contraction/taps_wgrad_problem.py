@@ -1,0 +1,130 @@
+"""Which gradients of weights the `taps-wgrad` template computes, as positions on one grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Axis, Contraction
+
+MAX_POSITIONS = 1 << 30
+"""Positions of the grid, which 32 bits count."""
+PIECES = (16, 8, 4)
+"""Bytes that cp.async copies."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The positions of X that are a step apart: the first one, and how many along each axis."""
+
+    offset: int
+    """Elements of X before the first one."""
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One tap: how far behind a position of X its position of dY lies, and where its weights are.
+
+    `shift` counts positions of the grid, `weight` elements of B.
+    """
+
+    plane: Plane
+    """What it reads of X."""
+    shift: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class TapsProblem:
+    """A gradient of weights on one grid of positions."""
+
+    grid: tuple[int, ...]
+    """Positions along each axis, slowest first."""
+    taps: tuple[Tap, ...]
+    """In the order of B's axes."""
+    x_piece: int
+    """Bytes of X that are copied at once."""
+    y_piece: int
+
+    @property
+    def positions(self) -> int:
+        """Positions of the grid: the length of the reduction."""
+        return prod(self.grid)
+
+    def planes(self) -> dict[Plane, tuple[Tap, ...]]:
+        """The taps that read each plane, in order."""
+        found: dict[Plane, tuple[Tap, ...]] = {}
+        for tap in self.taps:
+            found[tap.plane] = (*found.get(tap.plane, ()), tap)
+        return found
+
+
+def problem_of(spec: Contraction) -> TapsProblem | Refusal:
+    """The grid of `spec`, or why the template does not compute it."""
+    reason = _unsupported(spec)
+    if reason is not None:
+        return Refusal(reason)
+    axes = spec.phases[0].axes
+    grid = tuple(map(_grid_of, axes))
+    pitches = [prod(grid[i + 1 :]) for i in range(len(grid))]
+    taps: list[Tap] = []
+    for index in product(*(range(len(axis.tap_rows)) for axis in axes)):
+        rows = [divmod(axis.tap_rows[i], axis.step) for axis, i in zip(axes, index, strict=True)]
+        plane = Plane(
+            sum(first * axis.row_stride for (_, first), axis in zip(rows, axes, strict=True)),
+            tuple(
+                -(-(axis.extent - first) // axis.step)
+                for (_, first), axis in zip(rows, axes, strict=True)
+            ),
+        )
+        shift = sum(behind * pitch for (behind, _), pitch in zip(rows, pitches, strict=True))
+        weight = sum(axis.tap_weights[i] for axis, i in zip(axes, index, strict=True))
+        taps.append(Tap(plane, shift, weight))
+    if prod(grid) >= MAX_POSITIONS:
+        return Refusal(f"{prod(grid)} positions are more than 32 bits count")
+    pieces = [
+        _piece(STORAGE_BYTES[channels.type], count, strides)
+        for channels, count, strides in (
+            (spec.a, spec.depth, [axis.row_stride for axis in axes if axis.extent > 1]),
+            (spec.c, spec.columns, [axis.out_stride for axis in axes if axis.size > 1]),
+        )
+    ]
+    if min(pieces) < min(PIECES):
+        return Refusal("its rows of single elements are not copied without registers in between")
+    return TapsProblem(grid, tuple(taps), *pieces)
+
+
+def _unsupported(spec: Contraction) -> str | None:
+    if spec.result != "B":
+        return "it is no gradient of weights"
+    if spec.a.type != spec.c.type or spec.a.type not in ("f16", "bf16"):
+        return f"tensor cores do not multiply {spec.a.type} and {spec.c.type}"
+    if spec.accumulate:
+        return "it adds to its result"
+    if spec.groups > 1:
+        return f"it has {spec.groups} groups"
+    if spec.a.stride != 1 or spec.c.stride != 1:
+        return "its channels are not innermost"
+    (phase,) = spec.phases
+    if phase.out_offset:
+        return "its gradient does not begin at the first element"
+    return None
+
+
+def _grid_of(axis: Axis) -> int:
+    """So many positions that a tap which leaves an axis meets none of its neighbours' elements."""
+    last = max(0, *(row // axis.step for row in axis.tap_rows))
+    first = min(0, *(row // axis.step for row in axis.tap_rows))
+    return max(axis.size + last, -(-axis.extent // axis.step) - first)
+
+
+def _piece(element_bytes: int, channels: int, strides: list[int]) -> int:
+    """Bytes of the widest copies that divide every row."""
+    return gcd(max(PIECES), element_bytes * gcd(channels, *strides))

@@ -1,0 +1,43 @@
+// Barriers in shared memory of sm_80, which threads and copies arrive at; PTX ISA, "mbarrier".
+// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap.
+#pragma once
+
+namespace convir {
+
+__device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier)
+               : "memory");
+}
+// The thread arrives when all of its copies so far have.
+__device__ __forceinline__ void arrive_after_copies(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void wait_barrier(unsigned barrier, unsigned parity) {
+  unsigned done = 0;
+#ifdef CONVIR_BOUNDED_WAITS
+  const long long start = clock64();
+#endif
+  while (done == 0) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+#else
+    asm volatile(
+        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+#endif
+#ifdef CONVIR_BOUNDED_WAITS
+    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
+#endif
+  }
+}
+
+}  // namespace convir

@@ -1,0 +1,70 @@
+"""Choices within a template that are made after selection: partition and warp roles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+
+from convir.dialects import kernel, rt
+from convir.dialects.refusal import Refusal
+from convir.lowering.implementations import CUDA, LOOPS
+from convir.lowering.outline_kernels import outlined
+from convir.passes import remarks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from convir.lowering.cuda.contraction.config import KernelConfig
+    from convir.lowering.cuda.contraction.templates import Template
+
+Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
+Change: TypeAlias = "Callable[[Template, KernelConfig], KernelConfig | Refusal]"
+"""A config with another choice, or why its template has none; ValueError if there is no such."""
+
+
+def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
+    """Change the cuda config of every kernel of `module` whose template allows it.
+
+    What is changed and what is not, and why, are remarks of `pass_name`.
+    """
+    launched = {op.callee.root_reference for op in module.walk() if isinstance(op, rt.LaunchOp)}
+    for op in list(module.walk()):
+        if not isinstance(op, kernel.RegionOp | kernel.FuncOp):
+            continue
+        if isinstance(op, kernel.FuncOp) and op.sym_name in launched:
+            changed = Refusal("its launches have their memory already")
+        else:
+            changed = _changed(op, change)
+        if isinstance(changed, Refusal):
+            remarks.refused(pass_name, op, changed.reason)
+            continue
+        known = dict(op.configs.data) if op.configs is not None else {}
+        op.configs = DictionaryAttr({**known, CUDA: StringAttr(changed)})
+        remarks.fired(pass_name, op, changed)
+
+
+def _changed(op: Kernel, change: Change) -> str | Refusal:
+    """The text of the config that stands for `op` from now on."""
+    # The host needs none of the templates.
+    from convir.lowering.cuda.contraction.templates import (  # noqa: PLC0415
+        plan_kernel,
+        template_of,
+    )
+
+    text = op.configs.data.get(CUDA) if op.configs is not None else None
+    config = text.data if isinstance(text, StringAttr) else LOOPS
+    template = template_of(config)
+    if template is None:
+        return Refusal(f"'{config}' is no template's config")
+    try:
+        changed = change(template, template.parse(config))
+    except ValueError as error:
+        return Refusal(str(error))
+    if isinstance(changed, Refusal):
+        return changed
+    callee = op if isinstance(op, kernel.FuncOp) else outlined(op, "candidate")[0]
+    plan = plan_kernel(callee, str(changed))
+    return plan if isinstance(plan, Refusal) else str(changed)
