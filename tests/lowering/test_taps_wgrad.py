@@ -28,6 +28,7 @@ from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NARROW = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
+GROUPED = f"convbfp16 -n 4 -c 256 -H 9 -W 9 -k 256 -y 3 -x 3 -p 1 -q 1 -g 2 -F 4 {NHWC}"
 STRIDED = f"convfp16 -n 4 -c 64 -H 26 -W 25 -k 72 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -F 4 {NHWC}"
 
 
@@ -161,7 +162,6 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
     [
         ("-F 4", "-F 1", "no gradient of weights"),
         ("convfp16", "conv", "tensor cores do not multiply f32"),
-        ("-F 4", "-g 4 -F 4", "4 groups"),
         ("-k 36", "-k 35", "single elements"),
     ],
 )
@@ -185,6 +185,7 @@ KERNELS = [
     (NARROW, "3x40 stages=5 math=wgmma roles=0:4 partition=data-parallel blocks=132"),
     (NARROW, "9x40 stages=5 math=mma roles=4:4 partition=stream-k:tree:blocks blocks=132"),
     (STRIDED, "4x48 stages=4 math=mma roles=0:8 partition=stream-k:linear blocks=132"),
+    (GROUPED, "9x32 stages=4 math=mma roles=4:4 partition=stream-k:linear blocks=4"),
     (STRIDED, "4x40 stages=4 math=wgmma roles=4:8 partition=split-k:3:tree blocks=132"),
 ]
 

@@ -92,6 +92,7 @@ def _source(
         "kPositions": problem.positions,
         "kDepth": spec.depth,
         "kColumns": spec.columns,
+        "kGroups": spec.groups,
         "kTapGroups": len(groups),
         "kTaps": config.taps,
         "kReach": reach(groups),
@@ -108,6 +109,9 @@ def _source(
         f"int kBase[{len(groups)}]": _list(map(base_of, groups)),
         f"int kShift[{len(groups)}][{config.taps}]": _list(shifts),
         f"long long kWeight[{len(groups)}][{config.taps}]": _list(weights),
+        "long long kXGroup": spec.a.group_stride,
+        "long long kYGroup": spec.c.group_stride,
+        "long long kBGroup": spec.b.group_stride,
         "long long kBDepth": spec.b.depth_stride,
         "long long kBColumn": spec.b.column_stride,
     }

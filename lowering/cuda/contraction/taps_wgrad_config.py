@@ -98,7 +98,7 @@ class TapsWgradConfig:
             ValueError: the partition does not suit the tiles.
         """
         columns = ceil(spec.columns / self.columns)
-        tiles = len(self.tap_groups(problem)) * columns * ceil(spec.depth / ROWS)
+        tiles = spec.groups * len(self.tap_groups(problem)) * columns * ceil(spec.depth / ROWS)
         return Schedule(self.partition, tiles, ceil(problem.positions / self.chunk), self.blocks)
 
     def shared_bytes(self, problem: TapsProblem) -> int:

@@ -90,7 +90,7 @@ def problem_of(spec: Contraction) -> TapsProblem | Refusal:
     if prod(grid) >= MAX_POSITIONS:
         return Refusal(f"{prod(grid)} positions are more than 32 bits count")
     pieces = [
-        _piece(STORAGE_BYTES[channels.type], count, strides)
+        _piece(STORAGE_BYTES[channels.type], count, [*strides, channels.group_stride])
         for channels, count, strides in (
             (spec.a, spec.depth, [axis.row_stride for axis in axes if axis.extent > 1]),
             (spec.c, spec.columns, [axis.out_stride for axis in axes if axis.size > 1]),
@@ -108,8 +108,6 @@ def _unsupported(spec: Contraction) -> str | None:
         return f"tensor cores do not multiply {spec.a.type} and {spec.c.type}"
     if spec.accumulate:
         return "it adds to its result"
-    if spec.groups > 1:
-        return f"it has {spec.groups} groups"
     if spec.a.stride != 1 or spec.c.stride != 1:
         return "its channels are not innermost"
     (phase,) = spec.phases

@@ -49,6 +49,10 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[TapsWgradConf
     problem = taps_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
+    if spec.columns > MAX_COLUMNS:
+        return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
+    if spec.depth < ROWS // 2:
+        return Refusal(f"{spec.depth} depths fill less than half of a tile")
     configs = _candidates(spec, problem, gpu)
     if not configs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")

@@ -84,14 +84,16 @@ __device__ __forceinline__ void sync_math() {
 // Which results a tile has.
 template <class P, class C>
 struct Place {
-  int group, column, depth;
+  int set, group, column, depth;  // tap group and group of channels; first column and depth
 
   __device__ __forceinline__ explicit Place(int tile) {
     using L = Layout<P, C>;
     depth = tile % L::kDepthTiles * kRows;
-    const int rest = tile / L::kDepthTiles;
+    int rest = tile / L::kDepthTiles;
     column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * 8 * C::kN8;
-    group = P::kTapGroups == 1 ? 0 : rest / L::kColumnTiles;
+    rest /= L::kColumnTiles;
+    set = P::kTapGroups == 1 ? 0 : rest % P::kTapGroups;
+    group = P::kGroups == 1 ? 0 : rest / P::kTapGroups;
   }
 };
 
@@ -119,7 +121,7 @@ struct Filler {
                                             int limit, const To& to) const {
     const int lane = thread % 32;
     Offset own;
-    const bool inside = find<P, kIsX>(position + lane, place.group, own);
+    const bool inside = find<P, kIsX>(position + lane, place.set, own);
     if (!inside) own = -1;
 #pragma unroll 2
     for (int k = 0; k < kPieces; ++k) {
@@ -135,7 +137,7 @@ struct Filler {
   __device__ __forceinline__ void fill_x(const Place<P, C>& place, int chunk, int stage,
                                          int block) const {
     char* to = shared + stage * L::kStageBytes + block * (32 * kRows * 2);
-    const E* from = x + P::kOffsetX[place.group] + place.depth;
+    const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.depth;
     copy_rows<true, kXPieces, P::kXPiece>(
         place, chunk * L::kChunk + block * 32, from, P::kDepth - place.depth,
         [&](int at, int byte, const E* row, bool inside) {
@@ -151,8 +153,8 @@ struct Filler {
     char* to = shared + L::kRingAt + slot * 16;
     const bool is_first = slot == 0;  // which is repeated behind the last
     copy_rows<false, kYPieces, P::kYPiece>(
-        place, chunk * L::kChunk + block * 32 - P::kBase[place.group], y + place.column,
-        P::kColumns - place.column, [&](int at, int byte, const E* row, bool inside) {
+        place, chunk * L::kChunk + block * 32 - P::kBase[place.set],
+        y + P::kYGroup * place.group + place.column, P::kColumns - place.column, [&](int at, int byte, const E* row, bool inside) {
           char* piece = to + byte / 16 * L::kPlaneBytes + at * 16 + byte % 16;
           copy_async<P::kYPiece>(piece, row, inside);
           if (is_first && at < kSlab) {
@@ -182,9 +184,10 @@ struct Filler {
   }
 };
 
-// Makes copies of this thread visible to wgmma.
+// Makes copies that have ended visible to wgmma. It waits for the copies that the same thread has
+// under way, which is why those who load leave it to those who multiply.
 template <class C>
-__device__ __forceinline__ void publish_copies() {
+__device__ __forceinline__ void see_copies() {
   if constexpr (C::kIsWgmma) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -350,13 +353,15 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const int lane = thread % 32, warp = thread % kGroupThreads / 32;
   const int depth = place.depth + warp * 16 + lane / 4;
   const int column = place.column + tile8 % C::kN8 * 8 + lane % 4 * 2;
-  const long long at = P::kWeight[place.group][tile8 / C::kN8];
+  const long long weight = P::kWeight[place.set][tile8 / C::kN8];
+  if (weight < 0) return;
+  out += P::kBGroup * place.group + weight;
   const typename Epilogue::Pointers none{};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int d = depth + i / 2 * 8, n = column + i % 2;
-    if (d < P::kDepth && n < P::kColumns && at >= 0) {
-      out[at + P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
+    if (d < P::kDepth && n < P::kColumns) {
+      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
     }
   }
 }
@@ -410,9 +415,7 @@ struct Slot {
 template <class P, class C, class S>
 __device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned full, unsigned empty,
                                           unsigned drained) {
-  using L = Layout<P, C>;
-  constexpr int kLag = C::kStages - 2;  // steps whose copies may be under way
-  Slot<C::kStages> filling, ready;
+  Slot<C::kStages> filling;
   partition::Work work;
   unsigned tiles = 0;
   for (typename S::Walk walk(blockIdx.x); walk.next(work); ++tiles) {
@@ -420,23 +423,12 @@ __device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned f
     if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
     const int steps = work.end - work.begin;
     filler.fill_lead(place, work.begin);
-    const auto announce = [&] {
-      publish_copies<C>();
-      arrive(full + 8 * ready.at);
-      ready.advance();
-    };
     for (int step = 0; step < steps; ++step) {
       wait_barrier(empty + 8 * filling.at, filling.parity ^ 1);
       filler.fill_step(place, work.begin, step, filling.at);
-      commit_copies();
+      arrive_after_copies(full + 8 * filling.at);
       filling.advance();
-      if (step >= kLag) {
-        wait_copies<kLag>();
-        announce();
-      }
     }
-    wait_copies<0>();
-    for (int step = steps < kLag ? 0 : steps - kLag; step < steps; ++step) announce();
   }
 }
 
@@ -460,7 +452,8 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     };
     for (int step = 0; step < steps; ++step) {
       wait_barrier(full + 8 * reading.at, reading.parity);
-      sums.multiply(shared, reading.at, ring * L::kChunk, place.group, thread, [&] {
+      see_copies<C>();
+      sums.multiply(shared, reading.at, ring * L::kChunk, place.set, thread, [&] {
         if (C::kIsWgmma ? step > 0 : true) release();
       });
       reading.advance();
@@ -535,13 +528,13 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
     int reading = 0, writing = C::kStages - 1, ring = L::kLead;
     for (int step = 0; step < steps; ++step) {
       wait_copies<C::kStages - 2>();
-      publish_copies<C>();
+      see_copies<C>();
       __syncthreads();
       if (step + C::kStages - 1 < steps) {
         filler.fill_step(place, work.begin, step + C::kStages - 1, writing);
       }
       commit_copies();
-      sums.multiply(shared, reading, ring * L::kChunk, place.group, thread, [] {});
+      sums.multiply(shared, reading, ring * L::kChunk, place.set, thread, [] {});
       sums.finish();
       reading = reading + 1 == C::kStages ? 0 : reading + 1;
       writing = writing + 1 == C::kStages ? 0 : writing + 1;
