@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -212,3 +213,30 @@ def test_positions_of_a_step_are_shared_by_math_groups() -> None:
     assert [schedule.steps for schedule in schedules] == [
         int(np.ceil(21632 / chunk)) for chunk in (128, 64)
     ]
+
+
+UNALIGNED = f"convfp16 -n 4 -c 128 -H 16 -W 16 -k 128 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "to", "reason"),
+    [("-c 128", "-c 100", None), ("-k 128", "-k 103", "single elements")],
+)
+def test_rows_that_are_not_vectors(changed: str, to: str, reason: str | None) -> None:
+    """What Composable Kernel's stream-K refuses: depths are copied in narrower pieces instead."""
+    found = contraction_of_line(UNALIGNED.replace(changed, to))
+    plan = kernels(found.contraction, found.epilogue, parse(CONFIG))
+    assert isinstance(plan, KernelPlan) if reason is None else reason in str(plan)
+
+
+def test_blocks_and_memory_of_a_forced_number_of_units() -> None:
+    found = contraction_of_line(UNALIGNED)
+    config = parse("taps-wgrad 9x40 stages=4 math=mma roles=4:4 partition=stream-k:tree blocks=4")
+    plan = kernels(found.contraction, found.epilogue, config)
+    assert isinstance(plan, KernelPlan)
+    # Two tiles of depths, four of columns: two whole waves of four, nothing to put together.
+    assert (plan.kernels[0].grid, plan.workspace, plan.state) == ((4, 1, 1), (), ())
+    few = kernels(found.contraction, found.epilogue, replace(config, blocks=3))
+    assert isinstance(few, KernelPlan)
+    slot = 9 * 40 * 64 * 4
+    assert (few.kernels[0].grid, few.workspace, few.state) == ((3, 1, 1), (2 * slot,), (8,))
