@@ -84,9 +84,9 @@ def resnet50() -> Any:
     image = next(port for port in graph.input if port.name == nodes[0].input[0])
     del graph.input[:]
     graph.input.append(image)
-    for port in (image, *graph.output):
+    for port in (*graph.input, *graph.output):
         port.type.tensor_type.shape.dim[0].dim_param = "batch"
-    height, width = image.type.tensor_type.shape.dim[2:]
+    height, width = graph.input[0].type.tensor_type.shape.dim[2:]
     height.dim_param, width.dim_param = "height", "width"
     return model
 

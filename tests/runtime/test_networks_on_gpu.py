@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,9 @@ import pytest
 from convir.api.compile import compile as compile_module
 from convir.runtime.bench.onnx_networks import NETWORKS, MissingModelError, in_element_type
 from convir.runtime.cuda import toolkit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.gpu
 
