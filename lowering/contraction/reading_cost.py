@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PRODUCTS_A_CYCLE = 32
 """Multiply-adds of a tile in a cycle; a position and tap with fewer products still takes one."""
 
+LANES = 16
+"""Of a vector; it is multiplied whole."""
+
 ADDRESS_CYCLES = 2
 """What a position and tap cost beside their products."""
 
@@ -26,10 +29,20 @@ PACK_CYCLES = 0.5
 """An element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
 
 
+def _multiplied(depth: int, columns: int) -> int:
+    """Multiply-adds of a position and tap, those in lanes that hold nothing included.
+
+    Lanes hold columns, or depths where there are less than a vector of columns.
+    """
+    if columns < LANES:
+        return min(depth * LANES, -(-depth // LANES) * LANES * columns)
+    return depth * -(-columns // LANES) * LANES
+
+
 def reading_cost(spec: Contraction) -> float:
     """About how many cycles a contraction takes with its operands laid out as they are."""
     steps = sum(phase.positions * phase.taps for phase in spec.phases)
-    products = -(-spec.depth * spec.columns // PRODUCTS_A_CYCLE)
+    products = -(-_multiplied(spec.depth, spec.columns) // PRODUCTS_A_CYCLE)
     cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
     axes = spec.phases[0].axes
     a = prod(axis.extent for axis in axes) * spec.depth * spec.groups
