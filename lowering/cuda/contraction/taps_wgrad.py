@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
 
 SYMBOL = "taps_wgrad"
+SPILL_BYTES = 256
+"""What a block keeps from tile to tile may wait in memory while it reduces one."""
 _INT_LIMIT = 1 << 31
 
 
@@ -51,6 +53,7 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: TapsWgradConfig) -> K
             *((Pointer("workspace"), Pointer("state")) if schedule.slots else ()),
         ),
         is_cooperative=schedule.has_slices,
+        spill_bytes=SPILL_BYTES,
     )
     if not schedule.slots:
         return KernelPlan((kernel,))
