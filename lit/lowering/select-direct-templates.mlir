@@ -4,7 +4,7 @@
 
 // REMARK: remark: [select-kernels] kernel.region rewritten: grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not narrow: it is no dense convolution to a few channels; not scalar: it is neither f32 nor depthwise
 // CHECK-LABEL: func.func @small_groups
-// CHECK:         kernel.region configs {cuda = "grouped 64x13 slice={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} loaders={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK:         kernel.region configs {cuda = "grouped 64x13 slice={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} loaders={{[0-9]+}} copies={{async|tma}} math={{mma|wgmma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
 func.func @small_groups(%dy: tensor<2x10x13x64xf16>, %w: tensor<64x3x3x8xf16>, %init: tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16> {
   %zero = arith.constant 0.0 : f16

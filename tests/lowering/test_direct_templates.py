@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from cuda_contractions import contraction_of_line
 from hypothesis import given
@@ -12,12 +14,14 @@ from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar
 from convir.lowering.cuda.direct.config import (
     GroupedConfig,
+    Math,
     NarrowConfig,
     ScalarConfig,
     parse_grouped,
     parse_narrow,
     parse_scalar,
 )
+from convir.lowering.cuda.direct.ring import Copies
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.runtime.cuda import toolkit
@@ -126,14 +130,20 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) ->
         assert found.reason == reason
 
 
+WHOLE = "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8"
+
+
 def test_illegal_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['dense'][1]} {NHWC}")
     for text, reason in {
         "grouped 48x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8 loaders=0": "no slices",
         "grouped 64x26 slice=32 rows=3 outputs=2 tiles=1 stages=2 warps=8 loaders=0": "2 at once",
         "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=7 loaders=0": "share 64",
+        f"{WHOLE} loaders=0 copies=tma math=mma": "a warp of its own",
+        f"{WHOLE} loaders=1 copies=tma math=wgmma": "does not multiply 8 by 8",
     }.items():
-        config = parse_grouped(f"{text} blocks=132x1")
+        rest = "" if "copies" in text else " copies=async math=mma"
+        config = parse_grouped(f"{text}{rest} blocks=132x1")
         plan = grouped.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason
@@ -143,7 +153,11 @@ numbers = st.integers(1, 512)
 blocks = st.tuples(numbers, numbers)
 
 
-@given(st.builds(GroupedConfig, *[numbers] * 8, st.integers(0, 4), blocks))
+copies = st.sampled_from(get_args(Copies))
+maths = st.sampled_from(get_args(Math))
+
+
+@given(st.builds(GroupedConfig, *[numbers] * 8, st.integers(0, 4), copies, maths, blocks))
 def test_grouped_configs_print_and_parse(config: GroupedConfig) -> None:
     assert parse_grouped(str(config)) == config
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from cuda_contractions import contraction_of_line
 from hypothesis import given
@@ -11,6 +13,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped_wgrad, grouped_wgrad_rule
 from convir.lowering.cuda.direct.config import GroupedWgradConfig, parse_grouped_wgrad
+from convir.lowering.cuda.direct.ring import Copies
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.runtime.cuda import toolkit
@@ -82,8 +85,10 @@ def test_illegal_configs_are_refused() -> None:
         "64x9 slice=24 rows=1 tiles=1 stages=2 warps=4": "no slices of 24",
         "64x9 slice=32 rows=1 tiles=1 stages=2 warps=5": "do not share 4",
         "32x9 slice=16 rows=1 tiles=1 stages=2 warps=6": "do not share 4",
+        "32x9 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 copies=tma": "a warp of its own",
     }.items():
-        config = parse_grouped_wgrad(f"grouped-wgrad {text} loaders=0 blocks=132x1")
+        rest = "" if "copies" in text else " loaders=0 copies=async"
+        config = parse_grouped_wgrad(f"grouped-wgrad {text}{rest} blocks=132x1")
         plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason
@@ -93,21 +98,31 @@ numbers = st.integers(1, 512)
 
 
 @given(
-    st.builds(GroupedWgradConfig, *[numbers] * 7, st.integers(0, 4), st.tuples(numbers, numbers))
+    st.builds(
+        GroupedWgradConfig,
+        *[numbers] * 7,
+        st.integers(0, 4),
+        st.sampled_from(get_args(Copies)),
+        st.tuples(numbers, numbers),
+    )
 )
 def test_configs_print_and_parse(config: GroupedWgradConfig) -> None:
     assert parse_grouped_wgrad(str(config)) == config
+
+
+REST = "tiles=1 stages=2 warps=4 loaders=0"
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "grouped-wgrad",
-        "grouped-wgrad 64 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 blocks=132x1",
-        "grouped-wgrad 64x9 slice=16 rows=0 tiles=1 stages=2 warps=4 loaders=0 blocks=132x1",
-        "grouped 64x9 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 blocks=132x1",
+        f"grouped-wgrad 64 slice=16 rows=1 {REST} copies=async blocks=132x1",
+        f"grouped-wgrad 64x9 slice=16 rows=0 {REST} copies=async blocks=132x1",
+        f"grouped-wgrad 64x9 slice=16 rows=1 {REST} copies=mail blocks=132x1",
+        f"grouped 64x9 slice=16 rows=1 {REST} copies=async blocks=132x1",
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"written|sizes|at least"):
+    with pytest.raises(ValueError, match=r"written|sizes|at least|one of"):
         parse_grouped_wgrad(text)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.cuda.direct.ring import ASYNC, Copies
 
 GROUPED: Final = "grouped"
 GROUPED_WGRAD: Final = "grouped-wgrad"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
 
-WARP: Final = 32
+Math: TypeAlias = Literal["mma", "wgmma"]
+"""The matrix instructions: a warp's with weights in registers, or a warpgroup's (sm_90a)."""
+
+MMA: Final = "mma"
+WGMMA: Final = "wgmma"
+
 TILE = 16
 """Output positions of a matrix instruction."""
 
@@ -22,7 +28,7 @@ class GroupedConfig:
     """How blocks and warps of `grouped_direct.cuh` share the work.
 
     Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0
-    blocks=132x1`.
+    copies=async math=mma blocks=132x1`.
     """
 
     channels: int
@@ -42,7 +48,11 @@ class GroupedConfig:
     warps: int
     """Warps that compute."""
     loaders: int
-    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    """Warps that only copy rows; 0 if all warps copy between two steps. Four of them leave the
+    others most of their registers, if the copy engine copies."""
+    copies: Copies
+    """Who copies rows."""
+    math: Math
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
 
@@ -50,7 +60,8 @@ class GroupedConfig:
         return (
             f"{GROUPED} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
             f"outputs={self.outputs} tiles={self.tiles} stages={self.stages} "
-            f"warps={self.warps} loaders={self.loaders} blocks={self.blocks[0]}x{self.blocks[1]}"
+            f"warps={self.warps} loaders={self.loaders} copies={self.copies} "
+            f"math={self.math} blocks={self.blocks[0]}x{self.blocks[1]}"
         )
 
     @property
@@ -63,7 +74,8 @@ class GroupedConfig:
 class GroupedWgradConfig:
     """How blocks and warps of `grouped_wgrad.cuh` share the work.
 
-    Prints as `grouped-wgrad 64x25 slice=32 rows=2 tiles=1 stages=2 warps=4 loaders=0 blocks=132x2`.
+    Prints as `grouped-wgrad 64x25 slice=32 rows=2 tiles=1 stages=2 warps=4 loaders=0 copies=async
+    blocks=132x2`.
     """
 
     channels: int
@@ -81,7 +93,10 @@ class GroupedWgradConfig:
     warps: int
     """Warps that compute."""
     loaders: int
-    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    """Warps that only copy rows; 0 if all warps copy between two steps. Four of them leave the
+    others most of their registers, if the copy engine copies."""
+    copies: Copies
+    """Who copies rows."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
 
@@ -89,7 +104,7 @@ class GroupedWgradConfig:
         return (
             f"{GROUPED_WGRAD} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
             f"tiles={self.tiles} stages={self.stages} warps={self.warps} loaders={self.loaders} "
-            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+            f"copies={self.copies} blocks={self.blocks[0]}x{self.blocks[1]}"
         )
 
 
@@ -156,9 +171,11 @@ def parse_grouped(text: str) -> GroupedConfig:
         ValueError: none does.
     """
     keys = ("slice", "rows", "outputs", "tiles", "stages", "warps", "loaders")
-    tile, numbers, blocks = _taken(text, GROUPED, keys)
-    channels, cols = sizes(tile, 2)
-    return GroupedConfig(channels, cols, *numbers, blocks=blocks)
+    taken = _taken(text, GROUPED, (*keys, "copies", "math"))
+    channels, cols = sizes(taken.word, 2)
+    return GroupedConfig(
+        channels, cols, *taken.numbers, copies=taken.copies, math=taken.math, blocks=taken.blocks
+    )
 
 
 def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
@@ -168,9 +185,11 @@ def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
         ValueError: none does.
     """
     keys = ("slice", "rows", "tiles", "stages", "warps", "loaders")
-    tile, numbers, blocks = _taken(text, GROUPED_WGRAD, keys)
-    channels, cols = sizes(tile, 2)
-    return GroupedWgradConfig(channels, cols, *numbers, blocks=blocks)
+    taken = _taken(text, GROUPED_WGRAD, (*keys, "copies"))
+    channels, cols = sizes(taken.word, 2)
+    return GroupedWgradConfig(
+        channels, cols, *taken.numbers, copies=taken.copies, blocks=taken.blocks
+    )
 
 
 def parse_narrow(text: str) -> NarrowConfig:
@@ -179,8 +198,8 @@ def parse_narrow(text: str) -> NarrowConfig:
     Raises:
         ValueError: none does.
     """
-    cols, numbers, blocks = _taken(text, NARROW, ("depth", "tiles", "stages", "warps", "loaders"))
-    return NarrowConfig(int(cols), *numbers, blocks=blocks)
+    taken = _taken(text, NARROW, ("depth", "tiles", "stages", "warps", "loaders"))
+    return NarrowConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
 
 
 def parse_scalar(text: str) -> ScalarConfig:
@@ -189,23 +208,41 @@ def parse_scalar(text: str) -> ScalarConfig:
     Raises:
         ValueError: none does.
     """
-    tile, numbers, blocks = _taken(text, SCALAR, ("warps",))
-    rows, cols = sizes(tile, 2)
-    return ScalarConfig(rows, cols, *numbers, blocks=blocks)
+    taken = _taken(text, SCALAR, ("warps",))
+    rows, cols = sizes(taken.word, 2)
+    return ScalarConfig(rows, cols, *taken.numbers, blocks=taken.blocks)
 
 
-def _taken(text: str, family: str, keys: tuple[str, ...]) -> tuple[str, list[int], tuple[int, int]]:
-    """The word of a config, its numbers in the order of `keys`, and its blocks."""
+@dataclass(frozen=True)
+class _Taken:
+    """What the text of a config says."""
+
+    word: str
+    numbers: list[int]
+    copies: Copies
+    math: Math
+    blocks: tuple[int, int]
+
+
+def _taken(text: str, family: str, keys: tuple[str, ...]) -> _Taken:
+    """The word of a config, the numbers in the order of `keys`, and the rest."""
     taken = ConfigText.parse(text)
     expected = (*keys, "blocks")
     if taken.family != family or len(taken.words) != 1 or tuple(taken.values) != expected:
         raise ValueError(f"it is written {family} SIZES {'=… '.join(expected)}=…")
-    numbers = [int(taken.values[key]) for key in keys]
+    counted = [key for key in keys if key not in ("copies", "math")]
+    numbers = [int(taken.values[key]) for key in counted]
     multiprocessors, resident = sizes(taken.values["blocks"], 2)
-    least = [0 if key == "loaders" else 1 for key in keys]
+    least = [0 if key == "loaders" else 1 for key in counted]
     if (
         any(n < low for n, low in zip(numbers, least, strict=True))
         or min(multiprocessors, resident) < 1
     ):
         raise ValueError("its numbers are at least 1, loaders at least 0")
-    return taken.words[0], numbers, (multiprocessors, resident)
+    copies: dict[str, Copies] = {each: each for each in get_args(Copies)}
+    math: dict[str, Math] = {each: each for each in get_args(Math)}
+    named = taken.values.get("copies", ASYNC), taken.values.get("math", MMA)
+    if named[0] not in copies or named[1] not in math:
+        raise ValueError(f"copies are one of {', '.join(copies)}, math one of {', '.join(math)}")
+    blocks = multiprocessors, resident
+    return _Taken(taken.words[0], numbers, copies[named[0]], math[named[1]], blocks)

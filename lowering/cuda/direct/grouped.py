@@ -13,14 +13,26 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import WARP, GroupedConfig
+from convir.lowering.cuda.direct.config import WGMMA
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
+from convir.lowering.cuda.direct.registers import WARP, WARPGROUP, traded_registers
+from convir.lowering.cuda.direct.ring import (
+    BANK_SKEW,
+    ELEMENT_BYTES,
+    TMA,
+    RingShape,
+    barrier_bytes,
+    box_map,
+    copies_refusal,
+    ring_bytes,
+)
 from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.cuda.kernel_plan import Pointer
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.direct.config import GroupedConfig
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.kernel_plan import KernelPlan
 
@@ -35,6 +47,9 @@ MOST_TAPS = 64
 
 OTHER_REGISTERS = 56
 """Registers of a thread for addresses, pixels and all else but weights and sums."""
+
+PIXEL_REGISTERS = 4
+"""Registers of 16 positions and 16 channels of A."""
 
 COPY_REGISTERS = 16
 """Registers of a thread that also copies rows."""
@@ -72,15 +87,24 @@ def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:
     return MergedGroups(merged, spec.groups // merged, depth, columns)
 
 
+def _block_depth(merged: MergedGroups, config: GroupedConfig) -> int:
+    """Channels of A of a block."""
+    return config.channels // merged.columns * merged.depth
+
+
+def _ring_shape(config: GroupedConfig) -> RingShape:
+    return RingShape(config.cols, config.rows, config.stages, config.step_positions, config.copies)
+
+
 def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedConfig) -> int:
     """Shared memory of a block: rows of A and weights."""
-    depth = config.channels // merged.columns * merged.depth
-    shape = (config.cols, config.rows, config.stages, config.step_positions)
+    depth = _block_depth(merged, config)
     lines, line = depth, merged.columns
     if problem.contraction.b.depth_stride == 1:
         lines, line = config.channels, merged.depth
-    tap = lines * (line * ELEMENT_BYTES + BANK_SKEW)
-    ring = ring_bytes(problem, depth, *shape)
+    skew = 0 if config.math == WGMMA else BANK_SKEW
+    tap = lines * (line * ELEMENT_BYTES + skew)
+    ring = ring_bytes(problem, depth, _ring_shape(config))
     return ring + max(1, problem.taps) * tap + barrier_bytes(config.stages, config.loaders)
 
 
@@ -89,6 +113,8 @@ def registers(problem: DirectProblem, merged: MergedGroups, config: GroupedConfi
     slice_depth = max(1, config.slice // merged.columns) * merged.depth
     columns = min(merged.columns, config.slice)
     weights = problem.taps * slice_depth * columns // (VECTOR * VECTOR)
+    if config.math == WGMMA:
+        weights = 2 * problem.cols.window * slice_depth // STEP * PIXEL_REGISTERS
     other = OTHER_REGISTERS + (0 if config.loaders else COPY_REGISTERS)
     return weights + config.outputs * config.slice // 2 + other
 
@@ -110,13 +136,27 @@ def legality(
         return f"{outputs} outputs are not summed {config.outputs} at once"
     if config.warps % (config.channels // config.slice) != 0:
         return f"{config.warps} warps do not share {config.channels} channels"
-    vectors = config.channels // merged.columns * merged.depth // VECTOR
-    copying = config.loaders or config.warps
-    if vectors > copying * WARP:
-        return f"{copying} warps do not copy {vectors} vectors of a pixel"
+    if config.math == WGMMA:
+        reason = _wgmma_refusal(merged, config)
+        if reason is not None:
+            return reason
+    depth = _block_depth(merged, config)
+    reason = copies_refusal(problem, depth, _ring_shape(config), config.warps, config.loaders)
+    if reason is not None:
+        return reason
     needed = shared_bytes(problem, merged, config)
     if needed > shared:
         return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def _wgmma_refusal(merged: MergedGroups, config: GroupedConfig) -> str | None:
+    """Why warpgroups do not share the work of `config`; None if they do."""
+    columns = min(merged.columns, config.slice)
+    if columns not in (16, 32) or merged.depth % STEP != 0:
+        return f"wgmma does not multiply {merged.depth} by {columns} channels"
+    if config.warps % (config.channels // config.slice * WARPGROUP) != 0:
+        return f"{config.warps} warps are no warpgroups for {config.channels} channels"
     return None
 
 
@@ -133,7 +173,7 @@ def kernels(
     if reason is not None:
         return Refusal(reason)
     blocks = -(-merged.groups * merged.columns // config.channels)
-    resident = config.blocks[0] * config.blocks[1]
+    at_once = config.blocks[0] * config.blocks[1]
     schedule = {
         "channels": config.channels,
         "slice": config.slice,
@@ -144,12 +184,20 @@ def kernels(
         "stages": config.stages,
         "threads": (config.warps + config.loaders) * WARP,
         "loaders": config.loaders,
+        "tma": int(config.copies == TMA),
+        "wgmma": int(config.math == WGMMA),
+        "compute_registers": traded_registers(config.warps, config.blocks[1]),
         "step_positions": config.step_positions,
         "shared_bytes": needed,
     }
     features = asdict(merged) | {"vector_weights": int(_has_vector_weights(problem, merged))}
-    grid = max(blocks, resident // blocks * blocks)
-    return launch("GroupedDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
+    grid = max(blocks, at_once // blocks * blocks)
+    of_all = merged.groups * merged.depth
+    rows = Pointer("a")
+    if config.copies == TMA:
+        rows = box_map(problem, rows, of_all, _block_depth(merged, config), _ring_shape(config))
+    resident = config.blocks[1]
+    return launch("GroupedDirect", problem, epilogue, features, schedule, grid, resident, rows)
 
 
 def _has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:

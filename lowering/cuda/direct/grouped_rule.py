@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import GroupedConfig
+from convir.lowering.cuda.direct.config import MMA, WGMMA, GroupedConfig, GroupedWgradConfig, Math
 from convir.lowering.cuda.direct.grouped import (
     legality,
     merged_groups,
     registers,
 )
 from convir.lowering.cuda.direct.problem import VECTOR
+from convir.lowering.cuda.direct.registers import WARPGROUP, registers_of, traded_registers
+from convir.lowering.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.cuda.direct.source import reading
 
 if TYPE_CHECKING:
@@ -38,12 +40,6 @@ RESERVED_BYTES = 1024
 
 SLICE = 32
 """Output channels of a warp, at most."""
-
-PARTITIONS = 4
-PARTITION_REGISTERS = 512
-"""Parts of a multiprocessor that warps are divided over, and registers of a lane in each."""
-
-MOST_REGISTERS = 255
 
 OLDER_REGISTERS = 8
 """Registers that the instructions before sm_90 take beside."""
@@ -65,6 +61,8 @@ class _Shape:
     warps: int
     loaders: int
     resident: int
+    copies: Copies = ASYNC
+    math: Math = MMA
 
 
 _STRIDED = (
@@ -83,6 +81,7 @@ _DEEP_STRIDED = (_Shape(64, 25, 32, 1, 1, 4, 8, 0, 1), *_STRIDED)
 """The same, where a group's channels of A fill slices."""
 
 _DENSE = (
+    _Shape(64, 25, 32, 2, 2, 1, 4, 1, 2, TMA),
     _Shape(64, 25, 32, 2, 2, 1, 4, 1, 2),
     _Shape(64, 25, 16, 2, 2, 1, 8, 0, 2),
     _Shape(64, 25, 16, 5, 5, 1, 8, 4, 1),
@@ -93,6 +92,9 @@ _DENSE = (
     _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
 )
 """For one phase."""
+
+_DEEP = (_Shape(32, 25, 32, 2, 2, 1, 12, 4, 1, TMA, WGMMA), *_DENSE)
+"""The same, where a group's channels of A fill slices: their weights leave few registers."""
 
 _SHALLOW = (_Shape(64, 25, 32, 4, 4, 1, 8, 0, 1), *_DENSE)
 """The same, where a group has 8 channels of A."""
@@ -128,9 +130,9 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[G
         resident = config.blocks[1]
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        if registers(problem, merged, config) + spare > registers_of(
-            config.warps + config.loaders, resident
-        ):
+        if not gpu.is_hopper and (config.copies == TMA or config.math == WGMMA):
+            continue
+        if registers(problem, merged, config) + spare > allowed_registers(config):
             continue
         if legality(problem, merged, config, shared) is None:
             yield config
@@ -139,6 +141,8 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[G
 def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
     if len(problem.phases) > 1 or problem.cols.step > 1:
         return _DEEP_STRIDED if merged.depth >= SLICE else _STRIDED
+    if merged.depth >= SLICE:
+        return _DEEP
     return _SHALLOW if merged.depth == VECTOR else _DENSE
 
 
@@ -148,10 +152,12 @@ def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
     return rows >= shape.rows and -rows % shape.rows * LEAST_USED > rows
 
 
-def registers_of(warps: int, resident: int) -> int:
-    """Registers that a thread may have with `resident` blocks of `warps` in a multiprocessor."""
-    of_warp = PARTITION_REGISTERS // -(-warps * resident // PARTITIONS)
-    return min(MOST_REGISTERS, of_warp // 8 * 8)
+def allowed_registers(config: GroupedConfig | GroupedWgradConfig) -> int:
+    """Registers that a thread which computes may have."""
+    resident = config.blocks[1]
+    if config.copies == TMA and config.loaders == WARPGROUP:
+        return traded_registers(config.warps, resident)
+    return registers_of(config.warps + config.loaders, resident)
 
 
 def _config(problem: DirectProblem, shape: _Shape, gpu: Gpu) -> GroupedConfig:
@@ -167,5 +173,7 @@ def _config(problem: DirectProblem, shape: _Shape, gpu: Gpu) -> GroupedConfig:
         stages=2,
         warps=shape.warps,
         loaders=shape.loaders,
+        copies=shape.copies,
+        math=shape.math,
         blocks=(gpu.multiprocessors, shape.resident),
     )

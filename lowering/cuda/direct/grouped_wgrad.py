@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.config import TILE, WARP, GroupedWgradConfig
+from convir.lowering.cuda.direct.config import TILE, GroupedWgradConfig
 from convir.lowering.cuda.direct.grouped import MergedGroups
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
-from convir.lowering.cuda.direct.ring import ELEMENT_BYTES, barrier_bytes, ring_bytes
-from convir.lowering.cuda.direct.source import SYMBOL, definitions, reading
+from convir.lowering.cuda.direct.registers import WARP, traded_registers
+from convir.lowering.cuda.direct.ring import (
+    BANKS,
+    ELEMENT_BYTES,
+    TMA,
+    RingShape,
+    barrier_bytes,
+    box_map,
+    copies_refusal,
+    ring_bytes,
+)
+from convir.lowering.cuda.direct.source import SYMBOL, definitions, parameter, passed, reading
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 
 if TYPE_CHECKING:
@@ -31,10 +41,10 @@ DEPTH = 16
 MOST_SUMS = 160
 """Sums of a thread: taps times columns of its slice, halved."""
 
-ADDED = 4
-"""Sums that a thread of the second launch adds up."""
+ADDED = 4 * WARP
+"""Sums that a block of the second launch adds up."""
 
-ADDING_THREADS = 256
+ADDING_THREADS = 8 * WARP
 
 PARTS = Pointer("workspace", 0)
 
@@ -73,13 +83,21 @@ def gradient_channels(merged: MergedGroups, config: GroupedWgradConfig) -> int:
     return config.channels // merged.depth * merged.columns
 
 
+def ring_shape(merged: MergedGroups, config: GroupedWgradConfig) -> RingShape:
+    """What decides how many rows a block holds."""
+    return RingShape(
+        config.cols, config.rows, config.stages, step_positions(merged, config), config.copies
+    )
+
+
 def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Shared memory of a block: rows of A and C, and a pixel of zeros."""
-    shape = (config.cols, config.rows, config.stages, step_positions(merged, config))
+    shape = ring_shape(merged, config)
     channels = gradient_channels(merged, config)
-    rings = ring_bytes(problem, config.channels, *shape)
-    rings += ring_bytes(_without_windows(problem), channels, *shape)
-    return rings + channels * ELEMENT_BYTES + barrier_bytes(config.stages, config.loaders)
+    rings = ring_bytes(problem, config.channels, shape)
+    rings += ring_bytes(_without_windows(problem), channels, shape)
+    zeros = -(-channels * ELEMENT_BYTES // BANKS) * BANKS
+    return rings + zeros + barrier_bytes(config.stages, config.loaders)
 
 
 def _without_windows(problem: DirectProblem) -> DirectProblem:
@@ -90,6 +108,7 @@ def _without_windows(problem: DirectProblem) -> DirectProblem:
 
     return replace(
         problem,
+        a_image=problem.c_image,
         rows=positions(problem.rows, problem.row_count),
         cols=positions(problem.cols, problem.col_count),
     )
@@ -118,10 +137,14 @@ def legality(
         return f"{config.warps} warps do not share {jobs(merged, config)} parts of a position"
     if sums(problem, config) > MOST_SUMS:
         return f"{sums(problem, config)} sums do not fit the registers of a thread"
-    copying = config.loaders or config.warps
-    vectors = max(config.channels, gradient_channels(merged, config)) // VECTOR
-    if vectors > copying * WARP:
-        return f"{copying} warps do not copy {vectors} vectors of a pixel"
+    shape, of_c = ring_shape(merged, config), gradient_channels(merged, config)
+    for problem_of, channels in (
+        (problem, config.channels),
+        (_without_windows(problem), of_c),
+    ):
+        reason = copies_refusal(problem_of, channels, shape, config.warps, config.loaders)
+        if reason is not None:
+            return reason
     needed = shared_bytes(problem, merged, config)
     if needed > shared:
         return f"it needs {needed} bytes of shared memory of {shared}"
@@ -153,18 +176,27 @@ def kernels(
         "stages": config.stages,
         "threads": threads,
         "loaders": config.loaders,
+        "tma": int(config.copies == TMA),
+        "compute_registers": traded_registers(config.warps, config.blocks[1]),
         "step_positions": step_positions(merged, config),
         "parts": parts,
         "shared_bytes": needed,
     }
+    rows, gradients = Pointer("a"), Pointer("c")
+    if config.copies == TMA:
+        shape, of_c = ring_shape(merged, config), gradient_channels(merged, config)
+        of_all = merged.groups * merged.depth, merged.groups * merged.columns
+        rows = box_map(problem, rows, of_all[0], config.channels, shape)
+        gradients = box_map(_without_windows(problem), gradients, of_all[1], of_c, shape)
     element = problem.element
+    operands = f"{parameter(rows, element, 'a')}, {parameter(gradients, element, 'c')}"
     gradient = "convir::GroupedWgrad<Problem, Schedule>"
     source = "\n".join(
         [
             *definitions("GroupedWgrad", problem, epilogue, asdict(merged), schedule),
             f'extern "C" __global__ void __launch_bounds__({threads}, {config.blocks[1]})',
-            f"{SYMBOL}(const {element}* a, const {element}* c, float* parts) {{",
-            f"  {gradient}::run(a, c, parts);",
+            f"{SYMBOL}({operands}, float* parts) {{",
+            f"  {gradient}::run({passed(rows, 'a')}, {passed(gradients, 'c')}, parts);",
             "}",
             f'extern "C" __global__ void __launch_bounds__({ADDING_THREADS})',
             f"add_parts(const float* parts, {element}* b) {{",
@@ -180,13 +212,13 @@ def kernels(
         (channel_blocks * parts, 1, 1),
         (threads, 1, 1),
         needed,
-        (Pointer("a"), Pointer("c"), PARTS),
+        (rows, gradients, PARTS),
     )
     results = channel_blocks * jobs(merged, config) * of_block
     add = CudaKernel(
         source,
         "add_parts",
-        (-(-results // (ADDED * ADDING_THREADS)), 1, 1),
+        (results // ADDED, 1, 1),
         (ADDING_THREADS, 1, 1),
         0,
         (PARTS, Pointer("b")),

@@ -13,9 +13,10 @@ from convir.lowering.cuda.direct.config import GroupedWgradConfig
 from convir.lowering.cuda.direct.grouped_rule import (
     OLDER_REGISTERS,
     RESERVED_BYTES,
-    registers_of,
+    allowed_registers,
 )
 from convir.lowering.cuda.direct.grouped_wgrad import DEPTH, jobs, legality, merged_groups, sums
+from convir.lowering.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.cuda.direct.source import reading
 
 if TYPE_CHECKING:
@@ -47,24 +48,35 @@ class _Shape:
     warps: int
     loaders: int
     resident: int
+    copies: Copies = ASYNC
 
 
 _STRIDED = (
+    _Shape(64, 25, 32, 1, 1, 3, 4, 4, 2, TMA),
     _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
 )
 """For positions that share little of what they read."""
 
-_NARROW_STRIDED = (_Shape(128, 25, 16, 1, 1, 2, 8, 1, 1), *_STRIDED)
+_NARROW_STRIDED = (
+    _Shape(64, 25, 16, 1, 1, 3, 8, 4, 1, TMA),
+    _Shape(128, 25, 16, 1, 1, 2, 8, 1, 1),
+    *_STRIDED,
+)
 """The same, where a warp has all columns of a group of 16."""
 
 _DENSE = (
+    _Shape(64, 25, 32, 2, 1, 3, 8, 4, 1, TMA),
     _Shape(64, 25, 32, 2, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 2, 1, 2, 8, 0, 1),
 )
 """For neighbouring rows that share their windows."""
 
-_NARROW_DENSE = (_Shape(64, 25, 16, 2, 1, 2, 4, 1, 3), *_DENSE)
+_NARROW_DENSE = (
+    _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
+    _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
+    *_DENSE,
+)
 """The same, where a warp has all columns of a group of 16."""
 
 _ANY = (
@@ -99,8 +111,9 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[G
         resident = config.blocks[1]
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        warps = config.warps + config.loaders
-        if registers(problem, config) + spare > registers_of(warps, resident):
+        if config.copies == TMA and not gpu.is_hopper:
+            continue
+        if registers(problem, config) + spare > allowed_registers(config):
             continue
         if legality(problem, merged, config, shared) is None:
             yield config
@@ -126,6 +139,7 @@ def _config(
         stages=shape.stages,
         warps=shape.warps,
         loaders=shape.loaders,
+        copies=shape.copies,
         blocks=(gpu.multiprocessors, shape.resident),
     )
     sharing = jobs(merged, config)

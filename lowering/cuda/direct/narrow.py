@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import WARP, NarrowConfig
+from convir.lowering.cuda.direct.config import NarrowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.ring import BANK_SKEW, ELEMENT_BYTES, barrier_bytes, ring_bytes
+from convir.lowering.cuda.direct.registers import WARP
+from convir.lowering.cuda.direct.ring import (
+    ASYNC,
+    BANK_SKEW,
+    ELEMENT_BYTES,
+    RingShape,
+    barrier_bytes,
+    ring_bytes,
+)
 from convir.lowering.cuda.direct.source import launch, reading
 
 if TYPE_CHECKING:
@@ -99,7 +107,8 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
 def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> int:
     """Shared memory of a block: rows of A, and behind them weights or sums."""
     spec = problem.contraction
-    ring = ring_bytes(problem, spec.depth, config.cols, 1, config.stages, config.step_positions)
+    shape = RingShape(config.cols, 1, config.stages, config.step_positions, ASYNC)
+    ring = ring_bytes(problem, spec.depth, shape)
     columns = runs.columns(spec.columns)
     window = problem.rows.window * problem.cols.window
     weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
@@ -174,6 +183,7 @@ def kernels(
         "stages": config.stages,
         "threads": (config.warps + config.loaders) * WARP,
         "loaders": config.loaders,
+        "tma": 0,
         "step_positions": config.step_positions,
         "shared_bytes": needed,
     }

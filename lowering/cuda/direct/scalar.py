@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.config import WARP, ScalarConfig
+from convir.lowering.cuda.direct.config import ScalarConfig
+from convir.lowering.cuda.direct.registers import WARP
 from convir.lowering.cuda.direct.source import launch, reading
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.problem import direct_problem
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +20,8 @@ Features = TypeVar("Features")
 
 SYMBOL: Final = "direct"
 """The name of every entry."""
+
+_A = Pointer("a")
 
 
 def _epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
@@ -64,6 +66,7 @@ def launch(
     schedule: Mapping[str, int],
     grid: int,
     blocks_per_sm: int,
+    rows: Pointer | TensorMap = _A,
 ) -> KernelPlan:
     """One launch of a template on A, B and C.
 
@@ -75,13 +78,14 @@ def launch(
         schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
+        rows: how A is given.
     """
     element = problem.element
     lines = [
         *definitions(template, problem, epilogue, features, schedule),
         f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
-        f"{SYMBOL}(const {element}* a, const {element}* b, {element}* c) {{",
-        f"  convir::{template}<Problem, Schedule>::run(a, b, c);",
+        f"{SYMBOL}({parameter(rows, element, 'a')}, const {element}* b, {element}* c) {{",
+        f"  convir::{template}<Problem, Schedule>::run({passed(rows, 'a')}, b, c);",
         "}",
         "",
     ]
@@ -91,9 +95,21 @@ def launch(
         (grid, 1, 1),
         (schedule["threads"], 1, 1),
         schedule["shared_bytes"],
-        (Pointer("a"), Pointer("b"), Pointer("c")),
+        (rows, Pointer("b"), Pointer("c")),
     )
     return KernelPlan((kernel,))
+
+
+def parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
+    """The parameter of an entry that is an operand: a pointer, or a map by value."""
+    if isinstance(operand, TensorMap):
+        return f"const __grid_constant__ convir::hopper::TensorMap {name}"
+    return f"const {element}* {name}"
+
+
+def passed(operand: Pointer | TensorMap, name: str) -> str:
+    """What the entry hands to the template."""
+    return f"&{name}" if isinstance(operand, TensorMap) else name
 
 
 def definitions(

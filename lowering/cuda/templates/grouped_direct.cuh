@@ -1,12 +1,13 @@
 // Direct convolution of many small groups, and every phase of its strided backward data pass.
 //
-// A block keeps the weights of its channels in registers and streams rows of A through shared
-// memory. A warp multiplies 16 output positions by the groups of 32 output channels: rows of
-// ldmatrix are pixels at any offset, so every tap is an immediate of one address. With 8 channels a
-// group, two taps make one step of 16 products.
+// A block streams rows of A through shared memory. A warp multiplies 16 output positions by the
+// groups of 32 output channels, whose weights it has in registers: rows of ldmatrix are pixels at
+// any offset. With 8 channels a group, two taps make one step of 16 products. Or a warpgroup
+// multiplies 64 positions by weights in shared memory (wgmma), and its registers hold more sums.
 #pragma once
 
-#include "row_ring.cuh"
+#include "hopper/wgmma.cuh"
+#include "row_loads.cuh"
 
 namespace convir {
 
@@ -19,14 +20,18 @@ struct GroupedDirect {
   static constexpr int kGroups = S::channels / P::columns;      // of a block
   static constexpr int kDepth = kGroups * P::depth;             // channels of A of a block
   using Ring = RowRing<P, S, kDepth>;
+  using Threads = StepThreads<S>;
+  using Loads = RowLoads<Ring>;
+  using Stream = StepStream<S, Loads>;
   static constexpr int kChannelBlocks = divide_up(P::groups * P::columns, S::channels);
   static constexpr int kSlice = S::slice;  // output channels of a warp
   static constexpr int kSlices = S::channels / kSlice;
   static constexpr int kSliceDepth = larger(1, kSlice / P::columns) * P::depth;
-  static constexpr int kColumnTiles = (P::columns < kSlice ? P::columns : kSlice) / 8;
+  static constexpr int kSliceColumns = P::columns < kSlice ? P::columns : kSlice;  // of one group
+  static constexpr int kColumnTiles = kSliceColumns / 8;
   static constexpr int kOutputs = P::phase_count * S::unroll_rows;
   static constexpr int kPasses = kOutputs / S::outputs;
-  static constexpr int kWarps = Ring::kComputeThreads / 32;
+  static constexpr int kWarps = Threads::kComputing / 32;
   static constexpr int kPositionWarps = kWarps / kSlices;
   static constexpr int kStores = kSlice / 16;  // of a lane, for every output
   static constexpr bool kDepthInnermost = P::b_depth == 1;
@@ -55,13 +60,26 @@ struct GroupedDirect {
     return false;
   }
 
-  // Weights in shared memory: for every tap a matrix whose rows are vectors of ldmatrix.
+  // Weights in shared memory: for every tap a matrix whose rows are vectors of ldmatrix, or of the
+  // 8x8 cores of wgmma without a swizzle, which are neighbours along a row.
+  static constexpr bool kWgmma = S::wgmma;
   static constexpr int kWeightRows = kDepthInnermost ? S::channels : kDepth;
   static constexpr int kWeightCols = kDepthInnermost ? P::depth : P::columns;
   static constexpr int kWeightPitch = kWeightCols * 2 + kBankSkew;
-  static constexpr int kTapBytes = kWeightRows * kWeightPitch;
+  static constexpr int kTapBytes = kWeightRows * (kWgmma ? kWeightCols * 2 : kWeightPitch);
+  static constexpr int kCoreBytes = 8 * 16;
+  static constexpr int kRowCores = kWeightCols / 8;
+  static constexpr int weight_byte(int row, int col) {
+    return kWgmma ? (row / 8 * kRowCores + col / 8) * kCoreBytes + row % 8 * 16 + col % 8 * 2
+                  : row * kWeightPitch + col * 2;
+  }
+  // The same for a depth and a column of a group.
+  static constexpr int weight_byte(int group, int depth, int column) {
+    return kDepthInnermost ? weight_byte(group * P::columns + column, depth)
+                           : weight_byte(group * P::depth + depth, column);
+  }
   static constexpr int kWeightBytes = larger(1, kTaps) * kTapBytes;
-  static constexpr int kSharedBytes = Ring::kBytes + kWeightBytes + Ring::Stream::kBytes;
+  static constexpr int kSharedBytes = Ring::kBytes + kWeightBytes + Stream::kBytes;
 
   static_assert(P::depth == 8 || P::depth % 16 == 0, "depths are multiplied by 8 or 16");
   static_assert(kSliceDepth % 16 == 0, "rows of A are read by 16 channels");
@@ -69,11 +87,12 @@ struct GroupedDirect {
                     (P::columns % kSlice == 0 || kSlice % P::columns == 0),
                 "a slice has whole groups, or is a part of one");
   static_assert(kSlice == 16 || kSlice == 32);
-  static_assert(kOutputs % S::outputs == 0 && kWarps % kSlices == 0);
+  static_assert(kOutputs % S::outputs == 0 && kWarps % (kWgmma ? 4 * kSlices : kSlices) == 0);
   static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
   static_assert(kSharedBytes == S::shared_bytes);
 
-  unsigned weight[larger(1, kTaps)][kSliceDepth / 8][kColumnTiles];
+  unsigned weight[kWgmma ? 1 : larger(1, kTaps)][kSliceDepth / 8][kColumnTiles];
+  unsigned long long descriptor;  // of the slice's first weights, for wgmma
 
   // Copies the weights of channel block `block`; groups that are merged have zeros between them.
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared,
@@ -82,11 +101,11 @@ struct GroupedDirect {
     if constexpr (P::vector_weights) {
       constexpr int kRowVectors = kWeightCols / kVectorElements;
       constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
-      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Ring::kComputeThreads) {
+      for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Threads::kComputing) {
         const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
         const int group = block * kGroups + row / kGroupRows;
         const T* source = b + group * P::b_group + row % kGroupRows * kRowStride + col;
-        const unsigned target = shared_address(shared) + row * kWeightPitch + col * 2;
+        const unsigned target = shared_address(shared) + weight_byte(row, col);
         for_each_tap<P>([&](auto p, auto i, auto j) {
           constexpr int tap = tap_index<P>(p.value, i.value, j.value);
           copy_async(target + tap * kTapBytes, source + tap_weight<P>(p.value, i.value, j.value),
@@ -96,7 +115,7 @@ struct GroupedDirect {
     } else {
       constexpr int kRealDepth = P::depth / P::merged;
       constexpr int kRealColumns = P::columns / P::merged;
-      for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += Ring::kComputeThreads) {
+      for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += Threads::kComputing) {
         const int row = e / kWeightCols, col = e % kWeightCols;
         const int group = block * kGroups + row / kGroupRows;
         const int d = kDepthInnermost ? col : row % kGroupRows;
@@ -110,7 +129,7 @@ struct GroupedDirect {
           value[tap] = inside ? source[tap_weight<P>(p.value, i.value, j.value)] : T(0.0f);
         });
         static_for<kTaps>([&](auto tap) {
-          shared[tap.value * (kTapBytes / 2) + row * (kWeightPitch / 2) + col] = value[tap.value];
+          shared[tap.value * (kTapBytes / 2) + weight_byte(row, col) / 2] = value[tap.value];
         });
       }
     }
@@ -144,6 +163,7 @@ struct GroupedDirect {
   // Adds the products of one row of the window to the outputs of a pass.
   template <int kPass, int kWindowRow>
   __device__ __forceinline__ void multiply_row(float (&sum)[S::outputs][kSlice / 8][4],
+                                               const unsigned (&taps)[P::window_cols],
                                                unsigned line) const {
     static_for<kSliceDepth / 16>([&](auto chunk_) {
       constexpr int chunk = decltype(chunk_)::value;
@@ -151,7 +171,7 @@ struct GroupedDirect {
       static_for<P::window_cols>([&](auto col_) {
         constexpr int col = decltype(col_)::value;
         if constexpr (reads(kPass, kWindowRow, col)) {
-          load_matrices(pixel[col], line + col * Ring::kPixelBytes + chunk * 32);
+          load_matrices(pixel[col], Ring::template further<chunk * 16>(taps[col] + line));
         }
       });
       static_for<S::outputs>([&](auto output_) {
@@ -201,6 +221,46 @@ struct GroupedDirect {
     });
   }
 
+  // The same by a warpgroup, which goes on while `pixel` must not change.
+  template <int kPass, int kWindowRow>
+  __device__ __forceinline__ void multiply_row(
+      float (&sum)[S::outputs][kSlice / 8][4],
+      unsigned (&pixel)[P::window_cols][kSliceDepth / 16][4],
+      const unsigned (&taps)[P::window_cols], unsigned line) const {
+    static_for<P::window_cols>([&](auto col) {
+      if constexpr (reads(kPass, kWindowRow, col.value)) {
+        static_for<kSliceDepth / 16>([&](auto chunk) {
+          load_matrices(pixel[col.value][chunk.value],
+                        Ring::template further<chunk.value * 16>(taps[col.value] + line));
+        });
+      }
+    });
+    hopper::wgmma_fence();
+    static_for<S::outputs>([&](auto index_) {
+      constexpr int index = decltype(index_)::value;
+      constexpr int output = kPass * S::outputs + index;
+      constexpr int p = phase_of(output);
+      constexpr int i = row_tap(output, kWindowRow);
+      if constexpr (i >= 0) {
+        static_for<P::phases[p].col_taps>([&](auto j_) {
+          constexpr int j = decltype(j_)::value;
+          static_for<kSliceDepth / 16>([&](auto chunk_) {
+            constexpr int chunk = decltype(chunk_)::value;
+            constexpr int group = chunk * 16 / P::depth;
+            constexpr int byte = tap_index<P>(p, i, j) * kTapBytes +
+                                 weight_byte(group, chunk * 16 % P::depth, 0);
+            constexpr hopper::Major major = kDepthInnermost ? hopper::kMajorK : hopper::kMajorMN;
+            hopper::WgmmaRegisters<T, kSliceColumns, major>::run(
+                reinterpret_cast<float(&)[kSliceColumns / 2]>(
+                    sum[index][group * kColumnTiles][0]),
+                pixel[P::phases[p].col_tap[j]][chunk], descriptor + byte / 16);
+          });
+        });
+      }
+    });
+    hopper::wgmma_commit();
+  }
+
   // Stores an output of 16 positions: a lane has 8 channels, 16 bytes, of kStores positions.
   template <int kOutput>
   static __device__ __forceinline__ void store(const float (&sum)[kSlice / 8][4], T* c,
@@ -235,7 +295,7 @@ struct GroupedDirect {
 
   // One tile: 16 positions, this lane's and those of its neighbours; c is at the lane's channel.
   __device__ __forceinline__ void tile(const typename Ring::Position& position, bool inside,
-                                       unsigned pixels, T* c, bool has_channel) const {
+                                       unsigned pixels, int depth, T* c, bool has_channel) const {
     const unsigned lane_element = position.element();
     const unsigned lane_valid = inside ? position.outputs() : 0;
     unsigned element[kStores], valid[kStores];
@@ -245,24 +305,37 @@ struct GroupedDirect {
       valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
       if (!has_channel) valid[i] = 0;
     }
-    const unsigned pixel = pixels + position.col * (P::col_step * Ring::kPixelBytes);
+    unsigned taps[P::window_cols];
+    static_for<P::window_cols>([&](auto col) {
+      taps[col.value] = pixels + Ring::offset(position.col * P::col_step + col.value, depth);
+    });
     static_for<kPasses>([&](auto pass_) {
       constexpr int pass = decltype(pass_)::value;
       float sum[S::outputs][kSlice / 8][4] = {};
-      static_for<Ring::kWindowRows>([&](auto window_row) {
-        if constexpr (reads_row(pass, window_row.value)) {
-          multiply_row<pass, window_row.value>(
-              sum, pixel + position.slot_of(window_row.value) * Ring::kRowBytes);
+      unsigned pixel[2][P::window_cols][kSliceDepth / 16][4];
+      static_for<Ring::kWindowRows>([&](auto window_row_) {
+        constexpr int window_row = decltype(window_row_)::value;
+        if constexpr (reads_row(pass, window_row)) {
+          const unsigned line = position.slot_of(window_row) * Ring::kRowBytes;
+          if constexpr (kWgmma) {
+            hopper::wgmma_wait<1>();
+            multiply_row<pass, window_row>(sum, pixel[window_row % 2], taps, line);
+          } else {
+            multiply_row<pass, window_row>(sum, taps, line);
+          }
         }
       });
+      if constexpr (kWgmma) hopper::wgmma_wait<0>();
       static_for<S::outputs>([&](auto output) {
         store<pass * S::outputs + output.value>(sum[output.value], c, element, valid);
       });
     });
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
-    extern __shared__ __align__(128) unsigned char shared[];
+  // A is a pointer, or a map of the copy engine.
+  template <typename A>
+  static __device__ __forceinline__ void run(const A* a, const T* b, T* c) {
+    extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int parts = gridDim.x / kChannelBlocks, part = blockIdx.x / kChannelBlocks;
     if (part >= parts) return;
@@ -270,28 +343,37 @@ struct GroupedDirect {
     if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
-    typename Ring::Stream rows(
-        typename Ring::Loads(range, a + static_cast<long long>(block) * kDepth,
-                             P::groups * P::depth - block * kDepth, shared_address(shared)),
-        shared_address(shared) + Ring::kBytes + kWeightBytes);
-    if (!Ring::kHasLoaders) {
+    Stream rows(Loads(range, a, block * kDepth, P::groups * P::depth - block * kDepth,
+                      shared_address(shared)),
+                shared_address(shared) + Ring::kBytes + kWeightBytes);
+    if (!Threads::kHasLoaders) {
       stage_weights(b, weights, block);
       commit_copies();
     }
     if (!rows.begin()) return;
-    if (Ring::kHasLoaders) {
+    if (Threads::kHasLoaders) {
       stage_weights(b, weights, block);
       commit_copies();
     }
-    wait_copies<Ring::kHasLoaders ? 0 : S::stages>();
-    Ring::sync_compute();
+    wait_copies<Threads::kHasLoaders ? 0 : S::stages>();
+    if constexpr (kWgmma) hopper::fence_proxy();
+    Threads::sync_computing();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int slice = warp % kSlices, position_warp = warp / kSlices;
+    const int slice = (kWgmma ? warp / 4 : warp) % kSlices;
+    const int position_warp = kWgmma ? warp / 4 / kSlices * 4 + warp % 4 : warp / kSlices;
     GroupedDirect self;
-    self.load_weights(shared_address(weights), slice);
-    const unsigned pixels =
-        shared_address(shared) + slice * kSlice / P::columns * P::depth * 2 + lane / 16 * 16;
+    if constexpr (kWgmma) {
+      constexpr int kAlong = kCoreBytes, kAcross = kRowCores * kCoreBytes;
+      const unsigned first = shared_address(weights) + weight_byte(slice * kSlice / P::columns, 0,
+                                                                   slice * kSlice % P::columns);
+      self.descriptor = kDepthInnermost ? hopper::core_descriptor(first, kAlong, kAcross)
+                                        : hopper::core_descriptor(first, kAcross, kAlong);
+    } else {
+      self.load_weights(shared_address(weights), slice);
+    }
+    const unsigned pixels = shared_address(shared);
+    const int depth = slice * kSlice / P::columns * P::depth + lane / 16 * 8;
     const int channel = block * S::channels + slice * kSlice + store_channel();
     const bool has_channel = channel < P::groups * P::columns;
     c += channel;
@@ -303,8 +385,8 @@ struct GroupedDirect {
       rows.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        if (first < range.end) {
-          self.tile(position, first + lane % kTile < range.end, pixels, c, has_channel);
+        if (first - (kWgmma ? warp % 4 * kTile : 0) < range.end) {
+          self.tile(position, first + lane % kTile < range.end, pixels, depth, c, has_channel);
         }
         position.template advance<kPositionWarps * kTile>();
         first += kPositionWarps * kTile;

@@ -8,7 +8,7 @@
 // Blocks store their sums; `add` adds those of all blocks, in a fixed order.
 #pragma once
 
-#include "row_ring.cuh"
+#include "row_loads.cuh"
 
 namespace convir {
 
@@ -31,18 +31,34 @@ struct GroupedWgrad {
   static constexpr int kColumns = kGroups * P::columns;   // channels of C of a block
   using Rows = RowRing<P, S, S::channels>;
   using Gradients = RowRing<GradientRows<P>, S, kColumns>;
+  // Steps of both rings arrive together.
+  struct Loads {
+    RowLoads<Rows> rows;
+    RowLoads<Gradients> gradients;
+
+    __device__ __forceinline__ int steps() const { return rows.steps(); }
+    __device__ __forceinline__ void load_step(int step) {
+      rows.load_step(step);
+      gradients.load_step(step);
+    }
+    __device__ __forceinline__ int load_step(int step, unsigned barrier) {
+      return rows.load_step(step, barrier) + gradients.load_step(step, barrier);
+    }
+  };
+  using Stream = StepStream<S, Loads>;
   static constexpr int kChannelBlocks = divide_up(P::groups * P::depth, S::channels);
   static constexpr int kSlice = S::slice;                   // columns of a warp
   static constexpr int kColumnSlices = P::columns / kSlice;
   static constexpr int kJobs = S::channels / 16 * kColumnSlices;
-  static constexpr int kWarps = Rows::kComputeThreads / 32;
+  static constexpr int kWarps = StepThreads<S>::kComputing / 32;
   static constexpr int kPositionWarps = kWarps / kJobs;
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
   static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
   static constexpr int kBlockSums = kWarps * kSums * 32;
 
-  static constexpr int kZeroBytes = kColumns * 2;
-  static constexpr int kSharedBytes = Rows::kBytes + Gradients::kBytes + kZeroBytes + Rows::Stream::kBytes;
+  static constexpr int kZeroBytes = divide_up(kColumns * 2, 128) * 128;
+  static constexpr int kSharedBytes =
+      Rows::kBytes + Gradients::kBytes + kZeroBytes + Stream::kBytes;
 
   static_assert(P::phase_count == 1 && P::depth % 16 == 0 && P::columns % kSlice == 0);
   static_assert(kSlice % 16 == 0 && S::channels % P::depth == 0 && kWarps % kJobs == 0);
@@ -51,50 +67,45 @@ struct GroupedWgrad {
 
   float sum[kRowTaps][kColTaps][kSlice / 8][4];
 
-  // Steps of both rings arrive together.
-  struct Loads {
-    typename Rows::Loads rows;
-    typename Gradients::Loads gradients;
-    __device__ __forceinline__ void load_step(int step) {
-      rows.load_step(step);
-      gradients.load_step(step);
-    }
-    __device__ __forceinline__ int steps() const { return rows.steps(); }
-  };
-
-  // Adds the products of 16 positions, times unrolled rows; lanes name the addresses of positions
-  // lane % 8 + lane / 16 * 8, at channel lane / 8 % 2 * 8.
+  // Adds the products of 16 positions, times unrolled rows. Lanes name the addresses of A's
+  // positions lane % 8 + lane / 16 * 8 at channel lane / 8 % 2 * 8 of `depth`, and of C's positions
+  // lane % 16 at channel lane / 16 * 8 of `column`: the order of the operands' registers.
   __device__ __forceinline__ void tile(const typename Rows::Position& row,
-                                       const typename Gradients::Position& gradient, bool inside,
-                                       unsigned rows, unsigned gradients, unsigned zeros) {
+                                       const typename Gradients::Position& gradient,
+                                       bool row_inside, bool gradient_inside, unsigned rows,
+                                       unsigned gradients, unsigned zeros, int depth, int column) {
     unsigned y[S::unroll_rows][kSlice / 16][4];
+    const unsigned at = gradients + Gradients::offset(gradient.col, column);
     static_for<S::unroll_rows>([&](auto u) {
-      const unsigned line = gradients + gradient.slot_of(u.value) * Gradients::kRowBytes +
-                            gradient.col * Gradients::kPixelBytes;
+      const unsigned line =
+          gradient_inside ? at + gradient.slot_of(u.value) * Gradients::kRowBytes : zeros;
       static_for<kSlice / 16>([&](auto n) {
-        load_matrices_transposed(y[u.value][n.value], (inside ? line : zeros) + n.value * 32);
+        load_matrices_transposed(y[u.value][n.value],
+                                 Gradients::template further<n.value * 16>(line));
       });
     });
-    const int first = inside ? row.slot : 0;
-    const unsigned pixel = rows + (inside ? row.col : 0) * (P::col_step * Rows::kPixelBytes);
+    const int first = row_inside ? row.slot : 0;
+    const int pixel = row_inside ? row.col * P::col_step : 0;
+    unsigned taps[kColTaps];
+    static_for<kColTaps>([&](auto j) {
+      taps[j.value] = rows + Rows::offset(pixel + P::phases[0].col_tap[j.value], depth);
+    });
     static_for<Rows::kWindowRows>([&](auto window_row_) {
       constexpr int window_row = decltype(window_row_)::value;
       const int slot = first + window_row;
-      const unsigned line = pixel + (slot - (slot >= Rows::kSlots ? Rows::kSlots : 0)) * Rows::kRowBytes;
+      const int line = (slot - (slot >= Rows::kSlots ? Rows::kSlots : 0)) * Rows::kRowBytes;
       static_for<kColTaps>([&](auto j_) {
         constexpr int j = decltype(j_)::value;
         unsigned x[4];
-        if constexpr (reads_row(window_row)) {
-          load_matrices_transposed(x, line + P::phases[0].col_tap[j] * Rows::kPixelBytes);
-        }
+        if constexpr (reads_row(window_row)) load_matrices_transposed(x, taps[j] + line);
         static_for<S::unroll_rows>([&](auto u_) {
           constexpr int u = decltype(u_)::value;
           constexpr int i = row_tap_at<P>(0, window_row - u * P::row_step);
           if constexpr (i >= 0) {
             static_for<kSlice / 8>([&](auto n_) {
               constexpr int n = decltype(n_)::value;
-              multiply_add<T>(sum[i][j][n], x[0], x[1], x[2], x[3], y[u][n / 2][n % 2],
-                              y[u][n / 2][n % 2 + 2]);
+              multiply_add<T>(sum[i][j][n], x[0], x[1], x[2], x[3], y[u][n / 2][n % 2 * 2],
+                              y[u][n / 2][n % 2 * 2 + 1]);
             });
           }
         });
@@ -108,8 +119,10 @@ struct GroupedWgrad {
     return false;
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* c, float* sums) {
-    extern __shared__ __align__(128) unsigned char shared[];
+  // A and C are pointers, or maps of the copy engine.
+  template <typename A>
+  static __device__ __forceinline__ void run(const A* a, const A* c, float* sums) {
+    extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int part = blockIdx.x / kChannelBlocks;
     const unsigned rows = shared_address(shared);
@@ -120,67 +133,82 @@ struct GroupedWgrad {
     }
     const typename Rows::Range range(part, S::parts);
     const typename Gradients::Range gradient_range(part, S::parts);
-    StepStream<S, Loads> stream(
-        Loads{typename Rows::Loads(range, a + static_cast<long long>(block) * S::channels,
-                                   P::groups * P::depth - block * S::channels, rows),
-              typename Gradients::Loads(gradient_range, c + static_cast<long long>(block) * kColumns,
-                                        P::groups * P::columns - block * kColumns, gradients)},
-        zeros + kZeroBytes);
-    if (!Rows::kHasLoaders) __syncthreads();
+    const int channel_a = block * S::channels, channel_c = block * kColumns;
+    const int left_a = P::groups * P::depth - channel_a;
+    const int left_c = P::groups * P::columns - channel_c;
+    const Loads loads{{range, a, channel_a, left_a, rows},
+                      {gradient_range, c, channel_c, left_c, gradients}};
+    Stream stream(loads, zeros + kZeroBytes);
     if (!stream.begin()) return;
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int job = warp % kJobs, position_warp = warp / kJobs;
     const int depth = job / kColumnSlices * 16;
     const int column = depth / P::depth * P::columns + job % kColumnSlices * kSlice;
-    const int channel = lane / 8 % 2 * 16;
     GroupedWgrad self;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) (&self.sum[0][0][0][0])[i] = 0.0f;
-    int index = range.begin + position_warp * kTile + lane % 8 + lane / 16 * 8;
-    typename Rows::Position row(index, range.begin);
-    typename Gradients::Position gradient(index, range.begin);
+    const int begin = range.begin + position_warp * kTile;
+    int row_left = range.end - begin - (lane % 8 + lane / 16 * 8);
+    int gradient_left = range.end - begin - lane % 16;
+    typename Rows::Position row(range.end - row_left, range.begin);
+    typename Gradients::Position gradient(range.end - gradient_left, range.begin);
     const int steps = range.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       stream.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        self.tile(row, gradient, index < range.end, rows + depth * 2 + channel,
-                  gradients + column * 2 + channel, zeros);
+        self.tile(row, gradient, row_left > 0, gradient_left > 0, rows, gradients, zeros,
+                  depth + lane / 8 % 2 * 8, column + lane / 16 * 8);
         row.template advance<kPositionWarps * kTile>();
         gradient.template advance<kPositionWarps * kTile>();
-        index += kPositionWarps * kTile;
+        row_left -= kPositionWarps * kTile;
+        gradient_left -= kPositionWarps * kTile;
       }
       stream.release();
     }
     wait_copies<0>();
-    float* target = sums + static_cast<long long>(blockIdx.x) * kBlockSums + warp * (kSums * 32) + lane * 4;
+    float* target = sums + static_cast<long long>(blockIdx.x) * kBlockSums +
+                    warp * (kSums * 32) + lane * 4;
 #pragma unroll
     for (int i = 0; i < kSums / 4; ++i) {
       const float* four = &self.sum[0][0][0][0] + i * 4;
-      *reinterpret_cast<float4*>(target + i * 128) = make_float4(four[0], four[1], four[2], four[3]);
+      __stcg(reinterpret_cast<float4*>(target + i * 128),
+             make_float4(four[0], four[1], four[2], four[3]));
     }
   }
 
-  // Adds the sums of all blocks: a thread has four of a lane's.
+  // Adds the sums of all blocks: a lane four of a lane's, a warp those of every kAddingWarps-th
+  // part, and the first warp what the warps have, in their order.
+  static constexpr int kAddingWarps = 8;
   static __device__ __forceinline__ void add(const float* sums, T* b) {
     constexpr int kFours = kJobs * kSums / 4 * 32;
-    const int four = blockIdx.x * blockDim.x + threadIdx.x;
-    if (four >= kChannelBlocks * kFours) return;
+    __shared__ float4 some[kAddingWarps][32];
+    const int four = blockIdx.x * 32 + threadIdx.x % 32;
     const int block = four / kFours, in_block = four % kFours;
+    const float* first = sums + static_cast<long long>(block) * kBlockSums + in_block * 4;
     float total[4] = {};
-    for (int part = 0; part < S::parts; ++part) {
+#pragma unroll 8
+    for (int part = threadIdx.x / 32; part < S::parts * kPositionWarps; part += kAddingWarps) {
+      const float4 one = __ldcg(reinterpret_cast<const float4*>(
+          first + static_cast<long long>(part / kPositionWarps) * kChannelBlocks * kBlockSums +
+          part % kPositionWarps * (kJobs * kSums * 32)));
+      total[0] += one.x;
+      total[1] += one.y;
+      total[2] += one.z;
+      total[3] += one.w;
+    }
+    some[threadIdx.x / 32][threadIdx.x % 32] = make_float4(total[0], total[1], total[2], total[3]);
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
 #pragma unroll
-      for (int w = 0; w < kPositionWarps; ++w) {
-        const float4 some = *reinterpret_cast<const float4*>(
-            sums + static_cast<long long>(part * kChannelBlocks + block) * kBlockSums +
-            w * (kJobs * kSums * 32) + in_block * 4);
-        total[0] += some.x;
-        total[1] += some.y;
-        total[2] += some.z;
-        total[3] += some.w;
-      }
+    for (int warp = 1; warp < kAddingWarps; ++warp) {
+      const float4 one = some[warp][threadIdx.x];
+      total[0] += one.x;
+      total[1] += one.y;
+      total[2] += one.z;
+      total[3] += one.w;
     }
     const int lane = in_block % 32, n = in_block / 32 % (kSlice / 8);
     const int tap = in_block / 32 / (kSlice / 8) % (kRowTaps * kColTaps);
@@ -193,10 +221,11 @@ struct GroupedWgrad {
       const int column = job % kColumnSlices * kSlice + n * 8 + lane % 4 * 2 + i % 2;
       const int real = d % P::depth / kRealDepth;
       if (group >= P::groups || column / kRealColumns != real) continue;
-      const long long weight = P::phases[0].row_weight[tap / kColTaps] + P::phases[0].col_weight[tap % kColTaps];
-      b[(static_cast<long long>(group) * P::merged + real) * P::b_group + weight +
-        d % kRealDepth * static_cast<long long>(P::b_depth) + column % kRealColumns * static_cast<long long>(P::b_column)] =
-          result<P>(total[i]);
+      long long at = (static_cast<long long>(group) * P::merged + real) * P::b_group;
+      at += P::phases[0].row_weight[tap / kColTaps] + P::phases[0].col_weight[tap % kColTaps];
+      at += d % kRealDepth * static_cast<long long>(P::b_depth);
+      at += column % kRealColumns * static_cast<long long>(P::b_column);
+      b[at] = result<P>(total[i]);
     }
   }
 };

@@ -6,7 +6,7 @@
 // neighbouring positions are neighbours in memory too, and are stored as they lie in registers.
 #pragma once
 
-#include "row_ring.cuh"
+#include "row_loads.cuh"
 
 namespace convir {
 
@@ -15,13 +15,16 @@ template <typename P, typename S>
 struct NarrowDirect {
   using T = typename P::Element;
   using Ring = RowRing<P, S, P::depth>;
+  using Threads = StepThreads<S>;
+  using Loads = RowLoads<Ring>;
+  using Stream = StepStream<S, Loads>;
   static constexpr int kTile = 16;  // output positions of a matrix instruction
 
   static constexpr int kRun = P::run_phases * P::columns;  // elements of a position
   static constexpr int kRunTiles = divide_up(kRun, 8);
   static constexpr int kTiles = P::phase_count / P::run_phases * kRunTiles;
   static constexpr int kWindow = P::window_rows * P::window_cols;
-  static constexpr int kWarps = Ring::kComputeThreads / 32;
+  static constexpr int kWarps = Threads::kComputing / 32;
   static constexpr int kPositionWarps = kWarps / S::depth_warps;
   static constexpr int kDepthSteps = P::depth / 16 / S::depth_warps;
 
@@ -30,7 +33,7 @@ struct NarrowDirect {
   static constexpr int kWeightPitch = P::depth * 2 + kBankSkew;
   static constexpr int kWeightBytes = kWindow * kTiles * 8 * kWeightPitch;
   static constexpr int kBehindBytes = larger(kSumBytes, kWeightBytes);
-  static constexpr int kSharedBytes = Ring::kBytes + kBehindBytes + Ring::Stream::kBytes;
+  static constexpr int kSharedBytes = Ring::kBytes + kBehindBytes + Stream::kBytes;
 
   static_assert(P::depth % (16 * S::depth_warps) == 0, "every warp has its steps of 16 channels");
   static_assert(P::phase_count % P::run_phases == 0 && kRun % P::word_elements == 0);
@@ -52,11 +55,11 @@ struct NarrowDirect {
 
   // The folded weights as [window][column][depth].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
-    for (int i = threadIdx.x; i < kWeightBytes / 16; i += Ring::kComputeThreads) {
+    for (int i = threadIdx.x; i < kWeightBytes / 16; i += Threads::kComputing) {
       reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
     }
-    Ring::sync_compute();
-    for (int e = threadIdx.x; e < P::depth * P::columns; e += Ring::kComputeThreads) {
+    Threads::sync_computing();
+    for (int e = threadIdx.x; e < P::depth * P::columns; e += Threads::kComputing) {
       const int d = e / P::columns, n = e % P::columns;
       const T* source = b + d * P::b_depth + n * P::b_column;
       T value[larger(1, tap_count<P>())];
@@ -151,17 +154,17 @@ struct NarrowDirect {
     const typename Ring::Range range(blockIdx.x, gridDim.x);
     if (range.begin == range.end) return;
 
-    typename Ring::Stream rows(typename Ring::Loads(range, a, P::depth, shared_address(shared)),
-                               shared_address(shared) + Ring::kBytes + kBehindBytes);
+    Stream rows(Loads(range, a, 0, P::depth, shared_address(shared)),
+                shared_address(shared) + Ring::kBytes + kBehindBytes);
     if (!rows.begin()) return;
     stage_weights(b, reinterpret_cast<T*>(shared + Ring::kBytes));
-    Ring::sync_compute();
+    Threads::sync_computing();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int depth_warp = warp % S::depth_warps, position_warp = warp / S::depth_warps;
     NarrowDirect self;
     self.load_weights(shared_address(shared + Ring::kBytes), depth_warp);
-    if (S::depth_warps > 1) Ring::sync_compute();  // sums take the place of the weights
+    if (S::depth_warps > 1) Threads::sync_computing();  // sums take the place of the weights
     const unsigned pixels =
         shared_address(shared) + depth_warp * (kDepthSteps * 32) + lane / 16 * 16;
     // Partial sums, as they lie in registers: [tile's parity][position warp][depth warp][half].

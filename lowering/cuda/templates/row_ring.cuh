@@ -1,4 +1,5 @@
-// Rows of A in shared memory, streamed once through a ring while output positions move down them.
+// Rows of A in shared memory, streamed once through a ring while output positions move down them;
+// `row_loads.cuh` copies them.
 //
 // Output positions of all images form one list, rows of `tile_cols` columns each; a block works
 // through a range of it. A *stripe*, an image or a column tile of one, brings the rows that its
@@ -6,7 +7,6 @@
 #pragma once
 
 #include "direct_phase.cuh"
-#include "step_stream.cuh"
 
 namespace convir {
 
@@ -17,6 +17,9 @@ constexpr int kBankSkew = 16;       // bytes between pixels that spread rows of 
 template <typename P, typename S, int kChannels>
 struct RowRing {
   using T = typename P::Element;
+  using Problem = P;
+  using Schedule = S;
+  static constexpr int kAllChannels = kChannels;
 
   static constexpr int kBaseRows = divide_up(P::rows, S::unroll_rows);
   static constexpr int kColumnTiles = divide_up(P::cols, S::tile_cols);
@@ -27,10 +30,17 @@ struct RowRing {
   static constexpr int kStripeRows = (kBaseRows - 1) * kRowStep + kWindowRows;
 
   static constexpr int kPixels = (S::tile_cols - 1) * P::col_step + P::window_cols;
-  static constexpr int kPixelBytes = kChannels * 2 + kBankSkew;
+  // The copy engine brings `kAtom` channels of all pixels of a row at once, a plane, and exchanges
+  // 16-byte chunks so that those of neighbours lie in different banks; else pixels are skewed.
+  static constexpr bool kTma = S::tma;
+  static constexpr int kAtom = kTma && kChannels > 64 ? 64 : kChannels;
+  static constexpr int kChunks = kAtom / kVectorElements;
+  static constexpr int kPixelBytes = kAtom * 2 + (kTma ? 0 : kBankSkew);
+  static constexpr int kPlaneBytes = divide_up(kPixels, 8) * 8 * kPixelBytes;
   // Positions at the end of a list row and at the beginning of the next lie in different banks if
   // the rows' distance continues that of their columns; 8 vectors of 16 bytes are all banks.
   static constexpr int row_bytes() {
+    if (kTma) return kChannels / kAtom * kPlaneBytes;
     const int distance = S::tile_cols * P::col_step * kPixelBytes;
     for (int pad = 0; pad < 128; pad += 16) {
       const int bytes = kPixels * kPixelBytes + pad;
@@ -40,96 +50,36 @@ struct RowRing {
   }
   static constexpr int kRowBytes = row_bytes();
 
+  // Where a row has 8 channels of a pixel, and where those kDistance channels further are.
+  static __device__ __forceinline__ unsigned offset(int pixel, int channel) {
+    if constexpr (kTma) {
+      const int byte = pixel * kPixelBytes, chunk = channel % kAtom / 8;
+      return channel / kAtom * kPlaneBytes + byte + ((chunk ^ (byte >> 7 & (kChunks - 1))) << 4);
+    } else {
+      return pixel * kPixelBytes + channel * 2;
+    }
+  }
+  template <int kDistance>
+  static __device__ __forceinline__ unsigned further(unsigned address) {
+    return kTma ? address ^ kDistance * 2 : address + kDistance * 2;
+  }
+
   // Rows from the first that a step reads to the last that is under way during it.
   static constexpr int kSpanRows =
       ((S::stages + 1) * S::step_positions + S::tile_cols - 2) / S::tile_cols;
   static constexpr int kSlots =
       kSpanRows * kRowStep + kWindowRows +
       divide_up(kSpanRows, kBaseRows) * larger(0, kWindowRows - kRowStep);
-  static constexpr int kBytes = kSlots * kRowBytes;
-
-  // Warps of their own copy rows, or all of them do between two steps. A thread copies a vector of
-  // every `kPixelThreads`th pixel.
-  static constexpr bool kHasLoaders = S::loaders > 0;
-  static constexpr int kComputeThreads = S::threads - S::loaders * 32;
-  static constexpr int kCopyThreads = kHasLoaders ? S::loaders * 32 : S::threads;
-  static constexpr int kVectors = kChannels / kVectorElements;
-  static constexpr int kPixelThreads = kCopyThreads / kVectors;
-  static constexpr int kCopies = divide_up(kPixels, kPixelThreads);
+  static constexpr int kAlignment = kTma ? 1024 : 16;
+  static constexpr int kBytes = divide_up(kSlots * kRowBytes, kAlignment) * kAlignment;
 
   static_assert(P::phase_count * S::unroll_rows <= 32, "outputs are bits of a word");
-  static_assert(kChannels % kVectorElements == 0 && kVectors <= kCopyThreads);
-  static_assert(kCopies <= 32, "the copies of a thread are bits of a word");
+  static_assert(kChannels % kVectorElements == 0);
 
-  // Copies rows, one after the other.
-  class Loader {
-   public:
-    // `row` is the first of a stripe's rows that is needed.
-    __device__ __forceinline__ Loader(const T* a, int channels, unsigned shared, int stripe,
-                                      int row)
-        : row_(row), stripe_(stripe), slot_(0) {
-      const int thread = kHasLoaders ? threadIdx.x - kComputeThreads : threadIdx.x;
-      const int channel = thread % kVectors * kVectorElements;
-      pixel_ = thread / kVectors;
-      source_ = a + channel + pixel_ * P::a_col_stride;
-      target_ = shared + pixel_ * kPixelBytes + channel * 2;
-      has_channel_ = channel < channels;
-      begin_stripe();
-    }
-
-    // Issues the copies of all rows before `row` of `stripe`.
-    __device__ __forceinline__ void load_until(int stripe, int row) {
-      while (stripe_ < stripe || (stripe_ == stripe && row_ < row)) {
-        load_row();
-        ++row_;
-        slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
-        if (row_ == kStripeRows) {
-          row_ = 0;
-          ++stripe_;
-          begin_stripe();
-        }
-      }
-    }
-
-   private:
-    __device__ __forceinline__ void begin_stripe() {
-      const int col = stripe_ % kColumnTiles * (S::tile_cols * P::col_step) + P::col_origin;
-      const int first = col + pixel_;
-      stripe_source_ = source_ + stripe_ / kColumnTiles * P::a_image +
-                       static_cast<long long>(col) * P::a_col_stride;
-      inside_ = 0;
-#pragma unroll
-      for (int i = 0; i < kCopies; ++i) {
-        const bool inside = static_cast<unsigned>(first + i * kPixelThreads) <
-                            static_cast<unsigned>(P::a_cols);
-        inside_ |= static_cast<unsigned>(inside && has_channel_) << i;
-      }
-    }
-
-    __device__ __forceinline__ void load_row() const {
-      const int a_row = row_ + P::row_origin;
-      const bool row_inside =
-          static_cast<unsigned>(a_row) < static_cast<unsigned>(P::a_rows);
-      const unsigned inside = row_inside ? inside_ : 0;
-      const T* source = stripe_source_ + a_row * P::a_row_stride;
-      const unsigned target = target_ + slot_ * kRowBytes;
-#pragma unroll
-      for (int i = 0; i < kCopies; ++i) {
-        const bool is_last = i == kCopies - 1;
-        if (pixel_ < kPixelThreads && (!is_last || pixel_ + i * kPixelThreads < kPixels)) {
-          copy_async(target + i * kPixelThreads * kPixelBytes,
-                     source + i * (kPixelThreads * P::a_col_stride), inside >> i & 1);
-        }
-      }
-    }
-
-    const T* source_;         // the thread's vector of its first pixel, at column 0 of image 0
-    const T* stripe_source_;  // the same, at the first column of the stripe
-    unsigned target_;
-    unsigned inside_;  // which of the thread's pixels are pixels of A
-    int pixel_, row_, stripe_, slot_;
-    bool has_channel_;
-  };
+  // The column of A where the rows of a stripe begin.
+  static __device__ __forceinline__ int first_pixel(int stripe) {
+    return stripe % kColumnTiles * (S::tile_cols * P::col_step) + P::col_origin;
+  }
 
   // Where a lane's output position is, while it moves through the list in equal steps.
   struct Position {
@@ -205,7 +155,7 @@ struct RowRing {
     }
   };
 
-  // A block's part of the list, and the loads that it needs.
+  // A block's part of the list.
   struct Range {
     int begin, end;
 
@@ -214,39 +164,16 @@ struct RowRing {
                 S::tile_cols),
           end(static_cast<int>((part + 1ll) * kListRows / parts) * S::tile_cols) {}
 
-    // Issues the copies of the rows that `step` reads first, as one group.
-    __device__ __forceinline__ void load_step(Loader& loader, int step) const {
-      const int past = begin + (step + 1) * S::step_positions;
-      const int list_row = ((past < end ? past : end) - 1) / S::tile_cols;
-      loader.load_until(list_row / kBaseRows, list_row % kBaseRows * kRowStep + kWindowRows);
-    }
     __device__ __forceinline__ int steps() const {
       return divide_up(end - begin, S::step_positions);
     }
-  };
-
-  // The copies of a range.
-  struct Loads {
-    Range range;
-    Loader loader;
-
-    __device__ __forceinline__ Loads(const Range& range, const T* a, int channels, unsigned shared)
-        : range(range),
-          loader(a, channels, shared, range.begin / S::tile_cols / kBaseRows,
-                 range.begin / S::tile_cols % kBaseRows * kRowStep) {}
-    __device__ __forceinline__ void load_step(int step) { range.load_step(loader, step); }
-    __device__ __forceinline__ int steps() const { return range.steps(); }
-  };
-  using Stream = StepStream<S, Loads>;
-
-  // Waits for all warps that compute.
-  static __device__ __forceinline__ void sync_compute() {
-    if constexpr (kHasLoaders) {
-      asm volatile("bar.sync 1, %0;" ::"n"(kComputeThreads) : "memory");
-    } else {
-      __syncthreads();
+    // The list row of the first position, and that of the last one of `step`.
+    __device__ __forceinline__ int first_row() const { return begin / S::tile_cols; }
+    __device__ __forceinline__ int last_row(int step) const {
+      const int past = begin + (step + 1) * S::step_positions;
+      return ((past < end ? past : end) - 1) / S::tile_cols;
     }
-  }
+  };
 };
 
 }  // namespace convir

@@ -32,6 +32,15 @@ __device__ __forceinline__ void load_3d(unsigned to, const TensorMap* map, unsig
       : "memory");
 }
 
+__device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 __device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* map,
                                                   unsigned barrier, int x, int y, int z,
                                                   unsigned short mask) {

@@ -27,6 +27,15 @@ __device__ __forceinline__ unsigned long long tile_descriptor(unsigned address) 
   return layout | (address & 0x3ffff) >> 4;
 }
 
+// The descriptor of a tile without a swizzle: 8x8 cores of 128 bytes, whose rows of 16 bytes run
+// along k (k major), or along m or n; cores that are neighbours along k lie `along_k` bytes apart,
+// those along m or n `along_mn`.
+__device__ __forceinline__ unsigned long long core_descriptor(unsigned address, int along_k,
+                                                              int along_mn) {
+  return static_cast<unsigned long long>(along_mn / 16) << 32 |
+         static_cast<unsigned long long>(along_k / 16) << 16 | (address & 0x3ffff) >> 4;
+}
+
 // What one instruction's 16 k add to a descriptor.
 template <Major kMajor>
 constexpr int kDescriptorStep = kMajor == kMajorMN ? 16 * kSwizzleBytes / 16 : 16 * 2 / 16;
@@ -103,6 +112,32 @@ struct Wgmma;
                CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5    \
                          "," CONVIR_R6 "," CONVIR_R7,                                             \
                128, 129, 130, 131, 132, CONVIR_D64(0), CONVIR_D64(64))
+
+// D += A * B with A in registers: the first operand of m16n8k16 in each warp.
+template <class Element, int kN, Major kMajorB>
+struct WgmmaRegisters;
+
+#define CONVIR_WGMMA_RS(ELEMENT, TYPE, n, registers, a0, a1, a2, a3, b, tb, ...)                  \
+  template <Major kMajorB>                                                                        \
+  struct WgmmaRegisters<ELEMENT, n, kMajorB> {                                                    \
+    static __device__ __forceinline__ void run(float (&d)[n / 2], const unsigned (&a)[4],          \
+                                               unsigned long long descriptor_b) {                  \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." TYPE "." TYPE " {" registers  \
+                   "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", 1, 1, 1, %" #tb ";\n"    \
+                   : __VA_ARGS__                                                                  \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor_b),               \
+                     "n"(static_cast<int>(kMajorB)));                                             \
+    }                                                                                             \
+  };
+#define CONVIR_WGMMAS_RS(ELEMENT, TYPE)                                                           \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 16, "%0,%1,%2,%3,%4,%5,%6,%7", 8, 9, 10, 11, 12, 13,              \
+                  CONVIR_D4(0), CONVIR_D4(4))                                                     \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 32, CONVIR_R0, 16, 17, 18, 19, 20, 21, CONVIR_D16(0))
+
+CONVIR_WGMMAS_RS(__half, "f16")
+CONVIR_WGMMAS_RS(__nv_bfloat16, "bf16")
+#undef CONVIR_WGMMAS_RS
+#undef CONVIR_WGMMA_RS
 
 CONVIR_WGMMAS(__half, "f16")
 CONVIR_WGMMAS(__nv_bfloat16, "bf16")

@@ -1,0 +1,160 @@
+// The copies of the rows of a ring: by threads, 16 bytes each, or by the copy engine (TMA).
+#pragma once
+
+#include "hopper/tma.cuh"
+#include "row_ring.cuh"
+#include "step_stream.cuh"
+
+namespace convir {
+
+// Threads copy rows, one after the other, each a vector of every `kPixelThreads`th pixel.
+template <typename Ring>
+class AsyncLoads {
+  using P = typename Ring::Problem;
+  using S = typename Ring::Schedule;
+  using T = typename P::Element;
+  using Threads = StepThreads<S>;
+
+  static constexpr int kVectors = Ring::kAllChannels / kVectorElements;
+  static constexpr int kPixelThreads = Threads::kCopying / kVectors;
+  static constexpr int kCopies = divide_up(Ring::kPixels, kPixelThreads);
+  static_assert(kVectors <= Threads::kCopying);
+  static_assert(kCopies <= 32, "the copies of a thread are bits of a word");
+
+ public:
+  // `a` begins at channel `first` of the operand, which has `channels` behind it.
+  __device__ __forceinline__ AsyncLoads(const typename Ring::Range& range, const T* a, int first,
+                                        int channels, unsigned shared)
+      : range_(range),
+        row_(range.first_row() % Ring::kBaseRows * Ring::kRowStep),
+        stripe_(range.first_row() / Ring::kBaseRows) {
+    const int thread = Threads::kHasLoaders ? threadIdx.x - Threads::kComputing : threadIdx.x;
+    const int channel = thread % kVectors * kVectorElements;
+    pixel_ = thread / kVectors;
+    source_ = a + first + channel + pixel_ * P::a_col_stride;
+    target_ = shared + Ring::offset(pixel_, channel);
+    has_channel_ = channel < channels;
+    begin_stripe();
+  }
+
+  __device__ __forceinline__ int steps() const { return range_.steps(); }
+
+  // Issues the copies of the rows that `step` reads first.
+  __device__ __forceinline__ void load_step(int step) {
+    const int last = range_.last_row(step);
+    const int stripe = last / Ring::kBaseRows;
+    const int row = last % Ring::kBaseRows * Ring::kRowStep + Ring::kWindowRows;
+    while (stripe_ < stripe || (stripe_ == stripe && row_ < row)) {
+      load_row();
+      ++row_;
+      slot_ = slot_ + 1 == Ring::kSlots ? 0 : slot_ + 1;
+      if (row_ == Ring::kStripeRows) {
+        row_ = 0;
+        ++stripe_;
+        begin_stripe();
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void begin_stripe() {
+    const int col = Ring::first_pixel(stripe_);
+    const int first = col + pixel_;
+    stripe_source_ = source_ + stripe_ / Ring::kColumnTiles * P::a_image +
+                     static_cast<long long>(col) * P::a_col_stride;
+    inside_ = 0;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const bool inside = static_cast<unsigned>(first + i * kPixelThreads) <
+                          static_cast<unsigned>(P::a_cols);
+      inside_ |= static_cast<unsigned>(inside && has_channel_) << i;
+    }
+  }
+
+  __device__ __forceinline__ void load_row() const {
+    const int a_row = row_ + P::row_origin;
+    const bool row_inside = static_cast<unsigned>(a_row) < static_cast<unsigned>(P::a_rows);
+    const unsigned inside = row_inside ? inside_ : 0;
+    const T* source = stripe_source_ + a_row * P::a_row_stride;
+    const unsigned target = target_ + slot_ * Ring::kRowBytes;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const bool is_last = i == kCopies - 1;
+      if (pixel_ < kPixelThreads && (!is_last || pixel_ + i * kPixelThreads < Ring::kPixels)) {
+        copy_async(target + i * kPixelThreads * Ring::kPixelBytes,
+                   source + i * (kPixelThreads * P::a_col_stride), inside >> i & 1);
+      }
+    }
+  }
+
+  typename Ring::Range range_;
+  const T* source_;         // the thread's vector of its first pixel, at column 0 of image 0
+  const T* stripe_source_;  // the same, at the first column of the stripe
+  unsigned target_;
+  unsigned inside_;  // which of the thread's pixels are pixels of A
+  int pixel_, row_, stripe_;
+  int slot_ = 0;
+  bool has_channel_;
+};
+
+// One thread asks the copy engine for whole rows, whose pixels outside of the operand are zeros.
+template <typename Ring>
+class BoxLoads {
+  using P = typename Ring::Problem;
+
+ public:
+  __device__ __forceinline__ BoxLoads(const typename Ring::Range& range,
+                                      const hopper::TensorMap* a, int first, int /*channels*/,
+                                      unsigned shared)
+      : range_(range),
+        map_(a),
+        shared_(shared),
+        channel_(first),
+        row_(range.first_row() % Ring::kBaseRows * Ring::kRowStep),
+        stripe_(range.first_row() / Ring::kBaseRows) {}
+
+  __device__ __forceinline__ int steps() const { return range_.steps(); }
+
+  // Asks for the rows that `step` reads first, to complete at a barrier; returns their bytes.
+  __device__ __forceinline__ int load_step(int step, unsigned barrier) {
+    const int last = range_.last_row(step);
+    const int stripe = last / Ring::kBaseRows;
+    const int row = last % Ring::kBaseRows * Ring::kRowStep + Ring::kWindowRows;
+    int bytes = 0;
+    while (stripe_ < stripe || (stripe_ == stripe && row_ < row)) {
+#pragma unroll
+      for (int c = 0; c < Ring::kAllChannels; c += Ring::kAtom) {
+        hopper::load_4d(shared_ + slot_ * Ring::kRowBytes + c / Ring::kAtom * Ring::kPlaneBytes,
+                        map_, barrier, channel_ + c, Ring::first_pixel(stripe_),
+                        row_ + P::row_origin, stripe_ / Ring::kColumnTiles);
+      }
+      bytes += Ring::kPixels * Ring::kAllChannels * 2;
+      slot_ = slot_ + 1 == Ring::kSlots ? 0 : slot_ + 1;
+      if (++row_ == Ring::kStripeRows) {
+        row_ = 0;
+        ++stripe_;
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  typename Ring::Range range_;
+  const hopper::TensorMap* map_;
+  unsigned shared_;
+  int channel_, row_, stripe_;
+  int slot_ = 0;
+};
+
+template <bool kTma, typename Ring>
+struct RowLoadsOf {
+  using Type = AsyncLoads<Ring>;
+};
+template <typename Ring>
+struct RowLoadsOf<true, Ring> {
+  using Type = BoxLoads<Ring>;
+};
+template <typename Ring>
+using RowLoads = typename RowLoadsOf<Ring::kTma, Ring>::Type;
+
+}  // namespace convir
