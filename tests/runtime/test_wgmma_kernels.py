@@ -6,12 +6,13 @@ and even sizes, holes in cells, behind narrow rows and in runs, all ranks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from contraction_readings import reading
 from conv_cases import DTYPES, small_integers, torch_answer
+from conv_lines import FORWARD, conv_line
 from gpu import cupy_or_skip
 
 from convir.dialects.refusal import Refusal
@@ -21,79 +22,45 @@ from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 pytestmark = pytest.mark.gpu
-
-LETTERS = ("x", "yx", "dyx")
-
-
-def line(
-    dtype: str,
-    n: int,
-    c: int,
-    k: int,
-    spatial: Sequence[int],
-    taps: int,
-    pad: int,
-    stride: int,
-    direction: int = 2,
-) -> str:
-    """A problem whose windows are the same along all axes."""
-    rank = len(spatial)
-    layout = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[rank]
-    sizes = dict(zip(("in_d", "H", "W")[3 - rank :], spatial, strict=True))
-    names = {
-        "fil_d": taps, "y": taps, "x": taps, "pad_d": pad, "p": pad, "q": pad,
-        "conv_stride_d": stride, "u": stride, "v": stride,
-    }  # fmt: skip
-    of_rank = {1: ("x", "q", "v"), 2: ("y", "x", "p", "q", "u", "v"), 3: tuple(names)}[rank]
-    options = {**sizes, **{name: names[name] for name in of_rank}}
-    text = " ".join(f"{'--' if len(key) > 1 else '-'}{key} {options[key]}" for key in options)
-    layouts = " ".join(f"--{which}_layout {layout}" for which in ("in", "fil", "out"))
-    element = {"f16": "fp16", "bf16": "bfp16"}[dtype]
-    return (
-        f"conv{element} --spatial_dim {rank} -n {n} -c {c} -k {k} {text} -F {direction} {layouts}"
-    )
 
 
 @pytest.mark.parametrize(
     ("text", "config"),
     [
         # Holes in the same store as narrow rows, odd sizes, strides of 2 and 3.
-        (line("f16", 2, 64, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 1 direct:64"),
-        (line("f16", 2, 64, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 2 direct:64"),
-        (line("f16", 1, 8, 8, (5, 5), 1, 0, 2), "128x32 2 cooperative 1 direct:32"),
-        (line("bf16", 3, 32, 72, (47, 61), 1, 0, 2), "256x32 5 cooperative 1 direct:32"),
-        (line("bf16", 2, 32, 72, (47, 61), 1, 0, 3), "256x32 5 cooperative 1 direct:32"),
+        (conv_line("f16", 2, 64, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 1 direct:64"),
+        (conv_line("f16", 2, 64, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 2 direct:64"),
+        (conv_line("f16", 1, 8, 8, (5, 5), 1, 0, 2), "128x32 2 cooperative 1 direct:32"),
+        (conv_line("bf16", 3, 32, 72, (47, 61), 1, 0, 2), "256x32 5 cooperative 1 direct:32"),
+        (conv_line("bf16", 2, 32, 72, (47, 61), 1, 0, 3), "256x32 5 cooperative 1 direct:32"),
         # Holes in cells: the last tile of columns is partly outside, and so are depths and rows.
-        (line("f16", 2, 72, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 1 bulk:64"),
-        (line("f16", 2, 72, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 2 direct:32"),
-        (line("bf16", 3, 200, 136, (17, 23), 1, 0, 2), "128x256 3 cooperative 1 bulk:256"),
-        (line("bf16", 3, 200, 136, (17, 23), 1, 0, 2), "128x96 3 cooperative 2 bulk:96"),
-        (line("bf16", 2, 320, 72, (20, 22), 1, 0, 3), "256x128 3 cooperative 2 bulk:128"),
-        (line("f16", 30, 448, 200, (30, 31), 1, 0, 2), "128x224 3 cooperative 2 bulk:32"),
-        (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x96 5 pingpong 1 bulk:96"),
-        (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x128 5 pingpong 2 direct:64"),
-        (line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "64x224 4 pingpong 1 bulk:224"),
+        (conv_line("f16", 2, 72, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 1 bulk:64"),
+        (conv_line("f16", 2, 72, 64, (9, 11), 1, 0, 2), "128x64 4 cooperative 2 direct:32"),
+        (conv_line("bf16", 3, 200, 136, (17, 23), 1, 0, 2), "128x256 3 cooperative 1 bulk:256"),
+        (conv_line("bf16", 3, 200, 136, (17, 23), 1, 0, 2), "128x96 3 cooperative 2 bulk:96"),
+        (conv_line("bf16", 2, 320, 72, (20, 22), 1, 0, 3), "256x128 3 cooperative 2 bulk:128"),
+        (conv_line("f16", 30, 448, 200, (30, 31), 1, 0, 2), "128x224 3 cooperative 2 bulk:32"),
+        (conv_line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x96 5 pingpong 1 bulk:96"),
+        (conv_line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "128x128 5 pingpong 2 direct:64"),
+        (conv_line("bf16", 3, 328, 136, (27, 33), 1, 0, 2), "64x224 4 pingpong 1 bulk:224"),
         # Holes in runs.
-        (line("f16", 2, 128, 64, (9, 9), 1, 1, 2), "128x128 3 cooperative 1 bulk:128"),
+        (conv_line("f16", 2, 128, 64, (9, 9), 1, 1, 2), "128x128 3 cooperative 1 bulk:128"),
         # Several phases, sliding over A.
-        (line("f16", 3, 40, 72, (13, 13), 3, 1, 2), "256x64 4 cooperative 2 bulk:64"),
-        (line("bf16", 3, 128, 72, (16, 18), 4, 1, 2), "128x128 4 cooperative 1 bulk:128"),
+        (conv_line("f16", 3, 40, 72, (13, 13), 3, 1, 2), "256x64 4 cooperative 2 bulk:64"),
+        (conv_line("bf16", 3, 128, 72, (16, 18), 4, 1, 2), "128x128 4 cooperative 1 bulk:128"),
         # Several phases as columns of one product, and not where sizes are odd.
-        (line("bf16", 3, 64, 72, (16, 18), 2, 0, 2), "128x256 3 cooperative 1 bulk:64"),
-        (line("bf16", 3, 96, 72, (16, 18), 2, 0, 2), "128x224 3 cooperative 2 direct:32"),
-        (line("bf16", 3, 64, 72, (17, 19), 2, 0, 2), "256x64 4 cooperative 1 bulk:64"),
-        (line("f16", 3, 256, 72, (128,), 16, 4, 8), "128x256 3 cooperative 1 bulk:256"),
-        (line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2), "256x32 4 cooperative 1 bulk:32"),
-        (line("bf16", 2, 32, 64, (8, 10, 12), 2, 0, 2), "64x256 4 pingpong 1 direct:32"),
-        (line("f16", 2, 64, 64, (14, 15), 3, 1, 1), "128x64 4 cooperative 1 bulk:64"),
-        (line("f16", 5, 64, 64, (25, 25), 3, 1, 2), "64x64 4 pingpong 1 bulk:64"),
+        (conv_line("bf16", 3, 64, 72, (16, 18), 2, 0, 2), "128x256 3 cooperative 1 bulk:64"),
+        (conv_line("bf16", 3, 96, 72, (16, 18), 2, 0, 2), "128x224 3 cooperative 2 direct:32"),
+        (conv_line("bf16", 3, 64, 72, (17, 19), 2, 0, 2), "256x64 4 cooperative 1 bulk:64"),
+        (conv_line("f16", 3, 256, 72, (128,), 16, 4, 8), "128x256 3 cooperative 1 bulk:256"),
+        (conv_line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2), "256x32 4 cooperative 1 bulk:32"),
+        (conv_line("bf16", 2, 32, 64, (8, 10, 12), 2, 0, 2), "64x256 4 pingpong 1 direct:32"),
+        (conv_line("f16", 2, 64, 64, (14, 15), 3, 1, 1), "128x64 4 cooperative 1 bulk:64"),
+        (conv_line("f16", 5, 64, 64, (25, 25), 3, 1, 2), "64x64 4 pingpong 1 bulk:64"),
         # Forward: depths of B have stride 1, and A is read with a step.
-        (line("f16", 2, 64, 96, (20, 21), 3, 1, 2, 1), "128x96 4 cooperative 1 bulk:96"),
-        (line("f16", 2, 64, 96, (20, 21), 3, 1, 2, 1), "256x96 3 cooperative 2 bulk:96"),
+        (conv_line("f16", 2, 64, 96, (20, 21), 3, 1, 2, FORWARD), "128x96 4 cooperative 1 bulk:96"),
+        (conv_line("f16", 2, 64, 96, (20, 21), 3, 1, 2, FORWARD), "256x96 3 cooperative 2 bulk:96"),
     ],
 )
 def test_kernel(text: str, config: str) -> None:

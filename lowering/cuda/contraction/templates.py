@@ -15,6 +15,8 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad_rule,
     wgmma,
     wgmma_config,
+    wgmma_wgrad,
+    wgmma_wgrad_config,
 )
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.direct import config as direct_config
@@ -86,6 +88,13 @@ TEMPLATES: tuple[Template, ...] = (
         kernels=taps_wgrad.kernels,
         with_partition=taps_wgrad_config.TapsWgradConfig.with_partition,
         with_roles=taps_wgrad_config.TapsWgradConfig.with_roles,
+    ),
+    Template(
+        family=wgmma_wgrad_config.FAMILY,
+        plan=wgmma_wgrad.plan,
+        parse=wgmma_wgrad_config.WgmmaWgradConfig.parse,
+        kernels=wgmma_wgrad.kernels,
+        with_partition=wgmma_wgrad_config.WgmmaWgradConfig.with_partition,
     ),
     Template(
         family=implicit_gemm_config.FAMILY,

@@ -15,11 +15,8 @@ from convir.lowering.cuda.contraction.wgmma_config import (
     WgmmaConfig,
 )
 from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
-from convir.lowering.cuda.contraction.wgmma_problem import (
-    ALIGNMENT,
-    WgmmaProblem,
-    problem_of,
-)
+from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, stride_bytes
+from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem, problem_of
 from convir.lowering.cuda.contraction.wgmma_rule import candidates, cost
 from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
@@ -87,35 +84,18 @@ def _row_map(
     if not rows.slides:
         sizes, box = (spec.depth, rows.rows), (BLOCK_K, config.block_m)
         return TensorMap(Pointer("a"), a.type, sizes, (rows.row_stride * 2,), box, 128)
-    slides = rows.slides
-    return Im2colMap(
-        Pointer("a"),
-        a.type,
-        (spec.depth, *(slide.extent for slide in slides), rows.rows),
-        (*(_stride(slide.row_stride) for slide in slides), _stride(rows.row_stride)),
-        tuple(slide.corner for slide in slides),
-        tuple(slide.upper for slide in slides),
-        tuple(slide.step for slide in slides),
-        BLOCK_K,
-        config.block_m,
-        128,
-    )
+    return im2col_map(Pointer("a"), a.type, spec.depth, rows, BLOCK_K, config.block_m)
 
 
 def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
     b = spec.b
-    tap_bytes = _stride(problem.tap_stride)
+    tap_bytes = stride_bytes(problem.tap_stride)
     if problem.weights_by_depth:
         sizes = (spec.depth, problem.matrices, problem.columns)
-        strides = (tap_bytes, _stride(b.column_stride))
+        strides = (tap_bytes, stride_bytes(b.column_stride))
         box = (BLOCK_K, 1, config.block_n // config.cluster)
     else:
         sizes = (problem.columns, problem.matrices, spec.depth)
-        strides = (tap_bytes, _stride(b.depth_stride))
+        strides = (tap_bytes, stride_bytes(b.depth_stride))
         box = (BLOCK_K, 1, BLOCK_K)
     return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128)
-
-
-def _stride(elements: int) -> int:
-    """Bytes of a stride; an axis of one position may have any."""
-    return max(elements, ALIGNMENT) * 2

@@ -132,7 +132,7 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     active = [phase for phase in contraction.phases if phase.taps]
     if not active:
         return Refusal("nothing is multiplied")
-    rows = _matrix_maps(active) or _sliding_maps(active)
+    rows = row_maps(active)
     if isinstance(rows, Refusal):
         return rows
     maps, corners = rows
@@ -226,6 +226,11 @@ def _is_identity(axis: Axis) -> bool:
     return axis.tap_rows == (0,) and axis.step == 1 and axis.size == axis.extent
 
 
+def row_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
+    """The tensor maps of A, one per phase, and the corner that they share, innermost first."""
+    return _matrix_maps(active) or _sliding_maps(active)
+
+
 def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | None:
     """Maps of a matrix, if the rows of every phase are all rows of A in their order."""
     maps: list[RowMap] = []
@@ -245,7 +250,7 @@ def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]
 def _sliding_maps(
     active: Sequence[Phase],
 ) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
-    """Im2col maps, one per phase, and the corner that they share, innermost axis first."""
+    """Im2col maps."""
     spatial = len(active[0].axes) - 1
     if not 1 <= spatial <= MAX_SPATIAL or not all(_is_identity(p.axes[0]) for p in active):
         return Refusal("its first axis is no batch before 1 to 3 spatial axes")

@@ -1,0 +1,41 @@
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
+// Gradients of weights with dense 16-bit channels go to wgmma, and say how their sums are divided.
+// CHECK: not wgmma-wgrad: rows of A, B or C do not start at multiples of 8 elements
+
+// CHECK-LABEL: @long_reduction
+// CHECK: kernel.region configs {cuda = "wgmma-wgrad {{[0-9]+x[0-9]+}} stages={{[0-9]+}} cluster={{1|2m|2n|[2-8]k}} partition={{(split|stream)-k:.*}} blocks=132"} {
+// CHECK: tensor.pad
+// CHECK: kernel.yield
+func.func @long_reduction(%x: tensor<32x13x13x256xf16>, %dy: tensor<32x13x13x256xf16>) -> tensor<256x3x3x256xf16> {
+  %zero = arith.constant 0.0 : f16
+  %empty = tensor.empty() : tensor<256x3x3x256xf16>
+  %init = linalg.fill ins(%zero : f16) outs(%empty : tensor<256x3x3x256xf16>) -> tensor<256x3x3x256xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<32x13x13x256xf16>, tensor<32x13x13x256xf16>) outs(%init : tensor<256x3x3x256xf16>)
+  func.return %dw : tensor<256x3x3x256xf16>
+}
+
+// -----
+// Few positions and many results: whole tiles.
+
+// CHECK-LABEL: @short_reduction
+// CHECK: partition=data-parallel
+func.func @short_reduction(%x: tensor<2x7x7x512xbf16>, %dy: tensor<2x7x7x512xbf16>) -> tensor<512x3x3x512xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %empty = tensor.empty() : tensor<512x3x3x512xbf16>
+  %init = linalg.fill ins(%zero : bf16) outs(%empty : tensor<512x3x3x512xbf16>) -> tensor<512x3x3x512xbf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<2x7x7x512xbf16>, tensor<2x7x7x512xbf16>) outs(%init : tensor<512x3x3x512xbf16>)
+  func.return %dw : tensor<512x3x3x512xbf16>
+}
+
+// -----
+// Not by wgmma because a row of 36 channels is no multiple of 16 bytes.
+
+// CHECK-LABEL: @odd_rows
+// CHECK-NOT: wgmma-wgrad
+func.func @odd_rows(%x: tensor<8x13x13x64xf16>, %dy: tensor<8x13x13x36xf16>) -> tensor<36x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %empty = tensor.empty() : tensor<36x3x3x64xf16>
+  %init = linalg.fill ins(%zero : f16) outs(%empty : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x13x13x64xf16>, tensor<8x13x13x36xf16>) outs(%init : tensor<36x3x3x64xf16>)
+  func.return %dw : tensor<36x3x3x64xf16>
+}

@@ -1,0 +1,120 @@
+"""`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and copy engine.
+
+Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
+`templates/wgmma_wgrad.cuh`; see `docs/kernels/wgrad.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.wgmma_maps import im2col_map
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
+    BLOCK_K,
+    CHUNK,
+    THREADS,
+    WgmmaWgradConfig,
+)
+from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
+from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
+from convir.lowering.cuda.contraction.wgmma_wgrad_rule import candidates, cost
+from convir.lowering.cuda.contraction.wgmma_wgrad_source import SYMBOL, source_of
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.cuda.kernel_plan import (
+    POINTER_ALIGNMENT,
+    CudaKernel,
+    Im2colMap,
+    KernelPlan,
+    Pointer,
+    TensorMap,
+)
+from convir.lowering.partition.partition import DATA_PARALLEL
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.partition.schedule import Schedule
+
+
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    found = candidates(problem, gpu)
+    return tuple(sorted(found, key=lambda config: cost(problem, config, gpu)))
+
+
+def kernels(
+    spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig
+) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    schedule = schedule_of(problem, config, H200.shared_bytes)
+    if isinstance(schedule, Refusal):
+        return schedule
+    is_clustered = config.cluster.axis == "k"
+    kernel = CudaKernel(
+        source_of(spec, epilogue, problem, config),
+        SYMBOL,
+        (blocks_of(schedule, config), 1, 1),
+        (THREADS, 1, 1),
+        config.shared_bytes,
+        (
+            Pointer("b"),
+            Pointer("workspace"),
+            Pointer("state"),
+            _gradient_map(spec, problem),
+            _row_map(spec, problem),
+        ),
+        is_cooperative=schedule.has_slices and not is_clustered,
+    )
+    # Whole tiles need neither; a pointer points somewhere all the same.
+    workspace = state = POINTER_ALIGNMENT
+    if not is_clustered:
+        tile = config.block_m * config.block_n * config.sharing
+        workspace = max(workspace, schedule.workspace_bytes(tile))
+        state = max(state, schedule.flag_bytes * config.sharing)
+    return KernelPlan((kernel,), (workspace,), (state,))
+
+
+def blocks_of(schedule: Schedule, config: WgmmaWgradConfig) -> int:
+    """Blocks of a launch: those that run at a time go round whole tiles."""
+    clusters = schedule.units
+    if config.partition.kind == DATA_PARALLEL:
+        clusters = min(clusters, schedule.concurrent)
+    return clusters * config.sharing
+
+
+def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
+    if epilogue.operands:
+        return Refusal("its epilogue has operands")
+    return problem_of(spec)
+
+
+def _gradient_map(spec: Contraction, problem: WgradProblem) -> TensorMap:
+    """64 channels of 64 positions of C."""
+    return TensorMap(
+        Pointer("c"),
+        spec.c.type,
+        (spec.columns, problem.positions),
+        (problem.row_stride * 2,),
+        (CHUNK, BLOCK_K),
+        128,
+        problem.row_offset * 2,
+    )
+
+
+def _row_map(spec: Contraction, problem: WgradProblem) -> TensorMap | Im2colMap:
+    """64 channels of the 64 pixels of A that positions have at a tap."""
+    rows = problem.rows
+    if not rows.slides:
+        sizes, strides = (spec.depth, rows.rows), (rows.row_stride * 2,)
+        return TensorMap(Pointer("a"), spec.a.type, sizes, strides, (CHUNK, BLOCK_K), 128)
+    return im2col_map(Pointer("a"), spec.a.type, spec.depth, rows, CHUNK, BLOCK_K)

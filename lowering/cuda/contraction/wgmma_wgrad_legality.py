@@ -1,0 +1,41 @@
+"""Which configs of the wgmma template for gradients of weights are legal for a problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import CHUNK
+from convir.lowering.partition.schedule import Schedule
+
+if TYPE_CHECKING:
+    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
+    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
+
+
+def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
+    """Tiles of B, those of blocks that share tiles of A or C together."""
+    rows, columns = config.block_m // CHUNK, config.block_n // CHUNK
+    rows *= config.sharing if config.cluster.axis == "m" else 1
+    columns *= config.sharing if config.cluster.axis == "n" else 1
+    return -(-problem.chunks_m // rows) * -(-problem.chunks_n // columns)
+
+
+def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig, limit: int) -> Schedule | Refusal:
+    """How clusters divide the tiles, or why `config` is not legal.
+
+    Args:
+        problem: what is computed.
+        config: any config.
+        limit: bytes of shared memory of a block.
+    """
+    reason = config.illegal()
+    if reason is not None:
+        return Refusal(reason)
+    if config.shared_bytes > limit:
+        return Refusal(f"it needs {config.shared_bytes} bytes of shared memory of {limit}")
+    tiles = tiles_of(problem, config)
+    try:
+        return Schedule(config.partition, tiles, problem.steps, config.concurrent)
+    except ValueError as error:
+        return Refusal(str(error))

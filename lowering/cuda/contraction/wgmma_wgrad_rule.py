@@ -1,0 +1,134 @@
+"""Which configs of the wgmma template for gradients of weights are tried, and their times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
+    ALONE,
+    BLOCKS_M,
+    BLOCKS_N,
+    CHUNK,
+    Cluster,
+    WgmmaWgradConfig,
+)
+from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
+from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K, STREAM_K, Partition
+from convir.lowering.partition.rule import busiest_steps, partitions
+from convir.lowering.partition.schedule import SUM_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.partition.schedule import Schedule
+
+_STAGES = (8, 7, 6, 5, 4, 3)
+_MIN_SLICED_STEPS = 2
+"""Steps of a part whose sums all units add together."""
+
+_CLUSTERS = {2: 66, 3: 36, 4: 28, 8: 9}
+"""Clusters of so many blocks that run at the same time on an H200."""
+
+# µs on an H200, fitted to measurements; see the template's page.
+_MULTIPLY = 0.63 / (256 * 128)
+"""A step, for each sum of a tile."""
+_TILED_BOX = 0.052
+"""A copy of 64 channels at 64 rows of a matrix; twice that where rows straddle cache lines."""
+_PIXELS_BOX, _PIXELS_LINE = 0.085, 0.56
+"""A copy at 64 pixels that slide, and what each line of them adds, by the pixels of a line."""
+_LINE_ELEMENTS = 64
+_START, _TILE = 2.0, 1.3
+"""Until the first step of a block, and between two tiles."""
+_SLICES, _SLICED_MB = 2.0, 0.5
+"""Parts meet, and each megabyte of them is written and read."""
+_CLUSTER, _CLUSTERED_MB = 1.2, 18.0
+"""Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours."""
+_MEET, _PART_MB = 2.5, 12.0
+"""A block waits for another, and reads or writes a megabyte of sums."""
+_MEMORY_MB, _L2_MB = 1 / 4.1, 40.0
+"""A megabyte from memory, and how many the L2 cache keeps for blocks that come later."""
+_SCATTERED = 1.3
+"""How much longer steps take where blocks of a tile read places that are far apart."""
+
+
+def candidates(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
+    """Every tile, with as many stages as the shared memory holds, in every partition of use."""
+    found: list[WgmmaWgradConfig] = []
+    for block_m, block_n in product(BLOCKS_M, BLOCKS_N):
+        if block_m - BLOCKS_M[0] >= problem.columns:
+            continue
+        if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
+            continue
+        for stages in _STAGES:
+            whole = WgmmaWgradConfig(
+                block_m, block_n, stages, ALONE, Partition(), gpu.multiprocessors
+            )
+            schedule = schedule_of(problem, whole, gpu.shared_bytes)
+            if not isinstance(schedule, Refusal):
+                found += _divided(whole, schedule)
+                break
+    return found
+
+
+def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
+    """The partitions of use for one tile."""
+    for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
+        yield replace(whole, partition=partition)
+    most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
+    for parts in sorted({most, most // 2, most // 4}):
+        if parts > 1:
+            yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
+    for parts, clusters in _CLUSTERS.items():
+        if parts <= most and schedule.tiles <= clusters:
+            within = Partition(SPLIT_K, parts, "slices")
+            yield replace(whole, partition=within, cluster=Cluster(parts, "k"))
+
+
+def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
+    """Estimated µs of a legal config's launch, without what every launch takes."""
+    schedule = schedule_of(problem, config, gpu.shared_bytes)
+    if isinstance(schedule, Refusal):
+        return inf
+    megabytes = problem.positions * (problem.columns + problem.depth) * 2 / 1e6
+    step = _step(problem, config)
+    if schedule.partition.kind == STREAM_K and megabytes > _L2_MB:
+        step *= _SCATTERED if schedule.tiles < schedule.concurrent else 1.0
+    multiplied = busiest_steps(schedule) * step
+    waves = ceil(schedule.units / schedule.concurrent)
+    return (
+        _START + max(multiplied, megabytes * _MEMORY_MB) + waves * _TILE + _fix_up(schedule, config)
+    )
+
+
+def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
+    """µs between two stages of a block."""
+    slides = problem.rows.slides
+    of_c = _TILED_BOX * (2 if problem.row_stride % _LINE_ELEMENTS else 1)
+    of_a = _PIXELS_BOX + _PIXELS_LINE / slides[0].size if slides else _TILED_BOX
+    copies = (config.block_m * of_c + config.block_n * of_a) / CHUNK
+    multiply = config.block_m * config.block_n * _MULTIPLY
+    return (multiply**4 + copies**4) ** 0.25
+
+
+def _fix_up(schedule: Schedule, config: WgmmaWgradConfig) -> float:
+    """µs until the parts of the last tile are put together."""
+    tile = config.block_m * config.block_n * SUM_BYTES / 1e6
+    partition = schedule.partition
+    if partition.kind == DATA_PARALLEL:
+        return 0.0
+    if config.cluster.axis == "k":
+        return _CLUSTER + _CLUSTERED_MB * tile
+    if schedule.has_slices:
+        return _SLICES + _SLICED_MB * schedule.units * tile
+    parts = partition.parts
+    if partition.kind == STREAM_K:
+        parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1
+    if partition.reduction == "linear":
+        return _MEET + _PART_MB * tile * parts
+    return (_MEET + 2 * _PART_MB * tile) * (parts - 1).bit_length()

@@ -1,0 +1,106 @@
+"""The generated text of a wgmma kernel for gradients of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
+from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
+    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
+
+SYMBOL = "wgmma_wgrad"
+
+_KINDS = {"data-parallel": "kDataParallel", "split-k": "kSplitK", "stream-k": "kStreamK"}
+_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
+
+
+def source_of(
+    spec: Contraction, epilogue: Epilogue, problem: WgradProblem, config: WgmmaWgradConfig
+) -> str:
+    """CUDA C++ with the kernel `SYMBOL`.
+
+    Its arguments are B, the workspace, the flags, and the tensor maps of C and A.
+    """
+    blocks = config.cluster.blocks
+    cluster = f"__cluster_dims__({blocks}, 1, 1) " if blocks > 1 else ""
+    slides, taps = problem.rows.slides, problem.tap_axes
+    axes = {
+        "size": [slide.size for slide in slides],
+        "step": [slide.step for slide in slides],
+        "corner": [slide.corner for slide in slides],
+        "taps": _padded([axis.taps for axis in taps], 1),
+        "first_offset": _padded([axis.first_offset for axis in taps], 0),
+        "tap_step": _padded([axis.step for axis in taps], 0),
+        "weight_step": _padded([axis.weight_step for axis in taps], 0),
+    }
+    return (
+        f"// {config}\n"
+        '#include "wgmma_wgrad.cuh"\n'
+        "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
+        f"  using Input = {CPP_TYPES[spec.a.type]};\n"
+        "  using Epilogue = ::Epilogue;\n"
+        + "".join(
+            f"  static constexpr int {name} = {value};\n"
+            for name, value in _constants(problem, config).items()
+        )
+        + f"  static constexpr long long kColumnStride = {problem.column_stride};\n"
+        + "".join(_accessor(name, values) for name, values in axes.items())
+        + "};\n"
+        f"using Config = {_config(config)};\n"
+        f'extern "C" __global__ void {cluster}__launch_bounds__({THREADS}, 1)\n'
+        f"{SYMBOL}(Epilogue::Stored* b, float* workspace, unsigned* flags,\n"
+        "    const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a) {\n"
+        "  convir::wgrad::run<Problem, Config>(b, workspace, flags, c, a);\n"
+        "}\n"
+    )
+
+
+def _constants(problem: WgradProblem, config: WgmmaWgradConfig) -> dict[str, int]:
+    return {
+        "kColumns": problem.columns,
+        "kDepth": problem.depth,
+        "kTaps": problem.taps,
+        "kFirstWeight": problem.first_weight,
+        "kPositions": problem.positions,
+        "kSpatial": len(problem.rows.slides),
+        "kSharedBytes": config.shared_bytes,
+    }
+
+
+def _config(config: WgmmaWgradConfig) -> str:
+    partition = config.partition
+    is_clustered = config.cluster.axis == "k"
+    reduction = "kWithinCluster" if is_clustered else _REDUCTIONS[partition.reduction]
+    values = (
+        config.block_m,
+        config.block_n,
+        config.stages,
+        config.sharing if config.cluster.axis == "m" else 1,
+        config.sharing if config.cluster.axis == "n" else 1,
+        f"convir::partition::Kind::{_KINDS[partition.kind]}",
+        partition.parts,
+        f"convir::wgrad::{reduction}",
+        config.blocks,
+    )
+    return f"convir::wgrad::Config<{', '.join(map(str, values))}>"
+
+
+def _accessor(name: str, values: Sequence[int]) -> str:
+    """A function of an axis, innermost first."""
+    listed = ", ".join(map(str, values)) or "0"
+    return (
+        f"  static __device__ constexpr int {name}(int axis) {{\n"
+        f"    constexpr int values[] = {{{listed}}};\n    return values[axis];\n  }}\n"
+    )
+
+
+def _padded(values: Sequence[int], unit: int) -> list[int]:
+    return [*values, *(unit,) * (MAX_SPATIAL - len(values))]

@@ -1,0 +1,274 @@
+// The gradient of weights on Hopper: B[n, m] = sum over positions of C[position, m] * A[position at
+// the tap of n, channel of n], where m is a column of C (an output channel) and n counts the depths
+// (input channels) of all taps, in chunks of 64. Both operands lie in shared memory as the copy
+// engine brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
+#pragma once
+
+#include "cluster_slices.cuh"
+#include "hopper/cluster.cuh"
+#include "hopper/mbarrier.cuh"
+#include "hopper/tma.cuh"
+#include "hopper/wgmma.cuh"
+#include "partition.cuh"
+#include "wgmma_wgrad_store.cuh"
+
+namespace convir::wgrad {
+
+using hopper::TensorMap;
+using partition::Work;
+
+constexpr int kBlockK = 64;  // positions of a stage
+constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+
+template <class Problem, class Config>
+struct Kernel {
+  using Input = typename Problem::Input;
+  using Output = typename Problem::Epilogue::Stored;
+  using Layout = wgrad::Layout<Problem, Config>;
+
+  static constexpr int kStages = Config::kStages, kCluster = Config::kCluster;
+  static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
+  static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
+  static constexpr int kSharedBytes =
+      hopper::kAtomBytes + kStages * (kStageBytes + 2 * 8) + Layout::kStagingBytes;
+  static constexpr int kIterations = (Problem::kPositions + kBlockK - 1) / kBlockK;
+  static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
+  static constexpr int kSums = kTiles * kN / 2;  // of a thread
+
+  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
+                                       Config::kBlocks / kCluster, Config::kParts, false>;
+  using Walk = typename Schedule::Walk;
+
+  static constexpr bool kIsClustered = Config::kReduction == kWithinCluster;
+  using Parts = partition::ClusterSlices<kConsumers * kWarpgroup, kSums, Config::kParts, 1>;
+  static_assert(!kIsClustered || (kCluster == 1 && Parts::kBytes <= kStages * kStageBytes));
+
+  unsigned stages, staging, full, empty;
+  int rank, cluster, clusters;
+  float4* stage_memory;
+
+  __device__ explicit Kernel(char* memory) {
+    const unsigned start = hopper::shared_address(memory);
+    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
+    staging = stages + kStages * kStageBytes;
+    full = staging + Layout::kStagingBytes;
+    empty = full + kStages * 8;
+    rank = kCluster > 1 ? hopper::cluster_rank() : 0;
+    cluster = blockIdx.x / kCluster;
+    stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
+    clusters = gridDim.x / kCluster;
+  }
+
+  __device__ void init_barriers() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        hopper::barrier_init(full + i * 8, 1);
+        hopper::barrier_init(empty + i * 8, kConsumers * 4 * kCluster);
+      }
+      hopper::fence_barrier_init();
+    }
+    if constexpr (kCluster > 1) {
+      hopper::cluster_sync();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  // The units of a block are `first_unit()` and every `unit_step()` behind it. The parts of a tile are
+  // one cluster where they are put together in it.
+  __device__ __forceinline__ int first_unit() const {
+    if constexpr (!kIsClustered) return cluster;
+    return blockIdx.x % Config::kParts * Layout::kTiles + blockIdx.x / Config::kParts;
+  }
+  __device__ __forceinline__ int unit_step() const {
+    return kIsClustered ? Schedule::kUnits : clusters;
+  }
+
+  // One thread: fills the ring of stages.
+  __device__ __forceinline__ void produce(const TensorMap& c, const TensorMap& a) const {
+    hopper::Ring<kStages> ring;
+    Work work;
+    for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
+      for (Walk walk(unit); walk.next(work);) load(c, a, work, ring);
+    }
+  }
+
+  __device__ __forceinline__ void load(const TensorMap& c, const TensorMap& a, const Work& work,
+                                       hopper::Ring<kStages>& ring) const {
+    const int m = Layout::chunk_m(work.tile, rank), n = Layout::chunk_n(work.tile, rank);
+    const int boxes_m = max(0, min(kBoxesM, Layout::kChunksM - m));
+    const int boxes_n = max(0, min(kBoxesN, Layout::kChunksN - n));
+    int first[kBoxesN], offset[kBoxesN][kMaxSpatial];
+#pragma unroll
+    for (int i = 0; i < kBoxesN; ++i) {
+      first[i] = (n + i) % Layout::kTapChunks * kChunk;
+      Layout::tap_offset((n + i) / Layout::kTapChunks, offset[i]);
+    }
+    for (int step = work.begin; step < work.end; ++step) {
+      hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
+      const unsigned barrier = full + ring.slot * 8;
+      const unsigned to_c = stages + ring.slot * kStageBytes;
+      const unsigned to_a = to_c + kBoxesM * kBoxBytes;
+      hopper::arrive_expecting(barrier, (boxes_m + boxes_n) * kBoxBytes);
+      const int position = step * kBlockK;
+#pragma unroll
+      for (int i = 0; i < kBoxesM; ++i) {
+        if (i >= boxes_m || (Config::kClusterN > 1 && i % Config::kClusterN != rank)) continue;
+        hopper::load_2d<Config::kClusterN>(to_c + i * kBoxBytes, &c, barrier, (m + i) * kChunk,
+                                           position);
+      }
+      int at[5] = {0, position, 0, 0, 0};
+      if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
+#pragma unroll
+      for (int i = 0; i < kBoxesN; ++i) {
+        if (i >= boxes_n || (Config::kClusterM > 1 && i % Config::kClusterM != rank)) continue;
+        at[0] = first[i];
+        if constexpr (Problem::kSpatial > 0) {
+          hopper::load_im2col<Problem::kSpatial, Config::kClusterM>(to_a + i * kBoxBytes, &a,
+                                                                   barrier, at, offset[i]);
+        } else {
+          hopper::load_2d<Config::kClusterM>(to_a + i * kBoxBytes, &a, barrier, at[0], position);
+        }
+      }
+      ring.advance();
+    }
+  }
+
+  using Accumulators = float[kTiles][kN / 2];
+
+  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
+                                                  bool is_first) {
+    const auto from_a = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(a);
+    const auto from_b = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(b);
+    constexpr int kStep = hopper::kDescriptorStep<hopper::kMajorMN>;
+#pragma unroll
+    for (int step = 0; step < kBlockK / 16; ++step) {
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        hopper::Wgmma<Input, kN, hopper::kMajorMN, hopper::kMajorMN>::run(
+            d[i], from_a + (i * kBoxBytes / 16 + step * kStep), from_b + step * kStep,
+            step > 0 || !is_first);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void hold(Accumulators& d) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
+  }
+
+  // Two warpgroups: multiply the stages of their parts of every tile, and store.
+  __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags) const {
+    const int consumer = threadIdx.x / kWarpgroup - 1;
+    hopper::Ring<kStages> ring;
+    Work work;
+    for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
+      for (Walk walk(unit); walk.next(work);) {
+        Accumulators d;
+        reduce(d, consumer, work, ring);
+        finish(d, consumer, work, out, workspace, flags);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
+                                         hopper::Ring<kStages>& ring) const {
+    const int lane = threadIdx.x % 32;
+    const int box_m = consumer / Config::kWarpgroupsN * kTiles;
+    const int box_n = kBoxesM + consumer % Config::kWarpgroupsN * (kN / kChunk);
+    int held = 0;
+    bool is_first = true;
+    for (int step = work.begin; step < work.end; ++step) {
+      hopper::wait(full + ring.slot * 8, ring.parity);
+      const unsigned stage = stages + ring.slot * kStageBytes;
+      hold(d);
+      hopper::wgmma_fence();
+      multiply(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes, is_first);
+      hopper::wgmma_commit();
+      hold(d);
+      hopper::wgmma_wait<1>();
+      if (!is_first) release(held, lane);
+      held = ring.slot;
+      is_first = false;
+      ring.advance();
+    }
+    hopper::wgmma_wait<0>();
+    hold(d);
+    release(held, lane);
+  }
+
+  // Puts the parts of a tile together, and stores it.
+  __device__ __forceinline__ void finish(Accumulators& d, int consumer, Work work, Output* out,
+                                         float* workspace, unsigned* flags) const {
+    const int thread = threadIdx.x - kWarpgroup;
+    const int m = Layout::chunk_m(work.tile, rank), n = Layout::chunk_n(work.tile, rank);
+    const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
+    const auto store_vector = [&](int vector, const float4& total) {
+      Layout::store_vector(out, m, n, vector, total);
+    };
+    // Blocks of a cluster have slots, flags and counters of their own.
+    work.tile = work.tile * kCluster + rank;
+    work.first_unit = work.first_unit * kCluster + rank;
+    work.unit_step *= kCluster;
+    if constexpr (kIsClustered) {
+      const Parts parts = {stage_memory, stages, thread};
+      parts(work.part, sum, store_vector);
+    } else if constexpr (Config::kReduction == kSlices) {
+      const partition::Slices<kConsumers * kWarpgroup, kSums, 1> slices = {workspace, flags, thread};
+      slices(work, sum, store_vector);
+    } else {
+      constexpr bool kIsTree = Config::kReduction == kTree;
+      const partition::FixUp<kConsumers * kWarpgroup, kSums, kIsTree, 1> fix_up = {workspace, flags,
+                                                                                  thread};
+      if (!fix_up(work, sum)) return;
+      const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
+      const int chunk = n + consumer % Config::kWarpgroupsN * (kN / kChunk);
+      const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
+        Layout::store_rows(out, d[i], first, chunk, to);
+      }
+    }
+  }
+
+  // The warp is done with a stage; the producers of all blocks that write to it are told.
+  __device__ __forceinline__ void release(int slot, int lane) const {
+    if constexpr (kCluster > 1) {
+      if (lane < kCluster) hopper::arrive_at(empty + slot * 8, lane);
+    } else {
+      if (lane == 0) hopper::arrive(empty + slot * 8);
+    }
+  }
+};
+
+// The body of a kernel of `kThreads` threads, a multiple of `kCluster` blocks.
+template <class Problem, class Config>
+__device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
+                                    unsigned* flags, const TensorMap& c, const TensorMap& a) {
+  using Kernel = wgrad::Kernel<Problem, Config>;
+  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
+  extern __shared__ char memory[];
+  if (threadIdx.x == 0) {
+    hopper::prefetch_map(&c);
+    hopper::prefetch_map(&a);
+  }
+  const Kernel kernel(memory);
+  kernel.init_barriers();
+  if (threadIdx.x < kWarpgroup) {
+    hopper::shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) kernel.produce(c, a);
+    __syncwarp();
+    if constexpr (Kernel::kIsClustered) Kernel::Parts::stand_by();
+  } else {
+    hopper::grow_registers<kConsumerRegisters>();
+    kernel.consume(out, workspace, flags);
+  }
+  // No block may leave while another one still writes to its memory.
+  __syncwarp();
+  if constexpr (Config::kCluster > 1) hopper::cluster_sync();
+}
+
+}  // namespace convir::wgrad

@@ -1,0 +1,150 @@
+// Where the results of a gradient of weights lie: tiles, chunks of channels and taps, and the stores
+// of their sums.
+#pragma once
+
+#include "partition.cuh"
+#include "wgmma_store.cuh"
+
+namespace convir::wgrad {
+
+constexpr int kChunk = 64;       // channels of a copy
+constexpr int kConsumers = 2;    // warpgroups that multiply
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
+constexpr int kMaxSpatial = wgmma::kMaxSpatial;
+
+// How the parts of a tile are put together; see partition.cuh and cluster_slices.cuh.
+enum Reduction : int { kLinear, kTree, kSlices, kWithinCluster };
+
+template <int kBlockM_, int kBlockN_, int kStages_, int kClusterM_, int kClusterN_,
+          partition::Kind kKind_, int kParts_, Reduction kReduction_, int kBlocks_>
+struct Config {
+  static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
+  // Blocks that share their tiles of A, neighbours along m, or of C, neighbours along n.
+  static constexpr int kClusterM = kClusterM_, kClusterN = kClusterN_;
+  static constexpr int kCluster = kClusterM * kClusterN;
+  static constexpr partition::Kind kKind = kKind_;
+  static constexpr int kParts = kParts_;
+  static constexpr Reduction kReduction = kReduction_;
+  static constexpr int kBlocks = kBlocks_;  // that run at a time
+  // Warpgroups share a tile's rows, or its columns if there are only 64 rows.
+  static constexpr int kWarpgroupsM = kBlockM >= kConsumers * 64 ? kConsumers : 1;
+  static constexpr int kWarpgroupsN = kConsumers / kWarpgroupsM;
+  static constexpr int kN = kBlockN / kWarpgroupsN;                    // columns of a warpgroup
+  static constexpr int kWarpgroupTiles = kBlockM / kWarpgroupsM / 64;  // of 64 rows
+  static_assert(kBlockM % (kWarpgroupsM * 64) == 0 && kN % kChunk == 0);
+  static_assert(kWarpgroupTiles * kN <= 256, "sums are at most half of the registers");
+  static_assert(kCluster == 1 || kCluster == 2);
+  static_assert(kCluster == 1 || kReduction != kWithinCluster);
+};
+
+template <class Problem, class Config>
+struct Layout {
+  using Epilogue = typename Problem::Epilogue;
+  using Output = typename Epilogue::Stored;
+
+  static constexpr int kBoxesM = Config::kBlockM / kChunk, kBoxesN = Config::kBlockN / kChunk;
+  static constexpr int kChunksM = (Problem::kColumns + kChunk - 1) / kChunk;
+  static constexpr int kTapChunks = (Problem::kDepth + kChunk - 1) / kChunk;
+  static constexpr int kChunksN = kTapChunks * Problem::kTaps;
+  // Tiles of a cluster; the last ones may be outside.
+  static constexpr int kClusterBoxesM = kBoxesM * Config::kClusterM;
+  static constexpr int kClusterBoxesN = kBoxesN * Config::kClusterN;
+  static constexpr int kTilesN = (kChunksN + kClusterBoxesN - 1) / kClusterBoxesN;
+  static constexpr int kTiles = (kChunksM + kClusterBoxesM - 1) / kClusterBoxesM * kTilesN;
+
+  using WarpStaging = wgmma::Staging<kChunk>;
+  static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
+
+  // First chunks of a block's tile. Columns change fastest.
+  static __device__ __forceinline__ int chunk_m(int tile, int rank) {
+    return tile / kTilesN * kClusterBoxesM + rank % Config::kClusterM * kBoxesM;
+  }
+  static __device__ __forceinline__ int chunk_n(int tile, int rank) {
+    return tile % kTilesN * kClusterBoxesN + rank / Config::kClusterM * kBoxesN;
+  }
+
+  // Positions of A behind the corner of a tap's window.
+  static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
+#pragma unroll
+    for (int axis = 0; axis < kMaxSpatial; ++axis) {
+      const int taps = Problem::taps(axis);
+      offset[axis] = Problem::first_offset(axis) + tap % taps * Problem::tap_step(axis);
+      tap /= taps;
+    }
+  }
+
+  // The pixel of A that an output position's window begins at.
+  static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
+#pragma unroll
+    for (int axis = 0; axis < Problem::kSpatial; ++axis) {
+      const int size = Problem::size(axis);
+      at[1 + axis] = position % size * Problem::step(axis) + Problem::corner(axis);
+      position /= size;
+    }
+    at[1 + Problem::kSpatial] = position;
+  }
+
+  // Elements of B before a chunk of a column.
+  static __device__ __forceinline__ int chunk_offset(int chunk) {
+    int tap = chunk / kTapChunks;
+    int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
+#pragma unroll
+    for (int axis = 0; axis < kMaxSpatial; ++axis) {
+      const int taps = Problem::taps(axis);
+      offset += tap % taps * Problem::weight_step(axis);
+      tap /= taps;
+    }
+    return offset;
+  }
+  // Channels of a chunk, 0 outside.
+  static __device__ __forceinline__ int channels_of(int chunk) {
+    return chunk >= kChunksN ? 0 : min(kChunk, Problem::kDepth - chunk % kTapChunks * kChunk);
+  }
+
+  // Stores 16 rows of a warp's sums, chunk by chunk, 16 bytes a lane.
+  template <int kValues>
+  static __device__ __forceinline__ void store_rows(Output* out, const float (&d)[kValues], int m,
+                                                    int chunk, unsigned staging) {
+    const int lane = threadIdx.x % 32, row = lane / 8, channel = lane % 8 * 8;
+#pragma unroll
+    for (int i = 0; i < Config::kN / kChunk; ++i) {
+      wgmma::stage<Epilogue, kChunk>(staging, d, i * kChunk);
+      __syncwarp();
+      const bool is_inside = channel < channels_of(chunk + i);
+      Output* to = out + (m + row) * Problem::kColumnStride + chunk_offset(chunk + i) + channel;
+#pragma unroll
+      for (int j = 0; j < wgmma::kWarpRows; j += 4) {
+        const uint4 x =
+            wgmma::load_chunk(staging + (j + row) * WarpStaging::kPitch + channel * 2);
+        if (is_inside && m + j + row < Problem::kColumns) wgmma::store_chunk(to, x);
+        to += 4 * Problem::kColumnStride;
+      }
+      __syncwarp();
+    }
+  }
+
+  // Stores a vector of a tile as threads hold it: two neighbours of a row, and of the eighth below.
+  static __device__ __forceinline__ void store_vector(Output* out, int first_m, int first_chunk,
+                                                      int vector, const float4& sums) {
+    constexpr int kThreads = kConsumers * kWarpgroup, kOfTile = Config::kN / 8;
+    const int thread = vector % kThreads, i = vector / kThreads;
+    const int consumer = thread / kWarpgroup, lane = thread % 32;
+    const int m = first_m * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows +
+                  (consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles + i / kOfTile) * 64 +
+                  lane / 4;
+    const int n = consumer % Config::kWarpgroupsN * Config::kN + i % kOfTile * 8 + lane % 4 * 2;
+    const int chunk = first_chunk + n / kChunk, channel = n % kChunk;
+    if (channel >= channels_of(chunk)) return;
+    Output* to = out + m * Problem::kColumnStride + chunk_offset(chunk) + channel;
+    if (m < Problem::kColumns) {
+      *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(sums.x, sums.y);
+    }
+    if (m + 8 < Problem::kColumns) {
+      *reinterpret_cast<unsigned*>(to + 8 * Problem::kColumnStride) =
+          wgmma::finished<Epilogue>(sums.z, sums.w);
+    }
+  }
+};
+
+}  // namespace convir::wgrad
