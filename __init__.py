@@ -13,7 +13,9 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "Executable": "convir.runtime.executable",
+    "Stream": "convir.api.stream",
     "compile": "convir.api.compile",
+    "stream": "convir.api.stream",
 }
 
 

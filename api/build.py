@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 from xdsl.traits import SymbolTable
 
-from convir.dialects.context import new_context, read_module
+from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from xdsl.passes import ModulePass
 
+    from convir.api.sources import Source
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
 
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
 class Build:
     """One function of one source, on its way to a device."""
 
-    source: bytes | ModuleOp
-    """MLIR text, or a module, which stays as it is."""
-    name: str
-    """What errors call the source."""
+    source: Source
     function: str
     pipeline: str | Sequence[ModulePass]
     device: Device
@@ -52,9 +50,7 @@ class Build:
         Raises:
             DiagnosticError: the source is not valid IR.
         """
-        if isinstance(self.source, ModuleOp):
-            return self.source.clone()
-        return read_module(self.source, self.name)
+        return self.source.read()
 
     @cached_property
     def passes(self) -> tuple[ModulePass, ...]:

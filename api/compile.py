@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from convir.api.sources import source_of
 from convir.lowering.llvm.target import target
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
@@ -20,17 +20,18 @@ from convir.runtime.program_cache import Question, load_program, store_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
     from convir.api.build import Build
+    from convir.api.sources import Source
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
     from convir.runtime.program_cache import Signature
 
 DEFAULT_PIPELINE = "default"
-ONNX_SUFFIX = ".onnx"
 
 
 def compile(
@@ -43,6 +44,7 @@ def compile(
     threads: int | None = None,
     specialisations: int = CAPACITY,
     shapes: Sequence[Sequence[int] | None] = (),
+    size: float = 1.0,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
@@ -53,8 +55,8 @@ def compile(
     same text is compiled once, whatever the process.
 
     Args:
-        source: MLIR text, the path of a file that holds it, the path of an .onnx model, or a
-            module (left unchanged).
+        source: MLIR text, the path of a file that holds it, the path of an .onnx or .nam model, or
+            a module (left unchanged).
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
         device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
@@ -62,17 +64,19 @@ def compile(
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
         specialisations: how many sets of shapes stay compiled, where sizes are dynamic.
-        shapes: of the inputs of a model, in order, where it leaves sizes open.
+        shapes: of the inputs of a model, in order, where it leaves sizes open: of a .nam model, the
+            block, (1, channels, frames).
+        size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
 
     Raises:
         DiagnosticError: the source is not valid IR.
         PassFailedException: the function uses what the device cannot run.
         CompileError: a toolchain refused generated code.
-        ValueError: `device` names no device.
+        ValueError: `device` names no device; a .nam model is given no shape.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
     job = _Job(
-        *_read(source, shapes),
+        source_of(source, shapes, size),
         function,
         pipeline,
         find_device(device),
@@ -85,31 +89,11 @@ def compile(
     return DynamicExecutable(compiled.inputs, compiled.outputs, job.specialise, specialisations)
 
 
-def _read(
-    source: str | Path | ModuleOp, shapes: Sequence[Sequence[int] | None]
-) -> tuple[bytes | ModuleOp, str]:
-    """The text of `source`, or the module that it is; and what errors call it."""
-    if isinstance(source, str | Path) and _is_model(str(source)):
-        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (brings xDSL along)
-
-        return import_model(source, shapes=shapes), str(source)
-    if isinstance(source, Path) or (
-        isinstance(source, str) and "\n" not in source and Path(source).is_file()
-    ):
-        return Path(source).read_bytes(), str(source)
-    return source.encode() if isinstance(source, str) else source, "<string>"
-
-
-def _is_model(source: str) -> bool:
-    return source.endswith(ONNX_SUFFIX) and "\n" not in source
-
-
 @dataclass(frozen=True)
 class _Job:
     """How one function becomes an executable, from the cache or from its source."""
 
-    source: bytes | ModuleOp
-    name: str
+    source: Source
     function: str
     pipeline: str | Sequence[ModulePass]
     device: Device
@@ -153,12 +137,12 @@ class _Job:
 
     def _key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
         """The key of the program cache; None where only compiling gives an answer."""
-        source, pipeline = self.source, self.pipeline
-        if self.device.kind != HOST or not isinstance(source, bytes):
+        content, pipeline = self.source.content, self.pipeline
+        if self.device.kind != HOST or content is None:
             return None
         if not isinstance(pipeline, str):
             return None
-        question = Question(source, self.function, pipeline, self.workspace_bytes, target())
+        question = Question(content, self.function, pipeline, self.workspace_bytes, target())
         return question.key(shapes)
 
     @cached_property
@@ -167,7 +151,6 @@ class _Job:
 
         return Build(
             self.source,
-            self.name,
             self.function,
             self.pipeline,
             self.device,

@@ -3,6 +3,7 @@
     convir-import [-o OUT] LINE          one MIOpenDriver line, quoted or as separate words
     convir-import [-o OUT] --commands-file FILE
     convir-import [-o OUT] [--input SHAPE]… [--size NAME=N]… FILE.onnx
+    convir-import [-o OUT] --input 1x1x64 [--model-size S] FILE.nam
 
 Options of the tool come before the line; whatever follows the line's first word belongs to it.
 The exit status is 0, 1 after a diagnostic about a file, and 2 where the command line is wrong,
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from convir.cli.arguments import ArgumentParser, UsageError
 from convir.cli.chunks import SEPARATOR
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
-from convir.cli.onnx_files import ONNX_SUFFIX, import_onnx
+from convir.cli.model_files import MODEL_SUFFIXES, import_model_file
 from convir.cli.reporter import Reporter
 from convir.cli.streams import (
     EXIT_FAILURE,
@@ -38,8 +39,12 @@ if TYPE_CHECKING:
 
 TOOL = "convir-import"
 
+_VALUED = ("-o", "--commands-file", "--input", "--size", "--model-size")
+"""The options that take a value."""
+
 _DESCRIPTION = (
-    "Turn convolution lines of MIOpenDriver, or an ONNX model, into IR on the standard output."
+    "Turn convolution lines of MIOpenDriver, or an .onnx or .nam model, into IR on the standard "
+    "output."
 )
 
 
@@ -49,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    own, words = split_arguments(argv, ("-o", "--commands-file", "--input", "--size"))
-    if words and words[0].endswith(ONNX_SUFFIX):
+    own, words = split_arguments(argv, _VALUED)
+    if words and words[0].endswith(MODEL_SUFFIXES):
         options = _parser().parse([*own, *words[1:]])
-        return import_onnx(TOOL, words[0], options)
+        return import_model_file(TOOL, words[0], options)
     options = _parser().parse(own)
     if (options.commands_file is None) == (not words):
         raise UsageError(
@@ -94,13 +99,20 @@ def _parser() -> ArgumentParser:
         metavar="NAME=N",
         help="the size of a dimension that a model gives a name: batch=8",
     )
+    add(
+        "--model-size",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
+    )
     add("--debug", action="store_true", help="show the traceback of an internal error")
     # For the help text only: the line's words are split off before argparse sees them.
     add(
         "line",
         nargs="*",
         metavar="LINE",
-        help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …, or the path of an .onnx file",
+        help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …, or the path of an .onnx or .nam file",
     )
     return parser
 

@@ -21,7 +21,9 @@ Run a function of a module on arrays.
 An INPUT is @FILE.npy (the @ may be left out), or a type and what to fill it with:
 4x8xf32=RANDOM (small integers), =NORMAL (the standard normal distribution), =ZEROS, =ONES,
 =2.5, or all elements as in 2x2xf32=1,2,3,4. With no --input at all, every argument is RANDOM.
-bf16 arrays are two-byte data in .npy files: the function's signature says what they are."""
+bf16 arrays are two-byte data in .npy files: the function's signature says what they are.
+
+A .nam model is a stream: it has one --input and one --output, .wav or .npy of f32[frames]."""
 
 
 def parse_arguments(argv: Sequence[str]) -> Namespace:
@@ -41,7 +43,7 @@ def _parser() -> ArgumentParser:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="MLIR text or an .onnx model; - or nothing: text from stdin",
+        help="MLIR text, an .onnx model or a .nam model; - or nothing: text from stdin",
     )
     add(
         "--function",
@@ -50,10 +52,9 @@ def _parser() -> ArgumentParser:
     )
     add(
         "--device",
-        default=REFERENCE,
         metavar="DEVICE",
-        help=f"{REFERENCE} (default): what the IR means, by NumPy; host: compiled for the CPU; "
-        "cuda, cuda:1: for a GPU",
+        help=f"{REFERENCE} (default): what the IR means, by NumPy; host (default of .nam models): "
+        "compiled for the CPU; cuda, cuda:1: for a GPU",
     )
     passes = parser.add_mutually_exclusive_group()
     passes.add_argument(
@@ -72,6 +73,13 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="compare with the module as it was read, on the reference, and with the convolution "
         "that it says it was imported from; exit 1 past the tolerance",
+    )
+    add(
+        "--model-size",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
     )
     add("--debug", action="store_true", help="show the traceback behind an error")
     add("--version", action="store_true", help="print the version on stdout, and stop")

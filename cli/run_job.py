@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
+from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments import UsageError
 from convir.cli.array_values import (
     input_array,
@@ -19,9 +19,10 @@ from convir.cli.array_values import (
     result_text,
     shape_of_input,
 )
-from convir.cli.onnx_files import ONNX_SUFFIX, read_onnx
+from convir.cli.model_files import read_onnx
 from convir.cli.reporter import Reporter
 from convir.cli.run_arguments import DEFAULT_FUNCTION, REFERENCE
+from convir.cli.sound_files import run_stream
 from convir.cli.stages import DEFAULT_PIPELINE
 from convir.cli.streams import (
     EXIT_FAILURE,
@@ -63,7 +64,6 @@ _log = logging.getLogger(__name__)
 
 _UNLIMITED = Budget(bytes=sys.maxsize, flops=sys.maxsize)
 """A check that was asked for runs, whatever it takes."""
-_OTHER_FORMATS = (".nam",)
 
 
 def run_file(options: Namespace) -> int:
@@ -72,11 +72,12 @@ def run_file(options: Namespace) -> int:
     Raises:
         UsageError: the options name what cannot be used, or values that do not fit.
     """
-    if PurePath(options.file).suffix in _OTHER_FORMATS:
-        raise UsageError(f"{options.file}: only MLIR text and .onnx can be read by this version")
     name = STDIN_NAME if options.file == STDIN else options.file
     reporter = Reporter(name)
     try:
+        if options.file.endswith(NAM_SUFFIX):
+            return run_stream(options, name)
+        options.device = options.device or REFERENCE
         return _run(options, name)
     except CompileError as error:
         report_traceback(debug=options.debug)

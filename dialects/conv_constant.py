@@ -3,10 +3,10 @@
     %w = conv.constant #conv.blob<"model.onnx", "conv1.weight", "9f86d0…"> : tensor<64x3x7x7xf32>
 
 The blob names a file (relative to the text, where that stands in a file itself), a tensor in it
-(an initializer of an ONNX model, an array of an .npz) and the SHA-256 digest of its elements,
-row-major and little-endian. Nothing is read before the elements are needed, and then the digest is
-checked. A constant that was computed in this process holds its elements instead, until a tool
-writes them to a file.
+(an initializer of an ONNX model, an array of an .npz, a range of the numbers of a list in a .nam:
+`"config.weights[12:76]"`) and the SHA-256 digest of its elements, row-major and little-endian.
+Nothing is read before the elements are needed, and then the digest is checked. A constant that was
+computed in this process holds its elements instead, until a tool writes them to a file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,23 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+_RANGE_KEY = re.compile(r"(.+)\[(\d+):(\d+)\]")
 
 
 def digest_of(data: bytes | memoryview) -> str:
     """The SHA-256 digest of the bytes of a tensor's elements, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def range_key(path: str, begin: int, end: int) -> str:
+    """What the numbers `begin` to `end` (exclusive) of the list at `path` in a .nam are called."""
+    return f"{path}[{begin}:{end}]"
+
+
+def parse_range_key(key: str) -> tuple[str, int, int] | None:
+    """The path, the begin and the end that `range_key` made `key` of; None if it did not."""
+    found = _RANGE_KEY.fullmatch(key)
+    return None if found is None else (found[1], int(found[2]), int(found[3]))
 
 
 @irdl_attr_definition
@@ -51,7 +63,7 @@ class BlobAttr(ParametrizedAttribute):
     name = "conv.blob"
 
     file: StringAttr = param_def()
-    """The file's path: .onnx or .npz."""
+    """The file's path: .onnx, .npz or .nam."""
     key: StringAttr = param_def()
     """What the file calls the tensor."""
     digest: StringAttr = param_def()

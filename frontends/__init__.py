@@ -1,1 +1,1 @@
-"""What others speak: MIOpenDriver lines come in, modules of `dialects` go out."""
+"""What others speak comes in, modules of `dialects` go out: MIOpenDriver lines, ONNX, `.nam`."""

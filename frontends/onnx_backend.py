@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from convir.api.compile import compile as compile_module
+from convir.frontends.elements import MEMORY
 from convir.frontends.onnx.errors import onnx_library
 from convir.frontends.onnx.importer import import_model
-from convir.frontends.onnx.model import MEMORY
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import find_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from convir.frontends.onnx.model import Array
+    from convir.frontends.elements import Array
     from convir.runtime.executable import Executable
 
 

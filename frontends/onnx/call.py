@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from convir.frontends.onnx.elements import constant
+from convir.frontends.elements import constant
 from convir.frontends.onnx.errors import OnnxError
 
 if TYPE_CHECKING:
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-    from convir.frontends.onnx.emitter import Emitter
-    from convir.frontends.onnx.model import Array, Model, Node
+    from convir.frontends.elements import Array
+    from convir.frontends.emitter import Emitter
+    from convir.frontends.onnx.model import Model, Node
 
 _MISSING: Any = object()
 

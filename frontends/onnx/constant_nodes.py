@@ -16,8 +16,8 @@ from convir.frontends.onnx.errors import onnx_library
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from convir.frontends.elements import Array
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.model import Array
 
 MAX_ELEMENTS = 1024
 """More is data, not shapes."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr, TensorType
 
+from convir.frontends.elements import element_type
+from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of
 from convir.frontends.onnx.call import Call, Graph
 from convir.frontends.onnx.constant_nodes import constant_results
-from convir.frontends.onnx.elements import element_type
-from convir.frontends.onnx.emitter import Emitter, erase_dead_reshapes, shape_of
 from convir.frontends.onnx.model import read_model
 from convir.frontends.onnx.ops import OPERATORS
 from convir.frontends.onnx.shapes import bound_shapes
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, SSAValue
 
-    from convir.frontends.onnx.model import Array, Model, Node, Port
+    from convir.frontends.elements import Array
+    from convir.frontends.onnx.model import Model, Node, Port
 
 FUNCTION = "main"
 

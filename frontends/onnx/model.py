@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from convir.frontends.elements import MEMORY, Array
 from convir.frontends.onnx.errors import OnnxError, onnx_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Array = npt.NDArray[Any]
-
-MEMORY = "<model>"
-"""The file name of a model that was never in a file."""
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import lru_cache
 from importlib import import_module
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from convir.dialects.conv_constant import BlobAttr, digest_of
+from convir.dialects.conv_constant import BlobAttr, digest_of, parse_range_key
 from convir.runtime.reference.dtypes import (
     BFLOAT16,
     Array,
@@ -30,6 +33,17 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
 
 HANDLERS = Handlers()
+
+NAM_SUFFIX = ".nam"
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+"""The name of a field or the index of an entry, on the way to something in a JSON file."""
+
+
+class _Tensors(Protocol):
+    """The tensors of a file by their names, as arrays or as ONNX has them."""
+
+    def get(self, key: str, /) -> Any: ...
 
 
 class BlobError(ValueError):
@@ -87,6 +101,8 @@ def read_blob(blob: BlobAttr, shape: Sequence[int], dtype: DType) -> Array:
     if found is None:
         raise BlobError(f"{where} does not exist")
     array = _array(found)
+    if path.suffix == NAM_SUFFIX and array.size == prod(shape):
+        array = array.reshape(shape)  # The file has a list of numbers.
     if dtype == BFLOAT16 and array.dtype == np.uint16:
         array = array.view(BFLOAT16)
     if array.shape != tuple(shape) or array.dtype != dtype:
@@ -99,11 +115,13 @@ def read_blob(blob: BlobAttr, shape: Sequence[int], dtype: DType) -> Array:
 
 
 @lru_cache(maxsize=2)
-def _tensors(path: str, _modified: int, _size: int) -> dict[str, Any]:
+def _tensors(path: str, _modified: int, _size: int) -> _Tensors:
     """Every tensor of a file by its name, as an array or as ONNX has it."""
     if path.endswith(".npz"):
         with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
+    if path.endswith(NAM_SUFFIX):
+        return _NumberLists(json.loads(Path(path).read_text(encoding="utf-8")))
     if path.endswith(".onnx"):
         graph = import_module("onnx").load(path).graph
         return {tensor.name: tensor for tensor in graph.initializer} | {
@@ -113,7 +131,38 @@ def _tensors(path: str, _modified: int, _size: int) -> dict[str, Any]:
             for attribute in node.attribute
             if attribute.name == "value"
         }
-    raise BlobError(f"{path} is neither .onnx nor .npz")
+    raise BlobError(f"{path} is neither .onnx nor .npz nor .nam")
+
+
+class _NumberLists:
+    """The ranges of lists of numbers in a JSON file: `config.weights[12:76]`."""
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+        self._lists: dict[str, Array] = {}
+
+    def get(self, key: str) -> Array | None:
+        """The numbers of a range as f32; None if the file has no such list or range."""
+        found = parse_range_key(key)
+        if found is None:
+            return None
+        path, begin, end = found
+        if path not in self._lists:
+            values = _at(self._content, path)
+            if values is None:
+                return None
+            self._lists[path] = np.array(values, np.float32)
+        return self._lists[path][begin:end] if end <= len(self._lists[path]) else None
+
+
+def _at(content: Any, path: str) -> list[Any] | None:
+    """The list at a path such as `config.layers[1].weights`."""
+    for name, index in _STEP.findall(path):
+        try:
+            content = content[name] if name else content[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return cast("list[Any]", content) if isinstance(content, list) else None
 
 
 def _array(tensor: Any) -> Array:

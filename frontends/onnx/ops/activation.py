@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.scalar_functions import clamp, hard_sigmoid, leaky, select_positive, sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.emitter import ScalarBody, ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBody, ScalarBuilder
 
 _PRELU_BROADCAST_OPSET = 7
 """Before this version PRelu has one slope, or one a channel."""
@@ -37,45 +38,24 @@ def _relu(call: Call) -> Sequence[SSAValue]:
     )
 
 
-def _select_positive(body: ScalarBuilder, x: SSAValue, otherwise: SSAValue) -> SSAValue:
-    """`x` where it is at least 0."""
-    is_positive = body.insert(arith.CmpfOp(x, body.number(0, x.type), "oge"))
-    return body.insert(arith.SelectOp(is_positive, x, otherwise))
-
-
 def _leaky_relu(call: Call) -> Sequence[SSAValue]:
     alpha = float(call.attribute("alpha", 0.01))
 
-    def leaky(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        scaled = body.insert(arith.MulfOp(args[0], body.number(alpha, args[0].type)))
-        return _select_positive(body, args[0], scaled)
-
-    return _on_floats(call, leaky)
+    return _on_floats(call, lambda body, args: leaky(body, args[0], alpha))
 
 
 def _prelu(call: Call) -> Sequence[SSAValue]:
-    def parametric(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        return _select_positive(body, args[0], body.insert(arith.MulfOp(args[0], args[1])))
-
     x, slope = call.input(0), call.input(1)
     if call.opset < _PRELU_BROADCAST_OPSET and shape_of(slope) != (1,):
         ones = [1] * (len(shape_of(x)) - 2)
         slope = call.emit.reshape(slope, [*shape_of(slope), *ones])
-    return [call.emit.elementwise([x, slope], parametric)]
-
-
-def _clamp(body: ScalarBuilder, x: SSAValue, low: float | None, high: float | None) -> SSAValue:
-    if low is not None:
-        x = body.insert(arith.MaximumfOp(x, body.number(low, x.type)))
-    if high is not None:
-        x = body.insert(arith.MinimumfOp(x, body.number(high, x.type)))
-    return x
+    return [call.emit.elementwise([x, slope], lambda body, args: leaky(body, *args[:2]))]
 
 
 def _clip(call: Call) -> Sequence[SSAValue]:
     if call.opset < _CLIP_INPUTS_OPSET:
         low, high = (call.attribute(name, None) for name in ("min", "max"))
-        return _on_floats(call, lambda body, args: _clamp(body, args[0], low, high))
+        return _on_floats(call, lambda body, args: clamp(body, args[0], low, high))
     value = call.input(0)
     element = element_of(value)
     is_float = isinstance(element, AnyFloat)
@@ -102,31 +82,18 @@ def _clip(call: Call) -> Sequence[SSAValue]:
     return [value]
 
 
-def sigmoid(body: ScalarBuilder, x: SSAValue) -> SSAValue:
-    """1 / (1 + exp(-x))."""
-    one = body.number(1, x.type)
-    exponential = body.insert(math.ExpOp(body.insert(arith.NegfOp(x))))
-    return body.insert(arith.DivfOp(one, body.insert(arith.AddfOp(one, exponential))))
-
-
 def _sigmoid(call: Call) -> Sequence[SSAValue]:
     return _on_floats(call, lambda body, args: sigmoid(body, args[0]))
 
 
-def _hard_sigmoid(body: ScalarBuilder, x: SSAValue, alpha: float, beta: float) -> SSAValue:
-    """max(0, min(1, alpha * x + beta))."""
-    scaled = body.insert(arith.MulfOp(x, body.number(alpha, x.type)))
-    return _clamp(body, body.insert(arith.AddfOp(scaled, body.number(beta, x.type))), 0, 1)
-
-
 def _hard_sigmoid_node(call: Call) -> Sequence[SSAValue]:
     alpha, beta = float(call.attribute("alpha", 0.2)), float(call.attribute("beta", 0.5))
-    return _on_floats(call, lambda body, args: _hard_sigmoid(body, args[0], alpha, beta))
+    return _on_floats(call, lambda body, args: hard_sigmoid(body, args[0], alpha, beta))
 
 
 def _hard_swish(call: Call) -> Sequence[SSAValue]:
     def swish(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        gate = _hard_sigmoid(body, args[0], 1 / 6, 0.5)
+        gate = hard_sigmoid(body, args[0], 1 / 6, 0.5)
         return body.insert(arith.MulfOp(args[0], gate))
 
     return _on_floats(call, swish)
@@ -139,7 +106,7 @@ def _elu(call: Call) -> Sequence[SSAValue]:
         exponential = body.insert(math.ExpOp(args[0]))
         below = body.insert(arith.SubfOp(exponential, body.number(1, args[0].type)))
         scaled = body.insert(arith.MulfOp(below, body.number(alpha, args[0].type)))
-        return _select_positive(body, args[0], scaled)
+        return select_positive(body, args[0], scaled)
 
     return _on_floats(call, elu)
 
@@ -149,7 +116,7 @@ def _softplus(call: Call) -> Sequence[SSAValue]:
         # max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
         magnitude = body.insert(math.AbsFOp(args[0]))
         exponential = body.insert(math.ExpOp(body.insert(arith.NegfOp(magnitude))))
-        positive = _clamp(body, args[0], 0, None)
+        positive = clamp(body, args[0], 0, None)
         return body.insert(arith.AddfOp(positive, body.insert(math.Log1pOp(exponential))))
 
     return _on_floats(call, softplus)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

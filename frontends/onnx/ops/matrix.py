@@ -9,15 +9,15 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, f32
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBuilder
 
     Operand = tuple[SSAValue, Sequence[AffineExpr]]
 

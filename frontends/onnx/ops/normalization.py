@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
 
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBuilder
 
 PARAMETERS = (1, 2, 3, 4)
 """The inputs scale, B, mean and variance: one element a channel each."""

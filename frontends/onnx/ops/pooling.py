@@ -11,9 +11,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.onnx.elements import constant
-from convir.frontends.onnx.emitter import element_of, shape_of
-from convir.frontends.onnx.model import MEMORY
+from convir.frontends.elements import MEMORY, constant
+from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.windows import windows_of
 
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from convir.dialects.windows import Window
+    from convir.frontends.elements import Array
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBuilder
-    from convir.frontends.onnx.model import Array
 
 
 def _maximum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.emitter import ScalarBody
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBody
 
 _ONE_AXIS_OPSET = 13
 """Before this version Softmax normalises all axes from its own on, together."""

@@ -15,18 +15,17 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AnyFloat, IndexType, f32
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.onnx.elements import constant
-from convir.frontends.onnx.emitter import element_of, shape_of
-from convir.frontends.onnx.model import MEMORY
+from convir.frontends.elements import MEMORY, constant
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.elements import Array
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBuilder
-    from convir.frontends.onnx.model import Array
 
 _ROI_OPSET = 11
 """From this version on Resize has the inputs X, roi, scales, sizes; before, X and scales."""

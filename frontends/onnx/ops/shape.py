@@ -10,16 +10,16 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i1
 from xdsl.ir.affine import AffineExpr
 
-from convir.frontends.onnx.elements import element_type, element_type_of_array
-from convir.frontends.onnx.emitter import element_of, shape_of
+from convir.frontends.elements import element_type, element_type_of_array
+from convir.frontends.emitter import element_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
-    from convir.frontends.onnx.emitter import ScalarBuilder
 
 _AXES_INPUT_OPSET = 13
 """From this version on, Squeeze, Unsqueeze and Split take integers as inputs."""

@@ -1,10 +1,11 @@
-"""ONNX models on a command line."""
+"""Models on a command line, as IR."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments import UsageError
 from convir.cli.constant_files import constant_file
 from convir.cli.streams import (
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-ONNX_SUFFIX = ".onnx"
+MODEL_SUFFIXES = (ONNX_SUFFIX, NAM_SUFFIX)
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
 
 
-def import_onnx(tool: str, path: str, options: argparse.Namespace) -> int:
+def import_model_file(tool: str, path: str, options: argparse.Namespace) -> int:
     """Write the module of the model `path`; returns the exit status.
 
     Raises:
@@ -41,7 +42,10 @@ def import_onnx(tool: str, path: str, options: argparse.Namespace) -> int:
     shapes = [_shape(text) for text in options.inputs]
     sizes = dict(_size(text) for text in options.sizes)
     try:
-        module = read_onnx(path, shapes, sizes)
+        if path.endswith(NAM_SUFFIX):
+            module = _read_nam(path, shapes, options.model_size)
+        else:
+            module = read_onnx(path, shapes, sizes)
     except DiagnosticError as error:
         report_traceback(debug=options.debug)
         reporter = Reporter(path)
@@ -71,6 +75,25 @@ def read_onnx(
     from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (brings NumPy along)
 
     return import_model(path, shapes=shapes, sizes=sizes)
+
+
+def _read_nam(path: str, shapes: Sequence[Sequence[int] | None], size: float) -> ModuleOp:
+    """The module of the model `path`, for blocks of the shape of its one input."""
+    from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
+
+    return import_nam(path, frames=_frames(shapes), size=size)
+
+
+def _frames(shapes: Sequence[Sequence[int] | None]) -> int:
+    """The frames of a block, of the shape that the one input was given.
+
+    Raises:
+        UsageError: there is no such shape.
+    """
+    shape = shapes[0] if len(shapes) == 1 else None
+    if shape is None or len(shape) != 3:
+        raise UsageError("a .nam model needs the shape of its block: --input 1x1x64")
+    return shape[-1]
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -1,10 +1,11 @@
-"""Element types of ONNX tensors as types of the IR, and constants as ops."""
+"""Element types of a model's tensors as types of the IR, and constants as ops."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BytesAttr,
@@ -23,14 +24,14 @@ from xdsl.dialects.builtin import (
 )
 
 from convir.dialects.conv_constant import BlobAttr, ConstantOp, digest_of
-from convir.frontends.onnx.model import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xdsl.ir import Attribute, Operation
 
-    from convir.frontends.onnx.model import Array
+
+Array = npt.NDArray[Any]
 
 _TYPES: Mapping[int, Attribute] = {
     1: f32,
@@ -56,6 +57,9 @@ _DTYPES: Mapping[str, Attribute] = {
     "float64": f64,
     "bfloat16": bf16,
 }
+
+MEMORY = "<model>"
+"""The file name of a model that was never in a file."""
 
 INLINE_ELEMENTS = 16
 """Constants of at most so many elements stand in the text."""

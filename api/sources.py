@@ -1,0 +1,90 @@
+"""What can be compiled: text, modules and models, each under one interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    Shapes: TypeAlias = Sequence[Sequence[int] | None]
+
+ONNX_SUFFIX = ".onnx"
+NAM_SUFFIX = ".nam"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing to compile."""
+
+    name: str
+    """What errors call it."""
+    content: bytes | None
+    """All that its module depends on; None where only the module itself says it, which is then
+    compiled anew each time."""
+    read: Callable[[], ModuleOp]
+    """A verified module that nobody else holds. Raises DiagnosticError where there is none."""
+
+
+def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Source:
+    """What `given` stands for: MLIR text, the path of a file of it or of a model, or a module.
+
+    Args:
+        given: what to compile.
+        shapes: of the inputs of a model, in order, where it leaves sizes open.
+        size: which of the models that a .nam file contains.
+
+    Raises:
+        DiagnosticError: a model cannot be read.
+        ValueError: a .nam model is given no shape of a block.
+    """
+    if not isinstance(given, str | Path):
+        return Source("<string>", None, given.clone)
+    is_line = "\n" not in str(given)
+    if is_line and str(given).endswith(ONNX_SUFFIX):
+        return _onnx(given, shapes)
+    if is_line and str(given).endswith(NAM_SUFFIX):
+        return _nam(Path(given), shapes, size)
+    if isinstance(given, Path) or (is_line and Path(given).is_file()):
+        return _text(Path(given).read_bytes(), str(given))
+    return _text(given.encode(), "<string>")
+
+
+def _text(content: bytes, name: str) -> Source:
+    def read() -> ModuleOp:
+        from convir.dialects.context import read_module  # noqa: PLC0415  (brings xDSL along)
+
+        return read_module(content, name)
+
+    return Source(name, content, read)
+
+
+def _onnx(path: str | Path, shapes: Shapes) -> Source:
+    def read() -> ModuleOp:
+        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
+
+        return import_model(path, shapes=shapes)
+
+    return Source(str(path), None, read)  # Its weights may lie in further files.
+
+
+def _nam(path: Path, shapes: Shapes, size: float) -> Source:
+    def read() -> ModuleOp:
+        from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
+
+        return import_nam(path, frames=frames, size=size)
+
+    shape = shapes[0] if shapes else None
+    if shape is None:
+        raise ValueError(f"{path}: give the shape of a block, such as shapes=[(1, 1, 64)]")
+    frames = shape[-1]
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = None  # The front end says so.
+    said = None if content is None else f"{list(shape)} {size}\n".encode() + content
+    return Source(str(path), said, read)

@@ -1,0 +1,45 @@
+"""Functions of scalars that activations are made of, as ops in the body of a structured op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith, math
+from xdsl.ir import SSAValue
+
+if TYPE_CHECKING:
+    from convir.frontends.emitter import ScalarBuilder
+
+
+def select_positive(body: ScalarBuilder, x: SSAValue, otherwise: SSAValue) -> SSAValue:
+    """`x` where it is at least 0."""
+    is_positive = body.insert(arith.CmpfOp(x, body.number(0, x.type), "oge"))
+    return body.insert(arith.SelectOp(is_positive, x, otherwise))
+
+
+def clamp(body: ScalarBuilder, x: SSAValue, low: float | None, high: float | None) -> SSAValue:
+    """`x`, but at least `low` and at most `high`, as far as they are given."""
+    if low is not None:
+        x = body.insert(arith.MaximumfOp(x, body.number(low, x.type)))
+    if high is not None:
+        x = body.insert(arith.MinimumfOp(x, body.number(high, x.type)))
+    return x
+
+
+def sigmoid(body: ScalarBuilder, x: SSAValue) -> SSAValue:
+    """1 / (1 + exp(-x))."""
+    one = body.number(1, x.type)
+    exponential = body.insert(math.ExpOp(body.insert(arith.NegfOp(x))))
+    return body.insert(arith.DivfOp(one, body.insert(arith.AddfOp(one, exponential))))
+
+
+def hard_sigmoid(body: ScalarBuilder, x: SSAValue, alpha: float, beta: float) -> SSAValue:
+    """max(0, min(1, alpha * x + beta))."""
+    scaled = body.insert(arith.MulfOp(x, body.number(alpha, x.type)))
+    return clamp(body, body.insert(arith.AddfOp(scaled, body.number(beta, x.type))), 0, 1)
+
+
+def leaky(body: ScalarBuilder, x: SSAValue, slope: float | SSAValue) -> SSAValue:
+    """`x` where it is at least 0, and `slope * x` elsewhere."""
+    factor = slope if isinstance(slope, SSAValue) else body.number(slope, x.type)
+    return select_positive(body, x, body.insert(arith.MulfOp(x, factor)))
