@@ -87,6 +87,12 @@ class ScalarProgram:
             reached = Result(number)
         return self.value == reached
 
+    @property
+    def reads_operands(self) -> bool:
+        """Whether an operand besides the sum is read."""
+        terms = (self.value, *(term for step in self.steps for term in step.operands))
+        return any(isinstance(term, Operand) for term in terms)
+
     def followed_by(self, step: ScalarOp) -> ScalarProgram:
         """This program with one more step, whose result is the value."""
         return ScalarProgram(Result(len(self.steps)), (*self.steps, step))

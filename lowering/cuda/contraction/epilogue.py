@@ -39,6 +39,8 @@ class Epilogue:
     """Whether what is stored is the sum, rounded once or not at all."""
     holes_are_zero_sums: bool = False
     """Whether what is stored in a hole is what is stored for a sum of zero."""
+    holes_read_operands: bool = False
+    """Whether what is stored in a hole depends on operands."""
 
     @property
     def signature(self) -> str:

@@ -87,6 +87,7 @@ def _printed(epilogue: FusedEpilogue) -> Epilogue:
         epilogue.operands,
         rounds_only=epilogue.rounds_only,
         holes_are_zero_sums=epilogue.holes_are_zero_sums,
+        holes_read_operands=epilogue.hole.reads_operands,
     )
 
 

@@ -6,9 +6,11 @@ They are in `templates/wgmma_contraction.cuh`; see `docs/kernels/wgmma-dgrad.md`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.linear_operands import linear_operands
 from convir.lowering.cuda.contraction.wgmma_config import (
     BLOCK_K,
     THREADS,
@@ -60,21 +62,28 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> Kerne
     ) * -(-problem.columns // config.block_n)
     clusters = min(tiles, config.blocks // config.cluster)
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
+    operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
         (clusters * config.cluster, 1, 1),
         (THREADS, 1, 1),
         shared_bytes(problem, config),
-        (Pointer("c"), _weight_map(spec, problem, config), *maps),
+        (Pointer("c"), *operands, _weight_map(spec, problem, config), *maps),
     )
     return KernelPlan((kernel,))
 
 
 def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
+    operands = linear_operands(spec, epilogue)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = problem_of(spec)
+    if isinstance(problem, Refusal):
+        return problem
+    if epilogue.holes_read_operands and problem.has_holes:
+        return Refusal("its epilogue reads operands in holes")
+    return replace(problem, operands=operands)
 
 
 def _row_map(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
 
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
@@ -111,11 +112,18 @@ class WgmmaProblem:
     """Pixels of zeros that are stored behind every row, and behind every row of zeros."""
     row_pixels: int = 0
     """Pixels of C along the innermost axis, where holes are fused."""
+    operands: tuple[LinearOperand, ...] = ()
+    """What the epilogue reads besides."""
 
     @property
     def spatial(self) -> int:
         """Axes that the maps of A slide over."""
         return len(self.maps[0].slides)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether some elements of C are stored without being computed."""
+        return bool(self.holes or self.cell_holes or self.fused_holes)
 
     def groups(self) -> list[list[PlannedPhase]]:
         """Neighbouring phases whose tiles may alternate."""

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
+from convir.lowering.cuda.contraction.linear_operands import operands_source
 from convir.lowering.cuda.contraction.wgmma_config import THREADS
 from convir.lowering.cuda.contraction.wgmma_legality import shared_bytes
 from convir.lowering.cuda.contraction.wgmma_problem import (
@@ -33,21 +34,28 @@ def source_of(
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
-    Its arguments are C, the tensor map of B, and the tensor maps of A.
+    Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
     """
     tables = [table for table in _tables(problem, config) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
-    parameters = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
+    maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
+    operands = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f"const {CPP_TYPES[operand.type]}* {name}, "
+        for name, operand in zip(operands, epilogue.operands, strict=True)
+    )
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     return (
         f"// {config}\n"
         '#include "wgmma_contraction.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
+        + operands_source(problem.operands)
         + "".join(table.text for table in tables)
         + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
+        "  using Operands = ::Operands;\n"
         + "".join(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
@@ -56,8 +64,9 @@ def source_of(
         + "};\n"
         f"using Config = {_config(config)};\n"
         f'extern "C" __global__ void {cluster}__launch_bounds__({THREADS}, 1)\n'
-        f"{SYMBOL}(Epilogue::Stored* c, {parameters}) {{\n"
-        f"  convir::wgmma::contract<Problem, Config>(c, b, {', '.join(names)});\n"
+        f"{SYMBOL}(Epilogue::Stored* c, {pointers}{maps}) {{\n"
+        "  convir::wgmma::contract<Problem, Config>("
+        f"c, {{{', '.join(operands)}}}, b, {', '.join(names)});\n"
         "}\n"
     )
 

@@ -4,7 +4,7 @@
 //
 // Problem (generated):
 //   Input                    the 16-bit type of A and B
-//   Epilogue                 from sums to what is stored, and what is stored in holes
+//   Epilogue, Operands       from sums to what is stored, and what is stored in holes
 //   kDepth, kColumns         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
 //   kWeightsByDepth          whether depths, not columns, of B have stride 1
@@ -59,6 +59,7 @@ struct Kernel {
   using Input = typename Problem::Input;
   using Epilogue = typename Problem::Epilogue;
   using Output = typename Epilogue::Stored;
+  using Pointers = typename Epilogue::Pointers;
 
   static constexpr hopper::Major kMajorB =
       Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
@@ -238,7 +239,8 @@ struct Kernel {
   }
 
   // Two warpgroups: multiply the stages of their tiles, and store.
-  __device__ __forceinline__ void consume(int consumer, Output* c) const {
+  __device__ __forceinline__ void consume(int consumer, Output* c,
+                                          const Pointers& operands) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
     hopper::Ring<kStages> ring;
@@ -288,7 +290,7 @@ struct Kernel {
       for (int j = 0; j < Config::kWarpgroupTiles; ++j) {
         const int m = m_of(tile) + first_row + j * 64 + warp * kWarpRows;
         store(phase, d[j], m, tile.n * kBlockN,
-              staging + (consumer * 4 + warp) * WarpStaging::kBytes, c);
+              staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
       }
     }
     if constexpr (Config::kBulkStore) hopper::wait_stores_read();
@@ -309,24 +311,30 @@ struct Kernel {
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
-                                               int m, int n, unsigned to, Output* c) {
+                                               int m, int n, unsigned to, Output* c,
+                                               const Pointers& operands) {
     constexpr int kColumns = Config::kStoreColumns;
     const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    Finish<Problem> finish(operands, row);
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kColumns) {
       const int columns = min(kColumns, Problem::kColumns - n - first);
-      Output* at = c + n + first;
+      long long shift = n + first;
+      int channel = n + first;
       if constexpr (Problem::kPieces > 1) {
         const int piece = (n + first) / Problem::kPieceColumns;
-        if (columns > 0) at += Problem::piece(piece).offset - piece * Problem::kPieceColumns;
+        channel -= piece * Problem::kPieceColumns;
+        if (columns > 0) shift = Problem::piece(piece).offset + channel;
       }
+      Output* at = c + shift;
+      finish.begin(shift, channel, columns);
       if constexpr (Config::kBulkStore) {
         hopper::wait_stores_read();
         __syncwarp();
-        stage<Epilogue, kColumns>(to, d, first);
+        stage<kColumns>(to, d, first, finish);
         store_rows_bulk<Output, kColumns>(at, to, row, columns);
       } else {
-        stage<Epilogue, kColumns>(to, d, first);
+        stage<kColumns>(to, d, first, finish);
         store_rows_direct<Problem, kColumns>(at, to, row, columns);
       }
     }
@@ -336,6 +344,7 @@ struct Kernel {
 // The body of a kernel of `kThreads` threads, a multiple of `kCluster` blocks.
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
+                                         const typename Problem::Epilogue::Pointers& operands,
                                          const hopper::TensorMap& b, const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
@@ -355,7 +364,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     }
   } else {
     hopper::grow_registers<kConsumerRegisters>();
-    kernel.consume(warpgroup - 1, c);
+    kernel.consume(warpgroup - 1, c, operands);
   }
   // No block may leave while another one still writes to its memory.
   __syncwarp();

@@ -2,6 +2,7 @@
 // the zeros of holes.
 #pragma once
 
+#include "epilogue_operands.cuh"
 #include "hopper/counter.cuh"
 #include "hopper/mbarrier.cuh"
 #include "hopper/tma.cuh"
@@ -28,13 +29,6 @@ __device__ __forceinline__ unsigned pair(Stored low, Stored high) {
   static_assert(sizeof(Stored) == 2);
   return reinterpret_cast<const unsigned short&>(low) |
          static_cast<unsigned>(reinterpret_cast<const unsigned short&>(high)) << 16;
-}
-
-// What is stored for two sums.
-template <class Epilogue>
-__device__ __forceinline__ unsigned finished(float low, float high) {
-  const typename Epilogue::Pointers none = {};
-  return pair(Epilogue::apply(low, none, nullptr), Epilogue::apply(high, none, nullptr));
 }
 
 // What is stored for two elements of a hole.
@@ -98,9 +92,54 @@ __device__ __forceinline__ Row row_at(const Phase& phase, int number) {
   return row;
 }
 
+// From two sums of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a tile,
+// and of every 8 columns those from `lane % 4 * 2`.
+template <class Problem>
+struct Finish {
+  using Epilogue = typename Problem::Epilogue;
+  using Operands = typename Problem::Operands;
+  const typename Epilogue::Pointers& pointers;
+  long long element[2];  // of C, column 0 of the lane's rows
+  long long shift;
+  int channel, columns;
+
+  __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
+      : pointers(operands) {
+    if constexpr (Operands::kCount > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
+      }
+    }
+  }
+
+  // The next columns begin `shift` elements behind column 0, with channel `channel`.
+  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
+    shift = of_shift;
+    channel = of_channel;
+    columns = of_columns;
+  }
+
+  // `column` is the first of 8; rows outside of C read the operands of element 0.
+  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
+                                                 int column) const {
+    if constexpr (Operands::kCount == 0) {
+      return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
+    } else {
+      const int at = column + threadIdx.x % 4 * 2;
+      if (at >= columns) return 0;
+      const OperandPlaces<Operands> of_low(element[half] + shift + at, channel + at);
+      const OperandPlaces<Operands> of_high(element[half] + shift + at + 1, channel + at + 1);
+      return pair(Epilogue::apply(low, pointers, of_low.at),
+                  Epilogue::apply(high, pointers, of_high.at));
+    }
+  }
+};
+
 // Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored.
-template <class Epilogue, int kColumns, int kValues>
-__device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first) {
+template <int kColumns, class Problem, int kValues>
+__device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
+                                      const Finish<Problem>& finish) {
   const int lane = threadIdx.x % 32;
   const unsigned to =
       staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
@@ -108,8 +147,8 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   for (int column = 0; column < kColumns; column += 16) {
     const int i = (first + column) / 2;
     const unsigned x[4] = {
-        finished<Epilogue>(d[i], d[i + 1]), finished<Epilogue>(d[i + 2], d[i + 3]),
-        finished<Epilogue>(d[i + 4], d[i + 5]), finished<Epilogue>(d[i + 6], d[i + 7])};
+        finish(d[i], d[i + 1], 0, column), finish(d[i + 2], d[i + 3], 1, column),
+        finish(d[i + 4], d[i + 5], 0, column + 8), finish(d[i + 6], d[i + 7], 1, column + 8)};
     store_matrices(to + column * 2, x);
   }
 }

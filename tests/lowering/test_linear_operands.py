@@ -1,0 +1,78 @@
+"""Epilogues with operands in the specialised templates: which are taken, where they lie, cubins."""
+
+from __future__ import annotations
+
+import pytest
+from cuda_contractions import kernels_in
+from fused_epilogues import BIAS, RELU, RESIDUAL, ROWS, SCALE, Fused
+
+from convir.dialects.context import read_module
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.linear_operands import LinearOperand, linear_operands
+from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.cuda.contraction.templates import choose, plan_kernel
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.passes import run
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import kernel_usage
+
+FORWARD = Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96))
+STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 64),
+                (2, 10, 12, 64))  # fmt: skip
+HOLES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
+PIECES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 2, 2, 64), (2, 10, 12, 64))
+ALL = (BIAS, SCALE, RESIDUAL, RELU)
+
+
+def kernel_of(case: Fused, steps: tuple[object, ...]):
+    module = run(read_module(case.text("f16", steps)), "backward-data").module  # pyright: ignore[reportArgumentType]
+    (callee,) = kernels_in(module)
+    return callee
+
+
+def test_operands_lie_where_the_result_does_or_along_channels() -> None:
+    for case in (FORWARD, STRIDED, PIECES):
+        found = read_problem(kernel_of(case, ALL))
+        assert isinstance(found, ContractionProblem)
+        operands = linear_operands(found.contraction, found.epilogue)
+        assert not isinstance(operands, Refusal)
+        assert sorted(operands, key=str) == [
+            LinearOperand(False, 0, 0),
+            LinearOperand(False, 0, 1),
+            LinearOperand(True),
+        ]
+
+
+def test_what_is_taken_and_what_is_not() -> None:
+    refusal = "its epilogue reads what is neither like the result nor a vector"
+    for case, steps, family, reason in (
+        (FORWARD, ALL, "wgmma", ""),
+        (STRIDED, ALL, "wgmma", ""),
+        (PIECES, ALL, "wgmma", ""),
+        (HOLES, (RELU,), "wgmma", ""),
+        (FORWARD, (ROWS,), "igemm", refusal),
+        (HOLES, (BIAS,), "igemm", "its epilogue reads operands in holes"),
+    ):
+        choice = choose(kernel_of(case, steps), H200)
+        assert not isinstance(choice, Refusal)
+        assert str(choice.config).split()[0] == family
+        assert not reason or f"not wgmma: {reason}" in choice.refused
+
+
+@pytest.mark.parametrize("case", [FORWARD, STRIDED, PIECES])
+def test_kernels_compile_without_spills(case: Fused) -> None:
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    callee = kernel_of(case, ALL)
+    choice = choose(callee, H200)
+    assert not isinstance(choice, Refusal)
+    plan = plan_kernel(callee, str(choice.config))
+    assert isinstance(plan, KernelPlan)
+    (launch,) = plan.kernels
+    pointers = [argument for argument in launch.arguments if isinstance(argument, Pointer)]
+    assert [pointer.place for pointer in pointers[:4]] == ["output", "input", "input", "input"]
+    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes

@@ -1,0 +1,111 @@
+"""Convolutions with elementwise ops behind them, as text: bias, scale, residual and relu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LETTERS = ("n", "d", "h", "w", "c")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One op of an epilogue."""
+
+    op: str
+    along: str | None
+    """The loops that its operand has, as letters; None if it has no operand."""
+
+
+BIAS = Step("addf", "c")
+SCALE = Step("mulf", "")
+ROWS = Step("addf", "w")
+RESIDUAL = Step("addf", "ndhwc")
+RELU = Step("maximumf", None)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A convolution of 16-bit channels-last tensors, accumulated in f32."""
+
+    op: str
+    """`fprop` or `dgrad`."""
+    attributes: str
+    """All but the layouts, e.g. `strides(2, 2)`."""
+    lhs: tuple[int, ...]
+    filter: tuple[int, ...]
+    out: tuple[int, ...]
+
+    def shapes(self, steps: Sequence[Step]) -> list[tuple[int, ...]]:
+        """Shapes of all arguments."""
+        loops = self._loops
+        sizes = dict(zip(loops, self.out, strict=True))
+        operands = [
+            tuple(sizes[letter] for letter in loops if letter in step.along)
+            for step in steps
+            if step.along is not None
+        ]
+        return [self.lhs, self.filter, *operands]
+
+    def text(self, dtype: str, steps: Sequence[Step]) -> str:
+        """A module whose function `main` computes it, each step rounded to `dtype`."""
+        loops = self._loops
+        spatial = "".join(letter.upper() for letter in loops[1:-1])
+        layouts = f"layouts(N{spatial}C, K{'TRS'[3 - len(spatial) :]}C, N{spatial}C)"
+        lhs, weights, *operands = (_type(shape, dtype) for shape in self.shapes(steps))
+        out = _type(self.out, dtype)
+        arguments = ", ".join(f"%e{i}: {kind}" for i, kind in enumerate(operands))
+        text = (
+            f"func.func @main(%x: {lhs}, %w: {weights}{', ' if arguments else ''}{arguments})"
+            f" -> {out} {{\n"
+            f"  %zero = arith.constant 0.0 : {dtype}\n"
+            f"  %empty = tensor.empty() : {out}\n"
+            f"  %zeros = linalg.fill ins(%zero : {dtype}) outs(%empty : {out}) -> {out}\n"
+            f"  %y0 = conv.{self.op} {layouts} {self.attributes} accumulate(f32)"
+            f" ins(%x, %w : {lhs}, {weights}) outs(%zeros : {out})\n"
+        )
+        number = 0
+        for i, step in enumerate(steps):
+            inputs, kinds, along = [f"%y{i}"], [out], ["".join(loops)]
+            if step.along is not None:
+                inputs, kinds = [*inputs, f"%e{number}"], [*kinds, operands[number]]
+                along.append("".join(letter for letter in loops if letter in step.along))
+                number += 1
+            text += _generic(step, i + 1, dtype, loops, inputs, kinds, along, out)
+        return f"{text}  return %y{len(steps)} : {out}\n}}\n"
+
+    @property
+    def _loops(self) -> tuple[str, ...]:
+        return ("n", *LETTERS[-len(self.out) + 1 :])
+
+
+def _type(shape: Sequence[int], dtype: str) -> str:
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{dtype}>"
+
+
+def _generic(
+    step: Step,
+    number: int,
+    dtype: str,
+    loops: Sequence[str],
+    inputs: Sequence[str],
+    kinds: Sequence[str],
+    along: Sequence[str],
+    out: str,
+) -> str:
+    maps = ", ".join(
+        f"affine_map<({', '.join(loops)}) -> ({', '.join(letters)})>" for letters in (*along, loops)
+    )
+    iterators = ", ".join('"parallel"' for _ in loops)
+    names = ", ".join(f"%b{i}: {dtype}" for i in range(len(inputs) + 1))
+    right = "%b1" if step.along is not None else "%zero"
+    return (
+        f"  %y{number} = linalg.generic {{indexing_maps = [{maps}], "
+        f"iterator_types = [{iterators}]}} ins({', '.join(inputs)} : {', '.join(kinds)}) "
+        f"outs(%empty : {out}) {{\n  ^bb0({names}):\n"
+        f"    %r = arith.{step.op} %b0, {right} : {dtype}\n"
+        f"    linalg.yield %r : {dtype}\n  }} -> {out}\n"
+    )
