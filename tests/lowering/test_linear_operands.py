@@ -22,6 +22,12 @@ STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3
                 (2, 10, 12, 64))  # fmt: skip
 HOLES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
 PIECES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 2, 2, 64), (2, 10, 12, 64))
+GROUPS = Fused("dgrad", "strides(2, 2) padding(1, 1) groups(8)", (2, 7, 6, 64), (64, 3, 3, 8),
+               (2, 13, 12, 64))  # fmt: skip
+GROUPED_HOLES = Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
+                      (2, 13, 12, 64))  # fmt: skip
+DEPTHWISE = Fused("fprop", "padding(1, 1) groups(40)", (2, 7, 6, 40), (40, 3, 3, 1), (2, 7, 6, 40))
+NARROW = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 32), (32, 3, 3, 3), (2, 13, 11, 3))
 ALL = (BIAS, SCALE, RESIDUAL, RELU)
 
 
@@ -47,6 +53,10 @@ def test_operands_lie_where_the_result_does_or_along_channels() -> None:
 def test_what_is_taken_and_what_is_not() -> None:
     refusal = "its epilogue reads what is neither like the result nor a vector"
     for case, steps, family, reason in (
+        (GROUPS, ALL, "grouped", ""),
+        (GROUPED_HOLES, (BIAS,), "grouped", ""),
+        (DEPTHWISE, ALL, "scalar", ""),
+        (NARROW, ALL, "narrow", ""),
         (FORWARD, ALL, "wgmma", ""),
         (STRIDED, ALL, "wgmma", ""),
         (PIECES, ALL, "wgmma", ""),
@@ -60,7 +70,9 @@ def test_what_is_taken_and_what_is_not() -> None:
         assert not reason or f"not wgmma: {reason}" in choice.refused
 
 
-@pytest.mark.parametrize("case", [FORWARD, STRIDED, PIECES])
+@pytest.mark.parametrize(
+    "case", [FORWARD, STRIDED, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
+)
 def test_kernels_compile_without_spills(case: Fused) -> None:
     try:
         toolkit.nvrtc()
@@ -74,5 +86,7 @@ def test_kernels_compile_without_spills(case: Fused) -> None:
     assert isinstance(plan, KernelPlan)
     (launch,) = plan.kernels
     pointers = [argument for argument in launch.arguments if isinstance(argument, Pointer)]
-    assert [pointer.place for pointer in pointers[:4]] == ["output", "input", "input", "input"]
+    places = [pointer.place for pointer in pointers]
+    assert places.count("output") == 1
+    assert places[-3:] == ["input", "input", "input"]
     assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes

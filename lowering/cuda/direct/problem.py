@@ -8,9 +8,13 @@ strides, so together they are one product of output positions with one window of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Contraction, Result, StorageType
+
+if TYPE_CHECKING:
+    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
 
 ELEMENT_TYPES: dict[StorageType, str] = {"f16": "__half", "bf16": "__nv_bfloat16", "f32": "float"}
 """Types that the templates read and write, and their names in CUDA C++."""
@@ -81,6 +85,8 @@ class DirectProblem:
     rows: WindowAxis
     cols: WindowAxis
     phases: tuple[DirectPhase, ...]
+    operands: tuple[LinearOperand, ...] = ()
+    """What the epilogue reads besides the sums."""
 
     @property
     def row_count(self) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
+from convir.lowering.cuda.contraction.linear_operands import linear_operands, operands_source
 from convir.lowering.cuda.direct.problem import direct_problem
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction, Result
     from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
     from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Taps
 
 Features = TypeVar("Features")
@@ -24,14 +28,13 @@ SYMBOL: Final = "direct"
 _A = Pointer("a")
 
 
-def _epilogue_refusal(problem: DirectProblem, epilogue: Epilogue) -> str | None:
-    """Why no direct template applies an epilogue before its stores; None if they do."""
-    if epilogue.operands:
-        return "its epilogue reads further operands"
-    has_holes = any(not phase.taps for phase in problem.phases)
-    if has_holes and not epilogue.holes_are_zero_sums:
-        return "its epilogue changes holes"
-    return None
+def _operands(
+    contraction: Contraction, epilogue: Epilogue, result: Result
+) -> tuple[LinearOperand, ...] | Refusal:
+    """What the epilogue reads besides the sums, or why no direct template does."""
+    if result == "B" and epilogue.operands:
+        return Refusal("its epilogue reads further operands")
+    return linear_operands(contraction, epilogue)
 
 
 def reading(
@@ -51,9 +54,10 @@ def reading(
     problem = direct_problem(contraction, result)
     if isinstance(problem, Refusal):
         return problem
-    reason = _epilogue_refusal(problem, epilogue)
-    if reason is not None:
-        return Refusal(reason)
+    operands = _operands(contraction, epilogue, result)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = replace(problem, operands=operands)
     features = features_of(problem)
     return features if isinstance(features, Refusal) else (problem, features)
 
@@ -73,7 +77,7 @@ def launch(
     Args:
         template: the class in `snake_case.cuh` whose `run` is the kernel.
         problem: sizes and strides.
-        epilogue: without operands.
+        epilogue: what is applied before the store.
         features: further constants of the problem that the template reads.
         schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
         grid: blocks.
@@ -81,11 +85,17 @@ def launch(
         rows: how A is given.
     """
     element = problem.element
+    names = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f", const {CPP_TYPES[operand.type]}* {name}"
+        for name, operand in zip(names, epilogue.operands, strict=True)
+    )
+    target = f"{{c, {{{', '.join(names)}}}}}"
     lines = [
         *definitions(template, problem, epilogue, features, schedule),
         f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
-        f"{SYMBOL}({parameter(rows, element, 'a')}, const {element}* b, {element}* c) {{",
-        f"  convir::{template}<Problem, Schedule>::run({passed(rows, 'a')}, b, c);",
+        f"{SYMBOL}({parameter(rows, element, 'a')}, const {element}* b, {element}* c{pointers}) {{",
+        f"  convir::{template}<Problem, Schedule>::run({passed(rows, 'a')}, b, {target});",
         "}",
         "",
     ]
@@ -95,7 +105,12 @@ def launch(
         (grid, 1, 1),
         (schedule["threads"], 1, 1),
         schedule["shared_bytes"],
-        (rows, Pointer("b"), Pointer("c")),
+        (
+            rows,
+            Pointer("b"),
+            Pointer("c"),
+            *(Pointer("epilogue", i) for i in range(len(names))),
+        ),
     )
     return KernelPlan((kernel,))
 
@@ -127,14 +142,17 @@ def definitions(
     phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
     constants = _constants(problem) | dict(features)
     constants["rounds_only"] = int(epilogue.rounds_only)
+    constants["zero_sums"] = int(epilogue.holes_are_zero_sums)
     return [
         f'#include "{header}.cuh"',
         '#include "scalars.cuh"',
         "",
         epilogue.source,
+        operands_source(problem.operands),
         "struct Problem {",
         f"  using Element = {problem.element};",
         "  using Epilogue = ::Epilogue;",
+        "  using Operands = ::Operands;",
         *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
         f"  static constexpr {phase_type} phases[] = {{",
         *(f"      {_phase(phase)}," for phase in phases),

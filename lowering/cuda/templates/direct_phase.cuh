@@ -1,6 +1,7 @@
 // Phases of a direct convolution: output positions that share their taps.
 #pragma once
 
+#include "epilogue_operands.cuh"
 #include "mma_sync.cuh"
 
 namespace convir {
@@ -61,18 +62,51 @@ __device__ __forceinline__ void for_each_tap(const Body& body) {
   });
 }
 
-// What is stored for a sum.
+// Whether a phase has no taps and stores holes.
+template <typename P>
+constexpr bool is_hole(int phase) {
+  return P::phases[phase].row_taps * P::phases[phase].col_taps == 0;
+}
+// Whether what is stored in holes is not what is stored for sums of zero.
+template <typename P>
+constexpr bool has_holes() {
+  for (int i = 0; i < P::phase_count; ++i) {
+    if (is_hole<P>(i)) return !P::zero_sums;
+  }
+  return false;
+}
+
+// Where results go, and the operands of the epilogue.
+template <typename P>
+struct Target {
+  typename P::Element* c;
+  typename P::Epilogue::Pointers operands;
+};
+
+// What is stored for a sum, where the epilogue has no operands.
 template <typename P>
 __device__ __forceinline__ typename P::Element result(float sum) {
   return P::Epilogue::apply(sum, {}, nullptr);
 }
-// The same for two sums, 16 bits each; `low` has the lower address.
+// What is stored for a sum at an element of C, which is of channel `channel`.
 template <typename P>
-__device__ __forceinline__ unsigned results(float low, float high) {
+__device__ __forceinline__ typename P::Element result(float sum, const Target<P>& target,
+                                                      long long element, int channel,
+                                                      bool is_hole = false) {
+  const OperandPlaces<typename P::Operands> places(element, channel);
+  if (has_holes<P>() && is_hole) return P::Epilogue::hole(target.operands, places.at);
+  return P::Epilogue::apply(sum, target.operands, places.at);
+}
+// The same for two neighbours, 16 bits each; `low` has the lower address, and `element`.
+template <typename P>
+__device__ __forceinline__ unsigned results(float low, float high, const Target<P>& target,
+                                            long long element, int channel,
+                                            bool is_hole = false) {
   if constexpr (P::rounds_only) {
     return pack<typename P::Element>(low, high);
   } else {
-    typename P::Element both[2] = {result<P>(low), result<P>(high)};
+    typename P::Element both[2] = {result<P>(low, target, element, channel, is_hole),
+                                   result<P>(high, target, element + 1, channel + 1, is_hole)};
     unsigned word;
     memcpy(&word, both, sizeof(word));
     return word;

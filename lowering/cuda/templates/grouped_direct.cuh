@@ -261,11 +261,33 @@ struct GroupedDirect {
     hopper::wgmma_commit();
   }
 
+  // The rows of C that a lane has sums of, where the epilogue has operands there.
+  struct SumRows {
+    unsigned element[2], valid[2];
+  };
+
+  // What is stored for two sums of a row, `channel` and the one behind it.
+  template <int kOutput>
+  static __device__ __forceinline__ unsigned finished(float low, float high,
+                                                      const Target<P>& out, const SumRows& rows,
+                                                      int half, int channel) {
+    constexpr int kPhase = phase_of(kOutput);
+    long long element = 0;
+    if constexpr (P::Operands::kCount > 0) {
+      if (!(rows.valid[half] >> kOutput & 1) || channel >= P::groups * P::columns) return 0;
+      element = rows.element[half] + P::phases[kPhase].offset +
+                row_of(kOutput) * P::c_row_stride + channel;
+    }
+    return results<P>(low, high, out, element, channel, is_hole<P>(kPhase));
+  }
+
   // Stores an output of 16 positions: a lane has 8 channels, 16 bytes, of kStores positions.
   template <int kOutput>
-  static __device__ __forceinline__ void store(const float (&sum)[kSlice / 8][4], T* c,
+  static __device__ __forceinline__ void store(const float (&sum)[kSlice / 8][4],
+                                               const Target<P>& out, int channel,
                                                const unsigned (&element)[kStores],
-                                               const unsigned (&valid)[kStores]) {
+                                               const unsigned (&valid)[kStores],
+                                               const SumRows& rows) {
     constexpr long long offset =
         P::phases[phase_of(kOutput)].offset + row_of(kOutput) * P::c_row_stride;
 #pragma unroll
@@ -275,11 +297,12 @@ struct GroupedDirect {
       for (int j = 0; j < 4; ++j) {
         const int half = kStores == 1 ? j / 2 : i;
         const int n = kStores == 1 ? j % 2 : j;
-        word[j] = results<P>(sum[n][half * 2], sum[n][half * 2 + 1]);
+        word[j] = finished<kOutput>(sum[n][half * 2], sum[n][half * 2 + 1], out, rows, half,
+                                    channel - store_channel() + n * 8 + threadIdx.x % 4 * 2);
       }
       transpose_quads(word);
       if (valid[i] >> kOutput & 1) {
-        T* target = c + element[i] + offset;
+        T* target = out.c + channel + element[i] + offset;
         *reinterpret_cast<uint4*>(target) = make_uint4(word[0], word[1], word[2], word[3]);
       }
     }
@@ -293,9 +316,11 @@ struct GroupedDirect {
     return (kStores == 1 ? threadIdx.x % 2 : threadIdx.x % 4) * 8;
   }
 
-  // One tile: 16 positions, this lane's and those of its neighbours; c is at the lane's channel.
+  // One tile: 16 positions, this lane's and those of its neighbours; a lane stores from `channel`.
   __device__ __forceinline__ void tile(const typename Ring::Position& position, bool inside,
-                                       unsigned pixels, int depth, T* c, bool has_channel) const {
+                                       unsigned pixels, int depth, const Target<P>& out,
+                                       int channel) const {
+    const bool has_channel = channel < P::groups * P::columns;
     const unsigned lane_element = position.element();
     const unsigned lane_valid = inside ? position.outputs() : 0;
     unsigned element[kStores], valid[kStores];
@@ -304,6 +329,14 @@ struct GroupedDirect {
       element[i] = __shfl_sync(~0u, lane_element, store_position(i));
       valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
       if (!has_channel) valid[i] = 0;
+    }
+    SumRows rows;
+    if constexpr (P::Operands::kCount > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        rows.element[half] = __shfl_sync(~0u, lane_element, threadIdx.x % 32 / 4 + 8 * half);
+        rows.valid[half] = __shfl_sync(~0u, lane_valid, threadIdx.x % 32 / 4 + 8 * half);
+      }
     }
     unsigned taps[P::window_cols];
     static_for<P::window_cols>([&](auto col) {
@@ -327,14 +360,15 @@ struct GroupedDirect {
       });
       if constexpr (kWgmma) hopper::wgmma_wait<0>();
       static_for<S::outputs>([&](auto output) {
-        store<pass * S::outputs + output.value>(sum[output.value], c, element, valid);
+        store<pass * S::outputs + output.value>(sum[output.value], out, channel, element, valid,
+                                                rows);
       });
     });
   }
 
   // A is a pointer, or a map of the copy engine.
   template <typename A>
-  static __device__ __forceinline__ void run(const A* a, const T* b, T* c) {
+  static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int parts = gridDim.x / kChannelBlocks, part = blockIdx.x / kChannelBlocks;
@@ -375,8 +409,6 @@ struct GroupedDirect {
     const unsigned pixels = shared_address(shared);
     const int depth = slice * kSlice / P::columns * P::depth + lane / 16 * 8;
     const int channel = block * S::channels + slice * kSlice + store_channel();
-    const bool has_channel = channel < P::groups * P::columns;
-    c += channel;
     int first = range.begin + position_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
     const int steps = range.steps();
@@ -386,7 +418,7 @@ struct GroupedDirect {
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
         if (first - (kWgmma ? warp % 4 * kTile : 0) < range.end) {
-          self.tile(position, first + lane % kTile < range.end, pixels, depth, c, has_channel);
+          self.tile(position, first + lane % kTile < range.end, pixels, depth, out, channel);
         }
         position.template advance<kPositionWarps * kTile>();
         first += kPositionWarps * kTile;

@@ -118,22 +118,43 @@ struct NarrowDirect {
     });
   }
 
-  // Stores two neighbouring columns of a tile at one position; c is at the position.
+  // Stores two neighbouring columns of a tile at one position, which begins at `element` of C.
   static __device__ __forceinline__ void store(float low, float high, int tile, unsigned valid,
-                                               T* c) {
+                                               const Target<P>& out, unsigned element) {
     const int run = tile / kRunTiles;
     const int first = tile % kRunTiles * 8 + threadIdx.x % 4 * 2;
-    T* target = c + run_offset(run) + first;
-    const auto inside = [&](int element) {
-      const int phase = run * P::run_phases + element / P::columns;
-      return element < kRun && (valid >> phase & 1);
+    const long long at = element + run_offset(run) + first;
+    const auto inside = [&](int column) {
+      const int phase = run * P::run_phases + column / P::columns;
+      return column < kRun && (valid >> phase & 1);
+    };
+    const auto finished = [&](float sum, int next) {
+      const int column = first + next, phase = run * P::run_phases + column / P::columns;
+      return result<P>(sum, out, at + next, column % P::columns, hole_at(phase));
     };
     if constexpr (P::word_elements == 2) {
-      if (inside(first)) *reinterpret_cast<unsigned*>(target) = results<P>(low, high);
+      if (!inside(first)) return;
+      unsigned word;
+      if constexpr (P::rounds_only) {
+        word = pack<T>(low, high);
+      } else {
+        const T both[2] = {finished(low, 0), finished(high, 1)};
+        memcpy(&word, both, sizeof(word));
+      }
+      *reinterpret_cast<unsigned*>(out.c + at) = word;
     } else {
-      if (inside(first)) target[0] = result<P>(low);
-      if (inside(first + 1)) target[1] = result<P>(high);
+      if (inside(first)) out.c[at] = finished(low, 0);
+      if (inside(first + 1)) out.c[at + 1] = finished(high, 1);
     }
+  }
+  static __device__ __forceinline__ bool hole_at(int phase) {
+    bool found = false;
+    if constexpr (has_holes<P>()) {
+      static_for<P::phase_count>([&](auto i) {
+        if (i.value == phase) found = is_hole<P>(i.value);
+      });
+    }
+    return found;
   }
   static __device__ __forceinline__ long long run_offset(int run) {
     long long offset = 0;
@@ -149,7 +170,7 @@ struct NarrowDirect {
                  : "memory");
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(128) unsigned char shared[];
     const typename Ring::Range range(blockIdx.x, gridDim.x);
     if (range.begin == range.end) return;
@@ -191,7 +212,7 @@ struct NarrowDirect {
           static_for<kTiles * 2>([&](auto half) {
             constexpr int h = half.value % 2;
             store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
-                  valid[h], c + element[h]);
+                  valid[h], out, element[h]);
           });
         } else {
           float2* buffer = sums + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
@@ -210,8 +231,8 @@ struct NarrowDirect {
               total.y += value.y;
             }
             const int h = half % 2;
-            store(total.x, total.y, half / 2, h ? valid[1] : valid[0],
-                  c + (h ? element[1] : element[0]));
+            store(total.x, total.y, half / 2, h ? valid[1] : valid[0], out,
+                  h ? element[1] : element[0]);
           }
         }
         position.template advance<kPositionWarps * kTile>();

@@ -86,7 +86,7 @@ struct ScalarDirect {
 
   // One unit of work: all outputs of `vector` channels at unroll_rows x run positions.
   static __device__ __forceinline__ void unit(long long index, const T* a, const float* weights,
-                                              T* c) {
+                                              const Target<P>& out) {
     const int channel = static_cast<int>(index % kVectors) * kVector;
     long long tile = index / kVectors;
     const int col = static_cast<int>(tile % kColTiles) * S::run;
@@ -116,8 +116,8 @@ struct ScalarDirect {
         });
       });
     }
-    T* target = c + image * P::c_image + row * P::c_row_stride +
-                static_cast<long long>(col) * P::c_col_stride + channel;
+    const long long first = image * P::c_image + row * P::c_row_stride +
+                            static_cast<long long>(col) * P::c_col_stride + channel;
     static_for<P::phase_count>([&](auto phase_) {
       constexpr int p = decltype(phase_)::value;
 #pragma unroll
@@ -125,18 +125,21 @@ struct ScalarDirect {
 #pragma unroll
         for (int j = 0; j < S::run; ++j) {
           if (row + i >= P::phases[p].rows || col + j >= P::phases[p].cols) continue;
+          const long long element =
+              first + P::phases[p].offset + i * P::c_row_stride + j * P::c_col_stride;
           Vector<T, kVector> vector;
 #pragma unroll
-          for (int v = 0; v < kVector; ++v) vector[v] = result<P>(sums.of[p][i][j][v]);
-          *reinterpret_cast<Vector<T, kVector>*>(target + P::phases[p].offset +
-                                                 i * P::c_row_stride + j * P::c_col_stride) =
-              vector;
+          for (int v = 0; v < kVector; ++v) {
+            vector[v] =
+                result<P>(sums.of[p][i][j][v], out, element + v, channel + v, is_hole<P>(p));
+          }
+          *reinterpret_cast<Vector<T, kVector>*>(out.c + element) = vector;
         }
       }
     });
   }
 
-  static __device__ __forceinline__ void run(const T* a, const T* b, T* c) {
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(16) unsigned char shared[];
     float* weights = reinterpret_cast<float*>(shared);
     stage_weights(b, weights);
@@ -144,7 +147,7 @@ struct ScalarDirect {
     const long long stride = static_cast<long long>(gridDim.x) * S::threads;
     for (long long index = blockIdx.x * static_cast<long long>(S::threads) + threadIdx.x;
          index < kWork; index += stride) {
-      unit(index, a, weights, c);
+      unit(index, a, weights, out);
     }
   }
 };

@@ -113,7 +113,7 @@ struct Kernel {
       hopper::fence_barrier_init();
     }
     for (int i = threadIdx.x; i < kZeroBytes / kChunkBytes; i += kThreads)
-      fill_chunk(zeros + i * kChunkBytes, hole_pair<Epilogue>());
+      fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
     hopper::fence_proxy();
     sync();
   }

@@ -31,11 +31,16 @@ __device__ __forceinline__ unsigned pair(Stored low, Stored high) {
          static_cast<unsigned>(reinterpret_cast<const unsigned short&>(high)) << 16;
 }
 
-// What is stored for two elements of a hole.
-template <class Epilogue>
+// What is stored for two elements of a hole, which reads no operands; of no use without holes.
+template <class Problem>
 __device__ __forceinline__ unsigned hole_pair() {
-  const typename Epilogue::Pointers none = {};
-  return pair(Epilogue::hole(none, nullptr), Epilogue::hole(none, nullptr));
+  using Epilogue = typename Problem::Epilogue;
+  if constexpr (Problem::kHoles + Problem::kCellHoles + Problem::kFusedHoles == 0) {
+    return 0;
+  } else {
+    const typename Epilogue::Pointers none = {};
+    return pair(Epilogue::hole(none, nullptr), Epilogue::hole(none, nullptr));
+  }
 }
 
 // Stores four 8x8 matrices; a lane has the address of one row of one of them.
@@ -175,7 +180,7 @@ __device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::St
   constexpr int kColumnChunks = (kColumns < Problem::kColumns ? kColumns : Problem::kColumns) / 8;
   constexpr int kChunks = kColumnChunks * (1 + Problem::kFusedHoles);
   const int lane = threadIdx.x % 32;
-  const unsigned hole_value = hole_pair<typename Problem::Epilogue>();
+  const unsigned hole_value = hole_pair<Problem>();
   const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
   __syncwarp();
 #pragma unroll 4
@@ -241,7 +246,7 @@ __device__ __forceinline__ void fill_holes(typename Problem::Epilogue::Stored* c
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
-  const unsigned hole_value = hole_pair<typename Problem::Epilogue>();
+  const unsigned hole_value = hole_pair<Problem>();
   const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
   for (int i = 0; i < Problem::kHoles; ++i) {
     const Hole& hole = Problem::hole(i);
