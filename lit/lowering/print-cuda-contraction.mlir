@@ -8,7 +8,7 @@
 // CHECK-NEXT:  // igemm [[CONFIG]]
 // CHECK-NEXT:  #include "implicit_gemm.cuh"
 // CHECK:       struct Problem {
-// CHECK:         static constexpr convir::igemm::Rows<kAxes> kEpilogue[][2] = {{[{][{][{]}}0, {0, 0, 0}}, {0, {4032, 576, 64}}}};
+// CHECK:         static constexpr convir::igemm::Rows<kAxes> kEpilogue[][2] = {{[{][{][{]}}0, {0, 0, 0}}, {0, {3780, 540, 60}}}};
 // CHECK:         static constexpr long long kEpilogueColumn[] = {1, 1};
 // CHECK:       struct Epilogue {
 // CHECK-NEXT:    using Stored = __half;
@@ -23,10 +23,10 @@
 // CHECK-NEXT:      const auto y = [[Y]];
 // CHECK:       extern "C" __global__ void
 // CHECK-NEXT:  multiply(const Problem::A* a, const Problem::Other* b, Epilogue::Stored* out, const float* e0, const __half* e1) {
-func.func @main(%x: tensor<2x9x9x32xf16>, %w: tensor<3x3x32x64xf16>, %bias: tensor<64xf32>, %residual: tensor<2x7x9x64xf16>) -> tensor<2x7x9x64xf16> {
+func.func @main(%x: tensor<2x9x9x32xf16>, %w: tensor<3x3x32x60xf16>, %bias: tensor<60xf32>, %residual: tensor<2x7x9x60xf16>) -> tensor<2x7x9x60xf16> {
   %zero = arith.constant 0.0 : f32
-  %zeros = arith.constant dense<0.0> : tensor<2x7x9x64xf32>
-  %f16 = tensor.empty() : tensor<2x7x9x64xf16>
+  %zeros = arith.constant dense<0.0> : tensor<2x7x9x60xf32>
+  %f16 = tensor.empty() : tensor<2x7x9x60xf16>
   %half = arith.constant 0.0 : f16
   %padded = tensor.pad %x low[0, 0, 1, 0] high[0, 0, 1, 0] {
   ^bb0(%n: index, %p: index, %q: index, %k: index):
@@ -37,28 +37,28 @@ func.func @main(%x: tensor<2x9x9x32xf16>, %w: tensor<3x3x32x64xf16>, %bias: tens
       affine_map<(n,p,q,k,r,s,c) -> (n,p,q,k)>],
       iterator_types = ["parallel","parallel","parallel","parallel",
                         "reduction","reduction","reduction"]}
-      ins(%padded, %w : tensor<2x9x11x32xf16>, tensor<3x3x32x64xf16>) outs(%zeros : tensor<2x7x9x64xf32>) {
+      ins(%padded, %w : tensor<2x9x11x32xf16>, tensor<3x3x32x60xf16>) outs(%zeros : tensor<2x7x9x60xf32>) {
   ^bb0(%a: f16, %b: f16, %o: f32):
     %1 = arith.extf %a : f16 to f32
     %2 = arith.extf %b : f16 to f32
     %3 = arith.mulf %1, %2 : f32
     %4 = arith.addf %o, %3 : f32
     linalg.yield %4 : f32
-  } -> tensor<2x7x9x64xf32>
-  %5 = arith.truncf %0 : tensor<2x7x9x64xf32> to tensor<2x7x9x64xf16>
+  } -> tensor<2x7x9x60xf32>
+  %5 = arith.truncf %0 : tensor<2x7x9x60xf32> to tensor<2x7x9x60xf16>
   %6 = linalg.generic {indexing_maps = [
       affine_map<(n,p,q,k) -> (n,p,q,k)>, affine_map<(n,p,q,k) -> (k)>, affine_map<(n,p,q,k) -> (n,p,q,k)>],
       iterator_types = ["parallel","parallel","parallel","parallel"]}
-      ins(%5, %bias : tensor<2x7x9x64xf16>, tensor<64xf32>) outs(%f16 : tensor<2x7x9x64xf16>) {
+      ins(%5, %bias : tensor<2x7x9x60xf16>, tensor<60xf32>) outs(%f16 : tensor<2x7x9x60xf16>) {
   ^bb0(%a: f16, %b: f32, %o: f16):
     %7 = arith.extf %a : f16 to f32
     %8 = arith.addf %7, %b : f32
     %9 = arith.maximumf %8, %zero : f32
     %10 = arith.truncf %9 : f32 to f16
     linalg.yield %10 : f16
-  } -> tensor<2x7x9x64xf16>
-  %11 = arith.addf %6, %residual : tensor<2x7x9x64xf16>
-  func.return %11 : tensor<2x7x9x64xf16>
+  } -> tensor<2x7x9x60xf16>
+  %11 = arith.addf %6, %residual : tensor<2x7x9x60xf16>
+  func.return %11 : tensor<2x7x9x60xf16>
 }
 
 // -----
