@@ -91,14 +91,14 @@ def test_one_by_one_filters_are_a_plain_product() -> None:
 
 
 def test_configs_print_and_parse() -> None:
-    text = "wgmma-wgrad 256x128 stages=4 cluster=7k partition=split-k:7:slices blocks=132"
+    text = "wgmma-wgrad 256x128 stages=4 cluster=7 partition=split-k:7:slices blocks=132"
     config = WgmmaWgradConfig.parse(text)
     assert str(config) == text
     assert (config.block_m, config.block_n, config.partition.parts) == (256, 128, 7)
     for wrong, reason in (
         ("wgmma-wgrad 128x256", "it has stages"),
         (text.replace("split-k:7:slices", "most"), "is no partition"),
-        (text.replace("7k", "4m"), "there is no cluster"),
+        (text.replace("cluster=7", "cluster=many"), "invalid literal"),
         (text + " depth=3", "it has stages"),
         (text.replace("wgmma-wgrad", "wgmma"), "no config of wgmma-wgrad"),
     ):
@@ -113,7 +113,7 @@ def test_configs_print_and_parse() -> None:
         ("128x96 4 1 data-parallel", "tiles have 64, 128, 192, 256 columns"),
         ("64x192 4 1 data-parallel", "beside 64 rows"),
         ("256x192 2 1 data-parallel", "exceed the registers"),
-        ("128x128 4 3k split-k:3:linear", "needs split-k:3:slices"),
+        ("128x128 4 3 split-k:3:linear", "needs split-k:3:slices"),
         ("128x128 1 1 data-parallel", "2 stages or more"),
         ("256x128 5 1 data-parallel", "bytes of shared memory"),
         ("128x128 4 1 split-k:9:linear", "8 steps are not divided into 9"),
@@ -177,9 +177,9 @@ def test_every_planned_config_is_legal(text: str) -> None:
     ("text", "config"),
     [
         (line(2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:slices"),
-        (line(2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 2m data-parallel"),
-        (line(2, 72, 136, (9, 11), 3, 1, 1), "256x128 4 3k split-k:3:slices"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 2n stream-k:linear"),
+        (line(2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 1 data-parallel"),
+        (line(2, 72, 136, (9, 11), 3, 1, 1), "256x128 4 3 split-k:3:slices"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:linear"),
         (line(3, 64, 96, (128,), 5, 4, 2), "128x192 4 1 split-k:2:tree"),
         (line(2, 32, 64, (6, 8, 7), 3, 1, 2), "64x256 4 1 split-k:2:linear"),
     ],

@@ -1,7 +1,7 @@
 """`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and copy engine.
 
 Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
-`templates/wgmma_wgrad.cuh`; see `docs/kernels/wgrad.md`.
+`templates/wgmma_wgrad.cuh`; see `docs/kernels/wgmma-wgrad.md`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def kernels(
     schedule = schedule_of(problem, config, H200.shared_bytes)
     if isinstance(schedule, Refusal):
         return schedule
-    is_clustered = config.cluster.axis == "k"
+    is_clustered = config.cluster > 1
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
@@ -78,18 +78,16 @@ def kernels(
     # Whole tiles need neither; a pointer points somewhere all the same.
     workspace = state = POINTER_ALIGNMENT
     if not is_clustered:
-        tile = config.block_m * config.block_n * config.sharing
+        tile = config.block_m * config.block_n
         workspace = max(workspace, schedule.workspace_bytes(tile))
-        state = max(state, schedule.flag_bytes * config.sharing)
+        state = max(state, schedule.flag_bytes)
     return KernelPlan((kernel,), (workspace,), (state,))
 
 
 def blocks_of(schedule: Schedule, config: WgmmaWgradConfig) -> int:
     """Blocks of a launch: those that run at a time go round whole tiles."""
-    clusters = schedule.units
-    if config.partition.kind == DATA_PARALLEL:
-        clusters = min(clusters, schedule.concurrent)
-    return clusters * config.sharing
+    is_whole = config.partition.kind == DATA_PARALLEL
+    return min(schedule.units, schedule.concurrent) if is_whole else schedule.units
 
 
 def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:

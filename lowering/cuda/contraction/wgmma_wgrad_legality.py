@@ -14,15 +14,13 @@ if TYPE_CHECKING:
 
 
 def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
-    """Tiles of B, those of blocks that share tiles of A or C together."""
+    """Tiles of B."""
     rows, columns = config.block_m // CHUNK, config.block_n // CHUNK
-    rows *= config.sharing if config.cluster.axis == "m" else 1
-    columns *= config.sharing if config.cluster.axis == "n" else 1
     return -(-problem.chunks_m // rows) * -(-problem.chunks_n // columns)
 
 
 def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig, limit: int) -> Schedule | Refusal:
-    """How clusters divide the tiles, or why `config` is not legal.
+    """How blocks divide the tiles, or why `config` is not legal.
 
     Args:
         problem: what is computed.
@@ -36,6 +34,6 @@ def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig, limit: int) -> 
         return Refusal(f"it needs {config.shared_bytes} bytes of shared memory of {limit}")
     tiles = tiles_of(problem, config)
     try:
-        return Schedule(config.partition, tiles, problem.steps, config.concurrent)
+        return Schedule(config.partition, tiles, problem.steps, config.blocks)
     except ValueError as error:
         return Refusal(str(error))

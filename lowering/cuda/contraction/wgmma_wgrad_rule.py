@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
-    ALONE,
     BLOCKS_M,
     BLOCKS_N,
     CHUNK,
-    Cluster,
     WgmmaWgradConfig,
 )
 from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
@@ -32,24 +30,26 @@ _STAGES = (8, 7, 6, 5, 4, 3)
 _MIN_SLICED_STEPS = 2
 """Steps of a part whose sums all units add together."""
 
-_CLUSTERS = {2: 66, 3: 36, 4: 28, 8: 9}
+_CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
 
 # µs on an H200, fitted to measurements; see the template's page.
 _MULTIPLY = 0.63 / (256 * 128)
 """A step, for each sum of a tile."""
-_TILED_BOX = 0.052
-"""A copy of 64 channels at 64 rows of a matrix; twice that where rows straddle cache lines."""
+_COLD_BOX, _TILED_BOX = 0.115, 0.052
+"""A copy of 64 channels at 64 rows of a matrix, which few or several blocks read at a time."""
+_STRADDLING = 3
+"""How much longer it takes where rows straddle cache lines."""
 _PIXELS_BOX, _PIXELS_LINE = 0.085, 0.56
 """A copy at 64 pixels that slide, and what each line of them adds, by the pixels of a line."""
 _LINE_ELEMENTS = 64
 _START, _TILE = 2.0, 1.3
 """Until the first step of a block, and between two tiles."""
-_SLICES, _SLICED_MB = 2.0, 0.5
+_SLICES, _SLICED_MB = 2.0, 0.35
 """Parts meet, and each megabyte of them is written and read."""
 _CLUSTER, _CLUSTERED_MB = 1.2, 18.0
 """Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours."""
-_MEET, _PART_MB = 2.5, 12.0
+_MEET, _PART_MB = 5.0, 12.0
 """A block waits for another, and reads or writes a megabyte of sums."""
 _MEMORY_MB, _L2_MB = 1 / 4.1, 40.0
 """A megabyte from memory, and how many the L2 cache keeps for blocks that come later."""
@@ -66,9 +66,7 @@ def candidates(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
         for stages in _STAGES:
-            whole = WgmmaWgradConfig(
-                block_m, block_n, stages, ALONE, Partition(), gpu.multiprocessors
-            )
+            whole = WgmmaWgradConfig(block_m, block_n, stages, 1, Partition(), gpu.multiprocessors)
             schedule = schedule_of(problem, whole, gpu.shared_bytes)
             if not isinstance(schedule, Refusal):
                 found += _divided(whole, schedule)
@@ -87,7 +85,7 @@ def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgrad
     for parts, clusters in _CLUSTERS.items():
         if parts <= most and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
-            yield replace(whole, partition=within, cluster=Cluster(parts, "k"))
+            yield replace(whole, partition=within, cluster=parts)
 
 
 def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
@@ -109,8 +107,9 @@ def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
 def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
     """µs between two stages of a block."""
     slides = problem.rows.slides
-    of_c = _TILED_BOX * (2 if problem.row_stride % _LINE_ELEMENTS else 1)
-    of_a = _PIXELS_BOX + _PIXELS_LINE / slides[0].size if slides else _TILED_BOX
+    row = _TILED_BOX if problem.taps > 1 else _COLD_BOX
+    of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
+    of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
     copies = (config.block_m * of_c + config.block_n * of_a) / CHUNK
     multiply = config.block_m * config.block_n * _MULTIPLY
     return (multiply**4 + copies**4) ** 0.25
@@ -122,7 +121,7 @@ def _fix_up(schedule: Schedule, config: WgmmaWgradConfig) -> float:
     partition = schedule.partition
     if partition.kind == DATA_PARALLEL:
         return 0.0
-    if config.cluster.axis == "k":
+    if config.cluster > 1:
         return _CLUSTER + _CLUSTERED_MB * tile
     if schedule.has_slices:
         return _SLICES + _SLICED_MB * schedule.units * tile

@@ -29,8 +29,7 @@ def source_of(
 
     Its arguments are B, the workspace, the flags, and the tensor maps of C and A.
     """
-    blocks = config.cluster.blocks
-    cluster = f"__cluster_dims__({blocks}, 1, 1) " if blocks > 1 else ""
+    cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     slides, taps = problem.rows.slides, problem.tap_axes
     axes = {
         "size": [slide.size for slide in slides],
@@ -77,14 +76,11 @@ def _constants(problem: WgradProblem, config: WgmmaWgradConfig) -> dict[str, int
 
 def _config(config: WgmmaWgradConfig) -> str:
     partition = config.partition
-    is_clustered = config.cluster.axis == "k"
-    reduction = "kWithinCluster" if is_clustered else _REDUCTIONS[partition.reduction]
+    reduction = "kWithinCluster" if config.cluster > 1 else _REDUCTIONS[partition.reduction]
     values = (
         config.block_m,
         config.block_n,
         config.stages,
-        config.sharing if config.cluster.axis == "m" else 1,
-        config.sharing if config.cluster.axis == "n" else 1,
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.parts,
         f"convir::wgrad::{reduction}",

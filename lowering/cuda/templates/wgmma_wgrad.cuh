@@ -28,7 +28,7 @@ struct Kernel {
   using Output = typename Problem::Epilogue::Stored;
   using Layout = wgrad::Layout<Problem, Config>;
 
-  static constexpr int kStages = Config::kStages, kCluster = Config::kCluster;
+  static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
   static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
   static constexpr int kSharedBytes =
@@ -38,15 +38,14 @@ struct Kernel {
   static constexpr int kSums = kTiles * kN / 2;  // of a thread
 
   using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
-                                       Config::kBlocks / kCluster, Config::kParts, false>;
+                                       Config::kBlocks, Config::kParts, false>;
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kReduction == kWithinCluster;
   using Parts = partition::ClusterSlices<kConsumers * kWarpgroup, kSums, Config::kParts, 1>;
-  static_assert(!kIsClustered || (kCluster == 1 && Parts::kBytes <= kStages * kStageBytes));
+  static_assert(!kIsClustered || Parts::kBytes <= kStages * kStageBytes);
 
   unsigned stages, staging, full, empty;
-  int rank, cluster, clusters;
   float4* stage_memory;
 
   __device__ explicit Kernel(char* memory) {
@@ -55,35 +54,28 @@ struct Kernel {
     staging = stages + kStages * kStageBytes;
     full = staging + Layout::kStagingBytes;
     empty = full + kStages * 8;
-    rank = kCluster > 1 ? hopper::cluster_rank() : 0;
-    cluster = blockIdx.x / kCluster;
     stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
-    clusters = gridDim.x / kCluster;
   }
 
   __device__ void init_barriers() const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {
         hopper::barrier_init(full + i * 8, 1);
-        hopper::barrier_init(empty + i * 8, kConsumers * 4 * kCluster);
+        hopper::barrier_init(empty + i * 8, kConsumers * 4);
       }
       hopper::fence_barrier_init();
     }
-    if constexpr (kCluster > 1) {
-      hopper::cluster_sync();
-    } else {
-      __syncthreads();
-    }
+    __syncthreads();
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. The parts of a tile are
   // one cluster where they are put together in it.
   __device__ __forceinline__ int first_unit() const {
-    if constexpr (!kIsClustered) return cluster;
+    if constexpr (!kIsClustered) return blockIdx.x;
     return blockIdx.x % Config::kParts * Layout::kTiles + blockIdx.x / Config::kParts;
   }
   __device__ __forceinline__ int unit_step() const {
-    return kIsClustered ? Schedule::kUnits : clusters;
+    return kIsClustered ? Schedule::kUnits : gridDim.x;
   }
 
   // One thread: fills the ring of stages.
@@ -97,9 +89,9 @@ struct Kernel {
 
   __device__ __forceinline__ void load(const TensorMap& c, const TensorMap& a, const Work& work,
                                        hopper::Ring<kStages>& ring) const {
-    const int m = Layout::chunk_m(work.tile, rank), n = Layout::chunk_n(work.tile, rank);
-    const int boxes_m = max(0, min(kBoxesM, Layout::kChunksM - m));
-    const int boxes_n = max(0, min(kBoxesN, Layout::kChunksN - n));
+    const int m = Layout::chunk_m(work.tile), n = Layout::chunk_n(work.tile);
+    const int boxes_m = min(kBoxesM, Layout::kChunksM - m);
+    const int boxes_n = min(kBoxesN, Layout::kChunksN - n);
     int first[kBoxesN], offset[kBoxesN][kMaxSpatial];
 #pragma unroll
     for (int i = 0; i < kBoxesN; ++i) {
@@ -115,21 +107,20 @@ struct Kernel {
       const int position = step * kBlockK;
 #pragma unroll
       for (int i = 0; i < kBoxesM; ++i) {
-        if (i >= boxes_m || (Config::kClusterN > 1 && i % Config::kClusterN != rank)) continue;
-        hopper::load_2d<Config::kClusterN>(to_c + i * kBoxBytes, &c, barrier, (m + i) * kChunk,
-                                           position);
+        if (i >= boxes_m) continue;
+        hopper::load_2d(to_c + i * kBoxBytes, &c, barrier, (m + i) * kChunk, position);
       }
       int at[5] = {0, position, 0, 0, 0};
       if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
 #pragma unroll
       for (int i = 0; i < kBoxesN; ++i) {
-        if (i >= boxes_n || (Config::kClusterM > 1 && i % Config::kClusterM != rank)) continue;
+        if (i >= boxes_n) continue;
         at[0] = first[i];
         if constexpr (Problem::kSpatial > 0) {
-          hopper::load_im2col<Problem::kSpatial, Config::kClusterM>(to_a + i * kBoxBytes, &a,
-                                                                   barrier, at, offset[i]);
+          hopper::load_im2col<Problem::kSpatial>(to_a + i * kBoxBytes, &a, barrier, at,
+                                                 offset[i]);
         } else {
-          hopper::load_2d<Config::kClusterM>(to_a + i * kBoxBytes, &a, barrier, at[0], position);
+          hopper::load_2d(to_a + i * kBoxBytes, &a, barrier, at[0], position);
         }
       }
       ring.advance();
@@ -189,29 +180,25 @@ struct Kernel {
       hopper::wgmma_commit();
       hold(d);
       hopper::wgmma_wait<1>();
-      if (!is_first) release(held, lane);
+      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
       held = ring.slot;
       is_first = false;
       ring.advance();
     }
     hopper::wgmma_wait<0>();
     hold(d);
-    release(held, lane);
+    if (lane == 0) hopper::arrive(empty + held * 8);
   }
 
   // Puts the parts of a tile together, and stores it.
-  __device__ __forceinline__ void finish(Accumulators& d, int consumer, Work work, Output* out,
-                                         float* workspace, unsigned* flags) const {
+  __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
+                                         Output* out, float* workspace, unsigned* flags) const {
     const int thread = threadIdx.x - kWarpgroup;
-    const int m = Layout::chunk_m(work.tile, rank), n = Layout::chunk_n(work.tile, rank);
+    const int m = Layout::chunk_m(work.tile), n = Layout::chunk_n(work.tile);
     const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
     const auto store_vector = [&](int vector, const float4& total) {
       Layout::store_vector(out, m, n, vector, total);
     };
-    // Blocks of a cluster have slots, flags and counters of their own.
-    work.tile = work.tile * kCluster + rank;
-    work.first_unit = work.first_unit * kCluster + rank;
-    work.unit_step *= kCluster;
     if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread};
       parts(work.part, sum, store_vector);
@@ -233,18 +220,9 @@ struct Kernel {
       }
     }
   }
-
-  // The warp is done with a stage; the producers of all blocks that write to it are told.
-  __device__ __forceinline__ void release(int slot, int lane) const {
-    if constexpr (kCluster > 1) {
-      if (lane < kCluster) hopper::arrive_at(empty + slot * 8, lane);
-    } else {
-      if (lane == 0) hopper::arrive(empty + slot * 8);
-    }
-  }
 };
 
-// The body of a kernel of `kThreads` threads, a multiple of `kCluster` blocks.
+// The body of a kernel of `kThreads` threads.
 template <class Problem, class Config>
 __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
                                     unsigned* flags, const TensorMap& c, const TensorMap& a) {
@@ -266,9 +244,6 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     hopper::grow_registers<kConsumerRegisters>();
     kernel.consume(out, workspace, flags);
   }
-  // No block may leave while another one still writes to its memory.
-  __syncwarp();
-  if constexpr (Config::kCluster > 1) hopper::cluster_sync();
 }
 
 }  // namespace convir::wgrad

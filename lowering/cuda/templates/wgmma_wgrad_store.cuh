@@ -16,13 +16,10 @@ constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 // How the parts of a tile are put together; see partition.cuh and cluster_slices.cuh.
 enum Reduction : int { kLinear, kTree, kSlices, kWithinCluster };
 
-template <int kBlockM_, int kBlockN_, int kStages_, int kClusterM_, int kClusterN_,
-          partition::Kind kKind_, int kParts_, Reduction kReduction_, int kBlocks_>
+template <int kBlockM_, int kBlockN_, int kStages_, partition::Kind kKind_, int kParts_,
+          Reduction kReduction_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
-  // Blocks that share their tiles of A, neighbours along m, or of C, neighbours along n.
-  static constexpr int kClusterM = kClusterM_, kClusterN = kClusterN_;
-  static constexpr int kCluster = kClusterM * kClusterN;
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kParts = kParts_;
   static constexpr Reduction kReduction = kReduction_;
@@ -34,8 +31,6 @@ struct Config {
   static constexpr int kWarpgroupTiles = kBlockM / kWarpgroupsM / 64;  // of 64 rows
   static_assert(kBlockM % (kWarpgroupsM * 64) == 0 && kN % kChunk == 0);
   static_assert(kWarpgroupTiles * kN <= 256, "sums are at most half of the registers");
-  static_assert(kCluster == 1 || kCluster == 2);
-  static_assert(kCluster == 1 || kReduction != kWithinCluster);
 };
 
 template <class Problem, class Config>
@@ -47,22 +42,15 @@ struct Layout {
   static constexpr int kChunksM = (Problem::kColumns + kChunk - 1) / kChunk;
   static constexpr int kTapChunks = (Problem::kDepth + kChunk - 1) / kChunk;
   static constexpr int kChunksN = kTapChunks * Problem::kTaps;
-  // Tiles of a cluster; the last ones may be outside.
-  static constexpr int kClusterBoxesM = kBoxesM * Config::kClusterM;
-  static constexpr int kClusterBoxesN = kBoxesN * Config::kClusterN;
-  static constexpr int kTilesN = (kChunksN + kClusterBoxesN - 1) / kClusterBoxesN;
-  static constexpr int kTiles = (kChunksM + kClusterBoxesM - 1) / kClusterBoxesM * kTilesN;
+  static constexpr int kTilesN = (kChunksN + kBoxesN - 1) / kBoxesN;
+  static constexpr int kTiles = (kChunksM + kBoxesM - 1) / kBoxesM * kTilesN;
 
   using WarpStaging = wgmma::Staging<kChunk>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
 
-  // First chunks of a block's tile. Columns change fastest.
-  static __device__ __forceinline__ int chunk_m(int tile, int rank) {
-    return tile / kTilesN * kClusterBoxesM + rank % Config::kClusterM * kBoxesM;
-  }
-  static __device__ __forceinline__ int chunk_n(int tile, int rank) {
-    return tile % kTilesN * kClusterBoxesN + rank / Config::kClusterM * kBoxesN;
-  }
+  // First chunks of a tile. Columns change fastest.
+  static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
+  static __device__ __forceinline__ int chunk_n(int tile) { return tile % kTilesN * kBoxesN; }
 
   // Positions of A behind the corner of a tap's window.
   static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {

@@ -14,23 +14,13 @@ __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// To the first `kBlocks` blocks of the cluster.
-template <int kBlocks = 1>
 __device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y) {
-  if constexpr (kBlocks == 1) {
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-        "l"(map), "r"(barrier), "r"(x), "r"(y)
-        : "memory");
-  } else {
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-        ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-        "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
-        : "memory");
-  }
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y)
+      : "memory");
 }
 
 __device__ __forceinline__ void load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x,
@@ -63,60 +53,31 @@ __device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* 
 
 // Loads through an im2col map: `at` is (channel, position along each spatial axis, batch) of the
 // first pixel and `offset` the tap's positions behind the pixel, innermost axis first.
-template <int kSpatial, int kBlocks = 1>
+template <int kSpatial>
 __device__ __forceinline__ void load_im2col(unsigned to, const TensorMap* map, unsigned barrier,
                                             const int (&at)[5], const int (&offset)[3]) {
   if constexpr (kSpatial == 1) {
-    if constexpr (kBlocks == 1) {
-      asm volatile(
-          "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          " [%0], [%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-          "h"(static_cast<unsigned short>(offset[0]))
-          : "memory");
-    } else {
-      asm volatile(
-          "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], {%6}, %7;" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
-          "h"(static_cast<unsigned short>(offset[0])),
-          "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
-          : "memory");
-    }
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+        "h"(static_cast<unsigned short>(offset[0]))
+        : "memory");
   } else if constexpr (kSpatial == 2) {
-    if constexpr (kBlocks == 1) {
-      asm volatile(
-          "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          " [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
-          "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1]))
-          : "memory");
-    } else {
-      asm volatile(
-          "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
-          "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1])),
-          "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
-          : "memory");
-    }
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+        "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1]))
+        : "memory");
   } else {
-    if constexpr (kBlocks == 1) {
-      asm volatile(
-          "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          " [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
-          "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1])), "h"(static_cast<unsigned short>(offset[2]))
-          : "memory");
-    } else {
-      asm volatile(
-          "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-          ".multicast::cluster [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10}, %11;" ::"r"(to),
-          "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
-          "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1])), "h"(static_cast<unsigned short>(offset[2])),
-          "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
-          : "memory");
-    }
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]),
+        "h"(static_cast<unsigned short>(offset[0])), "h"(static_cast<unsigned short>(offset[1])),
+        "h"(static_cast<unsigned short>(offset[2]))
+        : "memory");
   }
 }
 
