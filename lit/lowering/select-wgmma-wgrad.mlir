@@ -1,4 +1,4 @@
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
 // Gradients of weights with dense 16-bit channels go to wgmma, and say how their sums are divided.
 // CHECK: not wgmma-wgrad: rows of A, B or C do not start at multiples of 8 elements
 
