@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
 
 SYMBOL = "taps_wgrad"
-SPILL_BYTES = 256
+SPILL_BYTES = 512
 """What a block keeps from tile to tile may wait in memory while it reduces one."""
 _INT_LIMIT = 1 << 31
 
@@ -125,7 +125,7 @@ def _source(
         "int kN8": config.columns // 8,
         "int kSharedBytes": config.shared_bytes(problem),
         "bool kIsWgmma": _bool(config.math == "wgmma"),
-        "bool kTradesRegisters": _bool(config.math == "wgmma" and config.roles == (4, 8)),
+        "bool kTradesRegisters": _bool(config.trades_registers),
         "bool kIsTree": _bool(config.partition.reduction == "tree"),
         "bool kHasSlices": _bool(schedule.has_slices),
     }

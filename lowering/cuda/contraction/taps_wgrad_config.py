@@ -28,7 +28,7 @@ MAX_SUMS = 192
 """Sums that a thread keeps, of its 232 registers."""
 MAX_COLUMNS = 48
 """Columns of one wgmma that the template has."""
-ROLES = ((0, 4), (0, 8), (4, 4), (4, 8))
+ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
 """Warps that load and warps that multiply; no warp that loads: every warp does both."""
 
 
@@ -72,6 +72,11 @@ class TapsWgradConfig:
     def threads(self) -> int:
         """Threads of a block."""
         return sum(self.roles) * 32
+
+    @property
+    def trades_registers(self) -> bool:
+        """Whether warps that load give registers to those that multiply."""
+        return self.math == "wgmma" and self.roles[0] > 0 and sum(self.roles) > 2 * GROUP_WARPS
 
     @property
     def chunk(self) -> int:
@@ -159,8 +164,8 @@ def legality(
         return f"{config.taps}x{config.columns} sums are too many for {ROWS} depths"
     if config.stages < len(("filled", "waited for", "read")):
         return f"{config.stages} stages do not keep a pipeline going"
-    if config.math == "mma" and config.roles == (4, 8):
-        return "without register trading, twelve warps have too few registers each"
+    if config.math == "mma" and sum(config.roles) > 2 * GROUP_WARPS:
+        return f"without trade {sum(config.roles)} warps have too few registers each"
     try:
         config.schedule(spec, problem)
     except ValueError as error:

@@ -29,8 +29,10 @@ constexpr int kGroupThreads = 128;  // of a math group
 constexpr int kSlab = 16;           // positions of one multiplication
 constexpr int kGroupChunk = 64;     // positions of a chunk, for each math group
 constexpr int kMathBarrier = 1;
-constexpr int kLoadRegisters = 56;
-constexpr int kMathRegisters = 224;
+// Registers of a thread where twelve or sixteen warps trade them.
+constexpr int kLoadRegisters = 40;
+template <int kLoadWarps>
+constexpr int kMathRegisters = kLoadWarps == 4 ? 232 : 216;
 
 // Where a position of the grid lies in the plane of X of a tap group (kIsX), or in dY; false if
 // outside.
@@ -123,7 +125,7 @@ struct Filler {
     Offset own;
     const bool inside = find<P, kIsX>(position + lane, place.set, own);
     if (!inside) own = -1;
-#pragma unroll 2
+#pragma unroll 3
     for (int k = 0; k < kPieces; ++k) {
       const int at = (k * 32 + lane) / kPieces, piece = (k * 32 + lane) % kPieces;
       const Offset row = __shfl_sync(~0u, own, at);
@@ -499,7 +501,7 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
   } else {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     if constexpr (C::kTradesRegisters) {
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
+      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters<C::kLoadWarps>));
     }
 #endif
     math_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
