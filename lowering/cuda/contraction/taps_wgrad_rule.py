@@ -30,15 +30,20 @@ _STAGES = (6, 5, 4, 3)
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
 """Slices of fewer parts cost less than those of as many as there is room for."""
 
-_PRODUCTS_PER_CYCLE: dict[str, int] = {"wgmma": 2048, "mma": 1024}
-"""Of one multiprocessor."""
+_MULTIPLY_CYCLES: dict[str, float] = {"wgmma": 0.5, "mma": 1.0}
+"""Of 64 x 16 products with one column, on one multiprocessor."""
+_LEAST_CYCLES = 30
+"""An instruction with A in registers takes so long however few its columns are."""
 _BYTES_PER_CYCLE = 40
 """That one multiprocessor reads or writes of L2."""
+_ROWS_CYCLES = 1300
+"""In which a warp that loads finds and copies the rows of 32 positions."""
+_ROWS = 32
 _STEP_CYCLES = 150
 """A barrier, and the first multiplication behind it."""
-_UNIFORM_CYCLES = 400
-"""More for a step whose warps issue its copies themselves."""
-_START_CYCLES = 3000
+_UNIFORM_CYCLES = 300
+"""More for a step whose warps wait for their own copies."""
+_START_CYCLES = 9000
 """Until the first multiplication, and from the last one to the end."""
 _MEET_CYCLES = 2500
 """Until parts know of each other."""
@@ -53,13 +58,13 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[TapsWgradConf
         return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
     if spec.depth < ROWS // 2:
         return Refusal(f"{spec.depth} depths fill less than half of a tile")
-    configs = _candidates(spec, problem, gpu)
+    configs = candidates(spec, problem, gpu)
     if not configs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
     return tuple(sorted(configs, key=lambda config: cost(spec, problem, config)))
 
 
-def _candidates(spec: Contraction, problem: TapsProblem, gpu: Gpu) -> list[TapsWgradConfig]:
+def candidates(spec: Contraction, problem: TapsProblem, gpu: Gpu) -> list[TapsWgradConfig]:
     """Every tile with every pipeline, with as many stages as there is room for."""
     maths: tuple[Literal["wgmma", "mma"], ...] = ("wgmma",) if gpu.is_hopper else ("mma",)
     found: list[TapsWgradConfig] = []
@@ -107,15 +112,19 @@ def _partitioned(
 def cost(spec: Contraction, problem: TapsProblem, config: TapsWgradConfig) -> float:
     """Cycles until the last block is done."""
     schedule = config.schedule(spec, problem)
-    products = config.taps * config.columns * ROWS * config.chunk
-    multiplied = products / _PRODUCTS_PER_CYCLE[config.math]
+    load, math = config.roles
+    slabs = config.chunk // SLAB
+    instruction = max(_MULTIPLY_CYCLES[config.math] * config.columns, _LEAST_CYCLES)
+    multiplied = slabs * config.taps * instruction
     copied = config.chunk * 2 * (ROWS + config.columns) / _BYTES_PER_CYCLE
-    step = max(multiplied, copied) + _STEP_CYCLES
-    if config.roles[0] == 0:
-        step += _UNIFORM_CYCLES
+    found = 2 * (config.chunk // _ROWS) / (load or math) * _ROWS_CYCLES
+    if load:
+        step = max(multiplied, copied, found) + _STEP_CYCLES
+    else:
+        step = max(multiplied + found, copied) + _UNIFORM_CYCLES
     if config.math_groups == 1:
         step += _STEP_CYCLES  # nobody multiplies while the one group waits
-    lead = 2 * copied
+    lead = 2 * max(copied, found)
     sums = config.taps * config.columns * ROWS * 4 / _BYTES_PER_CYCLE
     parts = schedule.partition.parts
     if schedule.partition.kind != SPLIT_K:
@@ -125,4 +134,4 @@ def cost(spec: Contraction, problem: TapsProblem, config: TapsWgradConfig) -> fl
     if schedule.slots:
         times = added[schedule.partition.reduction]
         joined = times * sums + _MEET_CYCLES * (times if times > 2 else 1)
-    return _START_CYCLES + SLAB + lead + busiest_steps(schedule) * step + joined
+    return _START_CYCLES + lead + busiest_steps(schedule) * step + joined

@@ -18,7 +18,7 @@
 
 #include "barriers.cuh"
 #include "hopper/wgmma.cuh"
-#include "hopper/wgmma_registers.cuh"
+#include "hopper/wgmma_planes.cuh"
 #include "partition.cuh"
 #include "tiles.cuh"
 
@@ -248,7 +248,7 @@ struct Sums {
 #pragma unroll
     for (int t = 0; t < P::kTaps; ++t) {
       const int from = wrapped(at - P::kShift[tap_group][t]);
-      hopper::WgmmaRegisters<typename P::E, C::kN8>::run(of[t], rows, planes + from);
+      hopper::WgmmaPlanes<typename P::E, C::kN8>::run(of[t], rows, planes + from);
     }
     hopper::wgmma_commit();
     hopper::wgmma_wait<1>();

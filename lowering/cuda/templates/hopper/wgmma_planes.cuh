@@ -18,7 +18,7 @@ __device__ __forceinline__ unsigned long long planes_descriptor(unsigned address
 
 // A thread's `a` is that of m16n8k16 for its warp's 16 rows, and so is each d[j] for 8 columns.
 template <class Element, int kN8>
-struct WgmmaRegisters;
+struct WgmmaPlanes;
 
 #define CONVIR_D(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define CONVIR_D1 CONVIR_D(0)
@@ -36,7 +36,7 @@ struct WgmmaRegisters;
 
 #define CONVIR_WGMMA(ELEMENT, TYPE, n8, n, registers, a0, a1, a2, a3, b, ...)                      \
   template <>                                                                                      \
-  struct WgmmaRegisters<ELEMENT, n8> {                                                             \
+  struct WgmmaPlanes<ELEMENT, n8> {                                                             \
     static __device__ __forceinline__ void run(float (&d)[n8][4], const unsigned (&a)[4],          \
                                                unsigned long long descriptor) {                    \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." TYPE "." TYPE " {" registers \

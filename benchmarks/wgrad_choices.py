@@ -1,0 +1,236 @@
+"""What pipelines and partitions of backward-weight templates are worth, in µs on one GPU.
+
+    python benchmarks/wgrad_choices.py partitions > benchmarks/results/wgrad-partitions-h200.txt
+    python benchmarks/wgrad_choices.py roles > benchmarks/results/wgrad-roles-h200.txt
+    python benchmarks/wgrad_choices.py roles --compile-only   # fills the cache, without a GPU
+
+`partitions`: split-K as the best of 1, 2, 4, 8, 16 and 32 parts, stream-K linear and tree, on the
+eight problems of `wgrad-streamk.txt`. `roles`: warps that load and warps that multiply against
+uniform warps, the best config of each, on twelve problems of RetinaNet. cuDNN is measured in the
+same run, and every result is compared with its.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from convir.dialects import kernel
+from convir.dialects.context import new_context
+from convir.dialects.refusal import Refusal
+from convir.frontends.conv_module import function_of
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.contraction import (
+    taps_wgrad,
+    taps_wgrad_rule,
+    wgmma_wgrad,
+)
+from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.outline_kernels import outlined
+from convir.lowering.partition.partition import Partition
+from convir.passes import run
+from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.launch import LoadedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from convir.dialects.problem import ConvProblem
+    from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
+
+SUITES = Path(__file__).parent / "suites"
+ROUNDS = 20
+TILES = 3
+"""Tiles tried with every partition, the best as the rule has them."""
+PIPELINES = 6
+"""Configs tried of each pipeline, likewise."""
+
+MARKED = (
+    (36, 7, 1), (36, 100, 1), (36, 13, 1), (36, 25, 1), (36, 50, 1), (256, 100, 1),
+    (256, 13, 2), (256, 25, 2), (256, 7, 1), (256, 13, 1), (2376, 50, 1), (2376, 100, 1),
+)  # fmt: skip
+"""Columns, size and step of the problems where CK's pipeline with roles is its fastest."""
+
+PARTITIONS = {
+    "split-K": ("data-parallel", *(f"split-k:{parts}:linear" for parts in (2, 4, 8, 16, 32))),
+    "linear": ("stream-k:linear",),
+    "tree": ("stream-k:tree",),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One config of one problem, in one column of the table."""
+
+    problem: ConvProblem
+    column: str
+    config: str
+    plan: KernelPlan
+
+
+def contraction_of(problem: ConvProblem) -> ContractionProblem:
+    """What templates see of a convolution."""
+    module = run(ModuleOp([function_of("main", problem)]), "default").module
+    FuseEpiloguePass().apply(new_context(), module)
+    FormKernelRegionsPass().apply(new_context(), module)
+    regions = [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
+    found = [read_problem(outlined(region, "k")[0]) for region in regions]
+    (contraction,) = [one for one in found if isinstance(one, ContractionProblem)]
+    return contraction
+
+
+def taps_configs(found: ContractionProblem) -> list[TapsWgradConfig]:
+    """The configs of `taps-wgrad`, best first, also where selection prefers other templates."""
+    seen = taps_wgrad.taps_problem(found.contraction, found.epilogue)
+    if isinstance(seen, Refusal):
+        return []
+    configs = taps_wgrad_rule.candidates(found.contraction, seen, H200)
+    return sorted(configs, key=lambda c: taps_wgrad_rule.cost(found.contraction, seen, c))
+
+
+def partition_cases(problem: ConvProblem) -> Iterable[Case]:
+    """Every partition of the best tiles of both families."""
+    found = contraction_of(problem)
+    families: list[tuple[Any, list[Any]]] = [(taps_wgrad, list(taps_configs(found)))]
+    planned = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    families.append((wgmma_wgrad, [] if isinstance(planned, Refusal) else list(planned)))
+    for family, configs in families:
+        name = "taps" if family is taps_wgrad else "wgmma"
+        found_tiles = 0
+        for base in dict.fromkeys(config.with_partition(Partition()) for config in configs):
+            cases = [
+                Case(problem, f"{name} {column}", str(config), plan)
+                for column, texts in PARTITIONS.items()
+                for text in texts
+                for config in [base.with_partition(Partition.parse(text))]
+                for plan in [family.kernels(found.contraction, found.epilogue, config)]
+                if isinstance(plan, KernelPlan)
+            ]
+            yield from cases
+            found_tiles += bool(cases)
+            if found_tiles == TILES:
+                break
+
+
+def role_cases(problem: ConvProblem) -> Iterable[Case]:
+    """The best configs of either pipeline."""
+    found = contraction_of(problem)
+    configs = taps_configs(found)
+    for column in ("roles", "uniform"):
+        chosen = [config for config in configs if (config.roles[0] > 0) == (column == "roles")]
+        for config in chosen[:PIPELINES]:
+            plan = taps_wgrad.kernels(found.contraction, found.epilogue, config)
+            if isinstance(plan, KernelPlan):
+                yield Case(problem, column, str(config), plan)
+
+
+def marked() -> list[str]:
+    """The lines of the twelve problems."""
+    layouts = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+    return [
+        f"convfp16 -n 32 -c 256 -H {size} -W {size} -k {k} -y 3 -x 3 -p 1 -q 1 -u {step} -v {step}"
+        f" -l 1 -j 1 -g 1 -F 4 {layouts}"
+        for k, size, step in MARKED
+    ]
+
+
+class Clock:
+    """Times plans on the GPU, and compares what they store with cuDNN's."""
+
+    def __init__(self) -> None:
+        from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (needs a GPU)
+
+        self.bench = CudaBench(0)
+
+    def cudnn(self, problem: ConvProblem, inputs: list[Any]) -> tuple[float, Any]:
+        """µs of cuDNN's best layout, and its result."""
+        found: list[tuple[float, Any]] = []
+        for candidate in self.bench.peer("cudnn", problem, inputs):
+            call: Any = getattr(candidate, "call", None)
+            if call is not None:
+                call()
+                found.append((self.us(call), candidate))
+        best, candidate = min(found, key=lambda pair: pair[0])
+        return best, candidate.result()
+
+    def us(self, call: Any) -> float:
+        """The median of some calls."""
+        call()
+        return median(self.bench.clock(call, 1) for _ in range(ROUNDS))
+
+    def plan(self, case: Case, inputs: list[Any], expected: Any) -> float:
+        """µs of a plan.
+
+        Raises:
+            ArithmeticError: its result is another than cuDNN's.
+        """
+        import torch  # noqa: PLC0415
+
+        out = torch.full(case.problem.shapes[2], torch.nan, device="cuda", dtype=torch.float16)
+        scratch = [
+            torch.empty(size, device="cuda", dtype=torch.uint8) for size in case.plan.workspace
+        ]
+        state = [torch.zeros(size, device="cuda", dtype=torch.uint8) for size in case.plan.state]
+        memory = {Pointer("a"): inputs[0], Pointer("c"): inputs[1], Pointer("b"): out}
+        memory |= {Pointer("workspace", i): buffer for i, buffer in enumerate(scratch)}
+        memory |= {Pointer("state", i): buffer for i, buffer in enumerate(state)}
+        kernels = [LoadedKernel(one) for one in case.plan.kernels]
+
+        def call() -> None:
+            for one in kernels:
+                one.launch(lambda pointer: memory[pointer].data_ptr())
+
+        torch.cuda.synchronize()
+        time = self.us(call)
+        error = (out.double() - expected.double()).abs().max() / expected.double().abs().max()
+        if not float(error) < 2.0**-9:
+            raise ArithmeticError(f"{case.config}: {float(error)} of the largest weight")
+        return time
+
+
+def main() -> None:
+    """Print the table, or only compile for it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("table", choices=("partitions", "roles"))
+    parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
+    is_roles = arguments.table == "roles"
+    suite = (SUITES / "wgrad-streamk.txt").read_text().splitlines()
+    lines = marked() if is_roles else [line for line in suite if not line.startswith("#")]
+    problems = [problem for line in lines for problem in parse_line(line).problems.values()]
+    cases = {p: list(role_cases(p) if is_roles else partition_cases(p)) for p in problems}
+    if arguments.compile_only:
+        sources = {one.source for each in cases.values() for c in each for one in c.plan.kernels}
+        with ProcessPoolExecutor(arguments.jobs) as pool:
+            list(pool.map(compile_cubin, sources, [H200.arch] * len(sources)))
+        return
+    clock = Clock()
+    for problem, each in cases.items():
+        inputs = list(clock.bench.inputs(problem, 1))
+        cudnn, expected = clock.cudnn(problem, inputs)
+        best: dict[str, tuple[float, str]] = {}
+        for case in each:
+            try:
+                found = (clock.plan(case, inputs, expected), case.config)
+            except Exception as error:
+                print(f"failed: {error}")
+                continue
+            best[case.column] = min(found, best.get(case.column, found))
+        print(f"{problem.line()}\n  {cudnn:8.1f} cudnn")
+        for column, (time, config) in best.items():
+            print(f"  {time:8.1f} {column:14} {cudnn / time:5.2f}  {config}")
+
+
+if __name__ == "__main__":
+    main()
