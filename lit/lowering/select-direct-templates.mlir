@@ -48,3 +48,28 @@ func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf1
   %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x40xbf16>, tensor<40x3x3x3xbf16>) outs(%zeros : tensor<2x20x26x3xbf16>)
   return %dx : tensor<2x20x26x3xbf16>
 }
+
+// -----
+
+// The rows of a first layer's filter are runs of neighbours.
+// CHECK-LABEL: func.func @first_layer
+// CHECK:         kernel.region configs {cuda = "shallow {{[0-9]+}}x32 tiles={{[12]}} warps={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK-NOT:     kernel.region
+func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %init: tensor<2x10x12x32xf16>) -> tensor<2x10x12x32xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x10x12x32xf16>) -> tensor<2x10x12x32xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(3, 3) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x7x7x3xf16>) outs(%zeros : tensor<2x10x12x32xf16>)
+  return %y : tensor<2x10x12x32xf16>
+}
+
+// -----
+
+// REMARK: not shallow: windows begin at odd elements
+// CHECK-LABEL: func.func @odd_windows
+// CHECK:         kernel.region configs {cuda = "igemm
+func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16>
+  %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
+  return %y : tensor<2x20x24x32xf16>
+}

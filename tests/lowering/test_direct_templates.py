@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES
-from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar
+from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar, shallow
 from convir.lowering.cuda.direct.config import (
     GroupedConfig,
     Math,
     NarrowConfig,
     ScalarConfig,
+    ShallowConfig,
     parse_grouped,
     parse_narrow,
     parse_scalar,
+    parse_shallow,
 )
 from convir.lowering.cuda.direct.ring import Copies
 from convir.lowering.cuda.gpu import H200, Gpu
@@ -49,6 +51,13 @@ TAKEN = {
     "odd-width": ("narrow", f"convbfp16 -n 2 -c 3 -H 19 -W 25 -k 32 {THREE} -u 2 -v 2 -F 2"),
     "one-channel": ("narrow", f"convfp16 -n 2 -c 1 -H 20 -W 26 -k 64 {THREE} -u 2 -v 2 -F 2"),
     "deep": ("narrow", "convbfp16 -n 2 -c 3 -H 16 -W 16 -k 128 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -F 2"),
+    "first-layer": (
+        "shallow",
+        "convfp16 -n 2 -c 3 -H 20 -W 24 -k 64 -y 5 -x 7 -p 2 -q 3 -v 2 -F 1",
+    ),
+    "four-channels": ("shallow", f"convbfp16 -n 2 -c 4 -H 9 -W 9 -k 40 {THREE} -F 1"),
+    "one-plane": ("shallow", f"convfp16 -n 2 -c 1 -H 9 -W 10 -k 96 {THREE} -u 2 -v 2 -F 1"),
+    "shallow-backward": ("shallow", f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 16 {THREE} -F 2"),
     "depthwise": ("scalar", f"convfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -g 40 -F 2"),
     "f32": ("scalar", f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1"),
 }
@@ -130,6 +139,39 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) ->
         assert found.reason == reason
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f"conv -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "tensor cores do not multiply f32"),
+        (f"convfp16 -n 2 -c 6 -H 9 -W 8 -k 64 {THREE} -g 2", "no dense convolution of one phase"),
+        (f"convfp16 -n 2 -c 24 -H 9 -W 8 -k 64 {THREE}", "24 channels are not few"),
+        (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE} -l 2 -j 2", "are no neighbours"),
+        (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "windows begin at odd elements"),
+        (f"convfp16 -n 2 -c 3 -H 9 -W 9 -k 64 {THREE} -v 2", "not aligned to 4 bytes"),
+        (f"convfp16 -n 2 -c 4 -H 9 -W 9 -k 20 {THREE}", "not aligned to 16 bytes"),
+        ("convfp16 -n 2 -c 16 -H 29 -W 29 -k 64 -y 9 -x 9 -p 4 -q 4", "too large to unroll"),
+    ],
+)
+def test_what_is_not_shallow(line: str, reason: str) -> None:
+    problem = contraction_of_line(f"{line} -F 1 {NHWC}")
+    found = shallow.plan(problem.contraction, problem.epilogue, H200)
+    assert isinstance(found, Refusal)
+    assert reason in found.reason
+
+
+def test_illegal_shallow_configs_are_refused() -> None:
+    problem = contraction_of_line(f"{TAKEN['first-layer'][1]} {NHWC}")
+    for text, reason in {
+        "2x48 tiles=2 warps=7 blocks=132x2": "columns",
+        "2x64 tiles=3 warps=7 blocks=132x2": "tiles",
+        "2x64 tiles=2 warps=8 blocks=132x3": "registers",
+    }.items():
+        config = parse_shallow(f"shallow {text}")
+        plan = shallow.kernels(problem.contraction, problem.epilogue, config)
+        assert isinstance(plan, Refusal)
+        assert reason in plan.reason
+
+
 WHOLE = "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8"
 
 
@@ -170,6 +212,11 @@ def test_narrow_configs_print_and_parse(config: NarrowConfig) -> None:
 @given(st.builds(ScalarConfig, *[numbers] * 3, blocks))
 def test_scalar_configs_print_and_parse(config: ScalarConfig) -> None:
     assert parse_scalar(str(config)) == config
+
+
+@given(st.builds(ShallowConfig, *[numbers] * 4, blocks))
+def test_shallow_configs_print_and_parse(config: ShallowConfig) -> None:
+    assert parse_shallow(str(config)) == config
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,22 @@ LINES = {
     "narrow-deep": "-n 2 -H 12 -W 12 -c 3 -k 128 -F 2 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2",
     "narrow-dense": f"{NARROW} -y 3 -x 3 -p 1 -q 1",
 }
+SHALLOW = {
+    "first-layer": "-n 2 -c 3 -H 30 -W 32 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
+    "uneven": "-n 3 -c 3 -H 13 -W 12 -k 72 -y 3 -x 2 -p 1 -u 1 -v 2",
+    "odd-line": "-n 2 -c 2 -H 11 -W 13 -k 32 -y 3 -x 3 -p 1 -q 1",
+    "four-byte-copies": "-n 2 -c 1 -H 7 -W 18 -k 40 -y 5 -x 5 -p 2 -q 2 -u 2 -v 2",
+    "eight-byte-copies": "-n 2 -c 4 -H 7 -W 9 -k 96 -y 3 -x 3 -p 1 -q 1",
+    "no-padding": "-n 2 -c 4 -H 9 -W 9 -k 24 -y 2 -x 2",
+    "padding-beyond-the-filter": "-n 1 -c 4 -H 6 -W 6 -k 32 -y 3 -x 3 -p 4 -q 5",
+    "dilated-rows": "-n 2 -c 4 -H 12 -W 10 -k 32 -y 3 -x 3 -p 2 -q 1 -l 3",
+    "one-pixel": "-n 300 -c 8 -H 1 -W 1 -k 64 -y 3 -x 3 -p 1 -q 1",
+    "one-tap": "-n 3 -c 16 -H 5 -W 7 -k 64",
+    "sixteen": "-n 2 -c 16 -H 9 -W 11 -k 136 -y 3 -x 3 -p 1 -q 1",
+    "backward": "-n 2 -c 64 -H 9 -W 11 -k 16 -y 3 -x 3 -p 1 -q 1 -F 2",
+    "wide": "-n 1 -c 3 -H 5 -W 400 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
+    "line": f"{NWC} -n 2 -c 2 -W 333 -k 32 -x 16 -q 4 -v 2",
+}
 F32 = {
     "f32-line": f"{NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4",
     "f32-dense": f"{NWC} -n 1 -c 8 -W 300 -k 8 -x 3 -q 2 -j 2",
@@ -71,20 +87,40 @@ def test_16_bits(name: str, command: str, direction: int) -> None:
     check(f"{command} {line}" if "-F" in line else f"{command} {line} -F {direction}")
 
 
+@pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
+@pytest.mark.parametrize("name", SHALLOW)
+def test_few_channels(name: str, command: str) -> None:
+    line = SHALLOW[name] if "spatial_dim" in SHALLOW[name] else f"{SHALLOW[name]} {NHWC}"
+    check(f"{command} {line}" if "-F" in line else f"{command} {line} -F 1", "shallow")
+
+
+def test_what_lies_beside_a_window_does_not_reach_its_output() -> None:
+    cupy = cupy_or_skip()
+    line = f"convfp16 -n 1 -c 3 -H 8 -W 16 -k 32 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -F 1 {NHWC}"
+    (problem,) = parse_line(line).problems.values()
+    x, w = (cupy.ones(shape, "f2") for shape in problem.shapes[:2])
+    x[0, :, 9] = cupy.inf
+    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
+    y = cupy.asnumpy(executable(x, w))
+    reached = [column for column in range(8) if np.isinf(y[0, :, column]).all()]
+    assert reached == [3, 4, 5, 6]
+    assert np.isfinite(np.delete(y, reached, axis=2)).all()
+
+
 @pytest.mark.parametrize("direction", [1, 2])
 @pytest.mark.parametrize("name", F32)
 def test_f32(name: str, direction: int) -> None:
     check(f"conv {F32[name]} -F {direction}")
 
 
-def check(line: str) -> None:
+def check(line: str, *families: str) -> None:
     """A direct template is chosen, stores every element, and nothing around them."""
     cupy = cupy_or_skip()
     (problem,) = parse_line(line).problems.values()
     (callee,) = kernels_of(problem)
     choice = choose(callee, H200)
     assert not isinstance(choice, Refusal)
-    assert str(choice.config).split()[0] in {"grouped", "narrow", "scalar"}
+    assert str(choice.config).split()[0] in (families or {"grouped", "narrow", "scalar"})
     lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))
     expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
     executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")

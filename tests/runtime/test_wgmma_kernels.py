@@ -6,21 +6,17 @@ and even sizes, holes in cells, behind narrow rows and in runs, all ranks.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 from contraction_readings import reading
-from conv_cases import DTYPES, small_integers, torch_answer
 from conv_lines import FORWARD, conv_line
 from gpu import cupy_or_skip
+from launched_kernels import assert_stores
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction import wgmma
 from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.launch import LoadedKernel
 
 pytestmark = pytest.mark.gpu
 
@@ -64,7 +60,7 @@ pytestmark = pytest.mark.gpu
     ],
 )
 def test_kernel(text: str, config: str) -> None:
-    cupy = cupy_or_skip()
+    cupy_or_skip()
     if toolkit.architecture() != "sm_90a":
         pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
     (problem,) = parse_line(text).problems.values()
@@ -76,13 +72,4 @@ def test_kernel(text: str, config: str) -> None:
     plan = wgmma.kernels(found.contraction, found.epilogue, parsed)
     assert not isinstance(plan, Refusal), plan.reason
     (kernel,) = plan.kernels
-    lhs_shape, rhs_shape, out_shape = problem.shapes
-    lhs = small_integers(lhs_shape, problem.dtype, 1)
-    rhs = small_integers(rhs_shape, problem.dtype, 2)
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    # CuPy has no bfloat16 of NumPy's: all three travel as their bits.
-    out: Any = cupy.full(out_shape, 0x7FFF, "u2")
-    operands = {"a": cupy.asarray(lhs.view("u2")), "b": cupy.asarray(rhs.view("u2")), "c": out}
-    LoadedKernel(kernel).launch(lambda pointer: operands[pointer.place].data.ptr)
-    stored = cupy.asnumpy(out).view(DTYPES[problem.dtype])
-    np.testing.assert_array_equal(stored.astype(np.float32), expected.astype(np.float32))
+    assert_stores(kernel, problem)

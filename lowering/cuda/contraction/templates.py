@@ -15,6 +15,8 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad_rule,
     wgmma,
     wgmma_config,
+    wgmma_joined,
+    wgmma_joined_config,
     wgmma_wgrad,
     wgmma_wgrad_config,
 )
@@ -27,6 +29,7 @@ from convir.lowering.cuda.direct import (
     grouped_wgrad_rule,
     narrow,
     scalar,
+    shallow,
 )
 from convir.lowering.cuda.kernel_plan import KernelPlan
 
@@ -68,6 +71,13 @@ TEMPLATES: tuple[Template, ...] = (
     Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
     Template(
         direct_config.GROUPED, grouped_rule.plan, direct_config.parse_grouped, grouped.kernels
+    ),
+    Template(direct_config.SHALLOW, shallow.plan, direct_config.parse_shallow, shallow.kernels),
+    Template(
+        wgmma_joined_config.FAMILY,
+        wgmma_joined.plan,
+        wgmma_joined_config.JoinedConfig.parse,
+        wgmma_joined.kernels,
     ),
     Template(
         direct_config.GROUPED_WGRAD,

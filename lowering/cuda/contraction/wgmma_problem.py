@@ -133,10 +133,10 @@ class WgmmaProblem:
 
 def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     """Plan a contraction that computes C, or say why the template cannot compute it."""
-    refusal = _unsupported(contraction)
+    refusal = unsupported(contraction)
     if refusal is not None:
         return refusal
-    contraction, pieces = _joined(contraction)
+    contraction, pieces = in_pieces(contraction)
     active = [phase for phase in contraction.phases if phase.taps]
     if not active:
         return Refusal("nothing is multiplied")
@@ -144,18 +144,18 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     if isinstance(rows, Refusal):
         return rows
     maps, corners = rows
-    weights = _weight_numbers(active)
+    weights = weight_numbers(active)
     if isinstance(weights, Refusal):
         return weights
     tap_stride, matrices = weights
     distinct = tuple(dict.fromkeys(maps))
     phases = tuple(
         PlannedPhase(
-            _padded([axis.size for axis in phase.axes], 1),
-            _padded([axis.out_stride for axis in phase.axes], 0),
+            padded([axis.size for axis in phase.axes], 1),
+            padded([axis.out_stride for axis in phase.axes], 0),
             phase.out_offset,
             distinct.index(row_map),
-            _taps(phase, corners, tap_stride),
+            taps_of(phase, corners, tap_stride),
         )
         for phase, row_map in zip(active, maps, strict=True)
     )
@@ -174,7 +174,7 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     return _with_holes(problem, contraction.columns)
 
 
-def _joined(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
+def in_pieces(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
     """Phases that differ in their weights alone as columns of one product, and their pieces.
 
     So a transposed convolution without overlap is one GEMM whose store shuffles pixels.
@@ -199,7 +199,8 @@ def _without_weights(phase: Phase) -> list[Axis]:
     return [replace(axis, tap_weights=axis.tap_rows) for axis in phase.axes]
 
 
-def _unsupported(contraction: Contraction) -> Refusal | None:
+def unsupported(contraction: Contraction) -> Refusal | None:
+    """Why no template of Hopper's takes a contraction, whatever its phases are."""
     types = {contraction.a.type, contraction.b.type}
     if contraction.result != "C" or contraction.accumulate:
         return Refusal("it computes the gradient of the weights, or adds to C")
@@ -236,7 +237,7 @@ def _is_identity(axis: Axis) -> bool:
 
 def row_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
     """The tensor maps of A, one per phase, and the corner that they share, innermost first."""
-    return _matrix_maps(active) or _sliding_maps(active)
+    return _matrix_maps(active) or sliding_maps(active)
 
 
 def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | None:
@@ -255,10 +256,10 @@ def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]
     return maps, (0,) * MAX_SPATIAL
 
 
-def _sliding_maps(
+def sliding_maps(
     active: Sequence[Phase],
 ) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
-    """Im2col maps."""
+    """Im2col maps, one per phase, and the corner that they share, innermost axis first."""
     spatial = len(active[0].axes) - 1
     if not 1 <= spatial <= MAX_SPATIAL or not all(_is_identity(p.axes[0]) for p in active):
         return Refusal("its first axis is no batch before 1 to 3 spatial axes")
@@ -283,7 +284,7 @@ def _sliding_maps(
     return maps, (*corners, *(0,) * (MAX_SPATIAL - spatial))
 
 
-def _weight_numbers(active: Sequence[Phase]) -> tuple[int, int] | Refusal:
+def weight_numbers(active: Sequence[Phase]) -> tuple[int, int] | Refusal:
     """The stride between matrices of B, and how many there are."""
     offsets = {
         sum(offset)
@@ -296,9 +297,10 @@ def _weight_numbers(active: Sequence[Phase]) -> tuple[int, int] | Refusal:
     return stride, max(offsets) // stride + 1
 
 
-def _taps(
+def taps_of(
     phase: Phase, corners: Sequence[int], tap_stride: int
 ) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """The taps of a phase: their offsets from the corner, innermost first, and their matrices."""
     per_axis = [list(zip(axis.tap_rows, axis.tap_weights, strict=True)) for axis in phase.axes]
     taps: list[tuple[tuple[int, ...], int]] = []
     for tap in product(*per_axis):
@@ -312,7 +314,7 @@ def _spatial(offsets: tuple[int, ...]) -> tuple[int, ...]:
     return (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
 
 
-def _padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
+def padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
     """Values of axes, innermost first, the batch last, with `unit` for axes that are missing."""
     batch, *inner = values
     return (*reversed(inner), *(unit,) * (MAX_AXES - len(values)), batch)
@@ -321,8 +323,8 @@ def _padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
 def _hole(phase: Phase, columns: int) -> Hole:
     return Hole(
         columns,
-        _padded([axis.size for axis in phase.axes], 1),
-        _padded([axis.out_stride for axis in phase.axes], 0),
+        padded([axis.size for axis in phase.axes], 1),
+        padded([axis.out_stride for axis in phase.axes], 0),
         phase.out_offset,
     )
 

@@ -30,8 +30,8 @@ _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpo
 # Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
 """Of the 2048 that the tensor cores multiply at most."""
-_BYTES_PER_CYCLE = 56
-"""That the copy engine brings from the L2 cache."""
+_TILED_BYTES_PER_CYCLE, _GATHERED_BYTES_PER_CYCLE = 106, 56
+"""That the copy engine brings from the L2 cache: tiles of a matrix, and pixels of im2col maps."""
 _CHUNK_CYCLES = 160
 """A chunk takes so long at least: a barrier, its wgmmas, a barrier."""
 _TILE_CYCLES = 1900
@@ -78,7 +78,8 @@ def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float
     columns = -(-problem.columns // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
-    copied = (config.block_m + loaded) * BLOCK_K * 2 / _BYTES_PER_CYCLE
+    of_rows = _GATHERED_BYTES_PER_CYCLE if problem.spatial else _TILED_BYTES_PER_CYCLE
+    copied = BLOCK_K * 2 * (config.block_m / of_rows + loaded / _TILED_BYTES_PER_CYCLE)
     chunk = max(multiplied, copied, _CHUNK_CYCLES)
     store = _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
     busy = [store if config.math == "pingpong" else 0.0] * config.blocks

@@ -94,6 +94,8 @@ def _constants(
         "kWeightsByDepth": int(problem.weights_by_depth),
         "kPieces": len(problem.pieces),
         "kPieceColumns": problem.columns // len(problem.pieces),
+        "kPhases": len(problem.phases),
+        "kTaps": sum(len(phase.taps) for phase in problem.phases),
         "kTileGroups": len(problem.groups()),
         "kCellHoles": len(problem.cell_holes),
         "kFusedHoles": problem.fused_holes,
@@ -128,17 +130,17 @@ class _Table:
 def _tables(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[_Table]:
     yield _Table("Phase", "phase", tuple(_phases(problem)))
     taps = [tap for phase in problem.phases for tap in phase.taps]
-    yield _Table("Tap", "tap", tuple(_braced([_braced(at), weight]) for at, weight in taps))
+    yield _Table("Tap", "tap", tuple(braced([braced(at), weight]) for at, weight in taps))
     yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
-    yield _Table("Piece", "piece", tuple(_braced([offset]) for offset in problem.pieces))
-    cells = [_braced([_braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
+    yield _Table("Piece", "piece", tuple(braced([offset]) for offset in problem.pieces))
+    cells = [braced([braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
     yield _Table("CellHole", "cell_hole", tuple(cells))
     holes: list[str] = []
     for hole in problem.holes:
         chunks = hole.run // ALIGNMENT
         pieces = -(-chunks // PIECE_CHUNKS)
-        where = [_braced(hole.sizes), _braced(hole.strides), hole.offset]
-        holes.append(_braced([chunks, pieces, prod(hole.sizes), *where]))
+        where = [braced(hole.sizes), braced(hole.strides), hole.offset]
+        holes.append(braced([chunks, pieces, prod(hole.sizes), *where]))
     yield _Table("Hole", "hole", tuple(holes))
 
 
@@ -147,15 +149,15 @@ def _phases(problem: WgmmaProblem) -> Iterator[str]:
     for phase in problem.phases:
         slides = problem.maps[phase.map].slides
         blank = (0,) * (MAX_SPATIAL - len(slides))
-        yield _braced(
+        yield braced(
             [
                 phase.positions,
-                _braced(phase.sizes),
-                _braced(phase.strides),
+                braced(phase.sizes),
+                braced(phase.strides),
                 phase.offset,
                 phase.map,
-                _braced([*(slide.corner for slide in slides), *blank]),
-                _braced([*(slide.step for slide in slides), *blank]),
+                braced([*(slide.corner for slide in slides), *blank]),
+                braced([*(slide.step for slide in slides), *blank]),
                 first_tap,
                 len(phase.taps),
             ]
@@ -167,9 +169,10 @@ def _groups(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[str]:
     first = 0
     for group in problem.groups():
         m_tiles = -(-group[0].positions // (config.block_m * config.cluster))
-        yield _braced([first, len(group), m_tiles])
+        yield braced([first, len(group), m_tiles])
         first += len(group)
 
 
-def _braced(values: Sequence[object]) -> str:
+def braced(values: Sequence[object]) -> str:
+    """An initializer of C++."""
     return "{" + ", ".join(str(value) for value in values) + "}"

@@ -12,6 +12,7 @@ GROUPED: Final = "grouped"
 GROUPED_WGRAD: Final = "grouped-wgrad"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
+SHALLOW: Final = "shallow"
 
 Math: TypeAlias = Literal["mma", "wgmma"]
 """The matrix instructions: a warp's with weights in registers, or a warpgroup's (sm_90a)."""
@@ -164,6 +165,30 @@ class ScalarConfig:
         )
 
 
+@dataclass(frozen=True)
+class ShallowConfig:
+    """How blocks and warps of `shallow_direct.cuh` share the work.
+
+    Prints as `shallow 2x64 tiles=2 warps=7 blocks=132x3`.
+    """
+
+    rows: int
+    """Output rows of a strip."""
+    columns: int
+    """Output channels of a block, 32 or 64."""
+    tiles: int
+    """Tiles of a warp that share what it reads of the filter."""
+    warps: int
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{SHALLOW} {self.rows}x{self.columns} tiles={self.tiles} warps={self.warps} "
+            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
+
+
 def parse_grouped(text: str) -> GroupedConfig:
     """The config that prints as `text`.
 
@@ -211,6 +236,17 @@ def parse_scalar(text: str) -> ScalarConfig:
     taken = _taken(text, SCALAR, ("warps",))
     rows, cols = sizes(taken.word, 2)
     return ScalarConfig(rows, cols, *taken.numbers, blocks=taken.blocks)
+
+
+def parse_shallow(text: str) -> ShallowConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    taken = _taken(text, SHALLOW, ("tiles", "warps"))
+    rows, columns = sizes(taken.word, 2)
+    return ShallowConfig(rows, columns, *taken.numbers, blocks=taken.blocks)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,18 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* source, 
                "r"(inside ? 16 : 0)
                : "memory");
 }
+// Copies 2, 4 or 8 elements of 16 bits, or zeros if `inside` is false; then `source` is not read.
+template <int kElements>
+__device__ __forceinline__ void copy_async_elements(unsigned shared, const void* source,
+                                                    bool inside) {
+  if constexpr (kElements == 8) {
+    copy_async(shared, source, inside);
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(source),
+                 "n"(kElements * 2), "r"(inside ? kElements * 2 : 0)
+                 : "memory");
+  }
+}
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

@@ -9,7 +9,7 @@
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
 //   kWeightsByDepth          whether depths, not columns, of B have stride 1
 //   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
-//   kTileGroups, phase(i), tap(i), tile_group(i)
+//   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
 //   kCellHoles, cell_hole(i), kHoles, hole(i)
 //   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
 //   kPieceChunks             16-byte chunks of a piece of a hole
@@ -30,6 +30,7 @@ constexpr int kBlockK = 64;
 constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kWarpgroup = 128;  // threads
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
+constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill holes
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 
@@ -103,26 +104,25 @@ struct Kernel {
     clusters = gridDim.x / kCluster;
   }
 
+  // One thread, of the first warp.
   __device__ void init_barriers() const {
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < kStages; ++i) {
-        hopper::barrier_init(full + i * 8, 1);
-        hopper::barrier_init(empty + i * 8, Config::kSharing * 4 * kCluster);
-      }
-      hopper::counter_init(progress);
-      hopper::fence_barrier_init();
+    for (int i = 0; i < kStages; ++i) {
+      hopper::barrier_init(full + i * 8, 1);
+      hopper::barrier_init(empty + i * 8, Config::kSharing * 4 * kCluster);
     }
-    for (int i = threadIdx.x; i < kZeroBytes / kChunkBytes; i += kThreads)
-      fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
-    hopper::fence_proxy();
-    sync();
+    hopper::counter_init(progress);
+    hopper::fence_barrier_init();
   }
 
-  __device__ void sync() const {
+  // All threads: barriers may be used after it. The first warp, which initialises those of its own
+  // block, goes on before the others are there.
+  __device__ void start() const {
     if constexpr (kCluster > 1) {
       hopper::cluster_sync();
+    } else if (threadIdx.x < 32) {
+      hopper::named_arrive(0, kThreads);
     } else {
-      __syncthreads();
+      hopper::named_sync(0, kThreads);
     }
   }
 
@@ -201,7 +201,10 @@ struct Kernel {
     int before = 0;
     Tile tile;
     if constexpr (Problem::kCellHoles > 0 && Problem::kFusedHoles == 0) {
+      for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
+        fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
       hopper::fence_proxy();
+      hopper::named_sync(kFillBarrier, warps * 32);
       for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
@@ -348,13 +351,18 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const hopper::TensorMap& b, const Maps&... a) {
   static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
+  const Kernel<Problem, Config> kernel(memory);
+  const int warpgroup = threadIdx.x / kWarpgroup;
   if (threadIdx.x == 0) {
+    kernel.init_barriers();
+  } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
+  } else if (threadIdx.x >= 64 && warpgroup == 0) {
+    touch_tables<Problem>(threadIdx.x - 64, kWarpgroup - 64);
   }
-  const Kernel<Problem, Config> kernel(memory);
-  kernel.init_barriers();
-  const int warpgroup = threadIdx.x / kWarpgroup;
+  __syncwarp();
+  kernel.start();
   if (warpgroup == 0) {
     hopper::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == 0) {

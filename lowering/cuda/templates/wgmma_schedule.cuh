@@ -52,11 +52,28 @@ struct Piece {
   long long offset;
 };
 
+// Reads a word that is not used.
+__device__ __forceinline__ void touch(int word) { asm volatile("" ::"r"(word)); }
+
 struct Tile {
   int phase;
   int m;  // in clusters
   int n;
 };
+
+// A few threads: brings the tables into the multiprocessor's cache, all of it at once. Nothing else
+// of a small problem takes as long as their first reads, if one waits for the other.
+template <class Problem>
+__device__ __forceinline__ void touch_tables(int thread, int threads) {
+  for (int i = thread; i < Problem::kTaps; i += threads) touch(Problem::tap(i).weight);
+  for (int i = thread; i < Problem::kPhases; i += threads) {
+    touch(Problem::phase(i).positions);
+    touch(Problem::phase(i).taps);
+  }
+  for (int i = thread; i < Problem::kTileGroups; i += threads) {
+    touch(Problem::tile_group(i).m_tiles);
+  }
+}
 
 // The tile number `t`, or false past the last one. Columns change fastest, as neighbours then
 // share rows of A while the whole of B stays in the L2 cache.

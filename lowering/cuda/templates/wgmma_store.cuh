@@ -141,10 +141,18 @@ struct Finish {
   }
 };
 
-// Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored.
-template <int kColumns, class Problem, int kValues>
+// What is stored for two sums by an epilogue without operands.
+template <class Epilogue>
+__device__ __forceinline__ unsigned finished(float low, float high) {
+  const typename Epilogue::Pointers none = {};
+  return pair(Epilogue::apply(low, none, nullptr), Epilogue::apply(high, none, nullptr));
+}
+
+// Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored: `finish` turns
+// two sums of a half of the rows into a word, given the first of their 8 columns.
+template <int kColumns, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
-                                      const Finish<Problem>& finish) {
+                                      const Finisher& finish) {
   const int lane = threadIdx.x % 32;
   const unsigned to =
       staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
@@ -156,6 +164,14 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
         finish(d[i + 4], d[i + 5], 0, column + 8), finish(d[i + 6], d[i + 7], 1, column + 8)};
     store_matrices(to + column * 2, x);
   }
+}
+
+// The same by an epilogue without operands.
+template <class Epilogue, int kColumns, int kValues>
+__device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first) {
+  stage<kColumns>(staging, d, first, [](float low, float high, int, int) {
+    return finished<Epilogue>(low, high);
+  });
 }
 
 // Stores `columns` staged columns of every row by the copy engine, which reads the staging buffer

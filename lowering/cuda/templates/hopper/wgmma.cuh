@@ -36,6 +36,17 @@ __device__ __forceinline__ unsigned long long core_descriptor(unsigned address, 
          static_cast<unsigned long long>(along_k / 16) << 16 | (address & 0x3ffff) >> 4;
 }
 
+// The descriptor of an MN-major tile of narrower blocks: rows of `kRowBytes`, in the swizzle of so
+// many.
+template <int kRowBytes, int kBlockK>
+__device__ __forceinline__ unsigned long long block_descriptor(unsigned address) {
+  static_assert(kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32);
+  constexpr unsigned long long swizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
+  constexpr unsigned long long leading = kBlockK * kRowBytes / 16, stride = 8 * kRowBytes / 16;
+  constexpr unsigned long long layout = swizzle << 62 | stride << 32 | leading << 16;
+  return layout | (address & 0x3ffff) >> 4;
+}
+
 // What one instruction's 16 k add to a descriptor.
 template <Major kMajor>
 constexpr int kDescriptorStep = kMajor == kMajorMN ? 16 * kSwizzleBytes / 16 : 16 * 2 / 16;

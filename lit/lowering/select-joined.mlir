@@ -1,0 +1,23 @@
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file | filecheck %s
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// Phases of a strided gradient that share rows of dY are columns of one product.
+
+// REMARK: remark: [select-kernels] kernel.region rewritten: joined {{.*}}: it computes all of the kernel
+// CHECK: kernel.region configs {cuda = "joined stages={{[0-9]+}} store=64 blocks=132"} {
+func.func @narrow_phases(%dy: tensor<2x10x13x128xf16>, %w: tensor<128x3x3x64xf16>, %init: tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x128xf16>, tensor<128x3x3x64xf16>) outs(%zeros : tensor<2x20x26x64xf16>)
+  return %dx : tensor<2x20x26x64xf16>
+}
+
+// -----
+
+// REMARK: wgmma {{.*}}not joined: 4 phases of 128 columns are no 256 sums of a row
+// CHECK: kernel.region configs {cuda = "wgmma
+func.func @wide_phases(%dy: tensor<2x10x13x128xf16>, %w: tensor<128x3x3x128xf16>, %init: tensor<2x20x26x128xf16>) -> tensor<2x20x26x128xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x26x128xf16>) -> tensor<2x20x26x128xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x128xf16>, tensor<128x3x3x128xf16>) outs(%zeros : tensor<2x20x26x128xf16>)
+  return %dx : tensor<2x20x26x128xf16>
+}
