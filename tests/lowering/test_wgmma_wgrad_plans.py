@@ -15,6 +15,7 @@ from convir.lowering.cuda.contraction import wgmma_wgrad
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
 from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.partition.partition import Partition
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -95,6 +96,8 @@ def test_configs_print_and_parse() -> None:
     config = WgmmaWgradConfig.parse(text)
     assert str(config) == text
     assert (config.block_m, config.block_n, config.partition.parts) == (256, 128, 7)
+    whole = config.with_partition(Partition())
+    assert (whole.cluster, str(whole.partition)) == (1, "data-parallel")
     for wrong, reason in (
         ("wgmma-wgrad 128x256", "it has stages"),
         (text.replace("split-k:7:slices", "most"), "is no partition"),

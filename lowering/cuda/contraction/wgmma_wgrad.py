@@ -18,7 +18,7 @@ from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
 )
 from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
 from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
-from convir.lowering.cuda.contraction.wgmma_wgrad_rule import candidates, cost
+from convir.lowering.cuda.contraction.wgmma_wgrad_rule import ranked
 from convir.lowering.cuda.contraction.wgmma_wgrad_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.kernel_plan import (
@@ -45,8 +45,10 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradCon
     problem = _problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    found = candidates(problem, gpu)
-    return tuple(sorted(found, key=lambda config: cost(problem, config, gpu)))
+    found = ranked(problem, gpu)
+    if not found:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(found)
 
 
 def kernels(

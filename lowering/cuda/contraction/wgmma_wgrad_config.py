@@ -71,8 +71,8 @@ class WgmmaWgradConfig:
         return WgmmaWgradConfig(block_m, block_n, stages, cluster, partition, blocks)
 
     def with_partition(self, partition: Partition) -> WgmmaWgradConfig:
-        """The same tile, divided otherwise."""
-        return replace(self, partition=partition)
+        """The same tile, divided otherwise; parts then meet in global memory."""
+        return replace(self, partition=partition, cluster=1)
 
     @property
     def shared_bytes(self) -> int:

@@ -30,6 +30,8 @@ _STAGES = (8, 7, 6, 5, 4, 3)
 _MIN_SLICED_STEPS = 2
 """Steps of a part whose sums all units add together."""
 
+_WORTH_MEASURING, _MOST = 1.35, 12
+"""Configs that are estimated to take so many times what the best does are not planned, nor more."""
 _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
 
@@ -57,10 +59,18 @@ _SCATTERED = 1.3
 """How much longer steps take where blocks of a tile read places that are far apart."""
 
 
-def candidates(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
+def ranked(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
+    """The configs worth measuring, by falling estimate of their speed."""
+    costs = {config: cost(problem, config, gpu) for config in _candidates(problem, gpu)}
+    limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
+    found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
+    return found[:_MOST]
+
+
+def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
     """Every tile, with as many stages as the shared memory holds, in every partition of use."""
-    found: list[WgmmaWgradConfig] = []
-    for block_m, block_n in product(BLOCKS_M, BLOCKS_N):
+    # Squares first: of equal estimates they are the faster ones.
+    for block_m, block_n in sorted(product(BLOCKS_M, BLOCKS_N), key=lambda tile: max(tile)):
         if block_m - BLOCKS_M[0] >= problem.columns:
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
@@ -69,9 +79,8 @@ def candidates(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
             whole = WgmmaWgradConfig(block_m, block_n, stages, 1, Partition(), gpu.multiprocessors)
             schedule = schedule_of(problem, whole, gpu.shared_bytes)
             if not isinstance(schedule, Refusal):
-                found += _divided(whole, schedule)
+                yield from _divided(whole, schedule)
                 break
-    return found
 
 
 def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
