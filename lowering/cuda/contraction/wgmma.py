@@ -19,7 +19,7 @@ from convir.lowering.cuda.contraction.wgmma_config import (
 from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
 from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, stride_bytes
 from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem, problem_of
-from convir.lowering.cuda.contraction.wgmma_rule import candidates, cost
+from convir.lowering.cuda.contraction.wgmma_rule import candidates, order
 from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.kernel_plan import (
@@ -46,7 +46,7 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, 
     configs = candidates(problem, gpu)
     if not configs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(sorted(configs, key=lambda config: cost(spec, problem, config)))
+    return tuple(sorted(configs, key=lambda config: order(spec, problem, config)))
 
 
 def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:

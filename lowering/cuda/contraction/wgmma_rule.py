@@ -30,8 +30,9 @@ _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpo
 # Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
 """Of the 2048 that the tensor cores multiply at most."""
-_TILED_BYTES_PER_CYCLE, _GATHERED_BYTES_PER_CYCLE = 106, 56
-"""That the copy engine brings from the L2 cache: tiles of a matrix, and pixels of im2col maps."""
+_BYTES_PER_CYCLE, _BYTES_BESIDE_PIXELS = 56, 106
+"""That the copy engine brings from the L2 cache: rows of A, and B; and B where A is gathered by
+im2col maps, which take longer to address than to copy."""
 _CHUNK_CYCLES = 160
 """A chunk takes so long at least: a barrier, its wgmmas, a barrier."""
 _TILE_CYCLES = 1900
@@ -72,14 +73,19 @@ def _staged(problem: WgmmaProblem, block_n: int) -> list[int]:
     return [n for n in range(divided, 0, -16) if divided % n == 0 and n <= limit]
 
 
+def order(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> tuple[float, int]:
+    """What configs are sorted by: the estimate of their time, and what they load."""
+    return cost(spec, problem, config), config.block_m + config.block_n
+
+
 def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float:
     """Cycles until the last block is done: tiles go round the blocks, the longest first."""
     chunks = -(-spec.depth // BLOCK_K)
     columns = -(-problem.columns // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
-    of_rows = _GATHERED_BYTES_PER_CYCLE if problem.spatial else _TILED_BYTES_PER_CYCLE
-    copied = BLOCK_K * 2 * (config.block_m / of_rows + loaded / _TILED_BYTES_PER_CYCLE)
+    of_b = _BYTES_BESIDE_PIXELS if problem.spatial else _BYTES_PER_CYCLE
+    copied = BLOCK_K * 2 * (config.block_m / _BYTES_PER_CYCLE + loaded / of_b)
     chunk = max(multiplied, copied, _CHUNK_CYCLES)
     store = _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
     busy = [store if config.math == "pingpong" else 0.0] * config.blocks
