@@ -143,7 +143,7 @@ CONFIG = "taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=stream-k:linea
     [
         ("9x40", "9x44", "8 to 48 columns"),
         ("9x40", "9x48", "too many for 64 depths"),
-        ("4:8", "8:8", "no roles of 8 and 8 warps"),
+        ("4:8", "3:5", "no roles of 3 and 5 warps"),
         ("stages=4", "stages=2", "2 stages do not keep"),
         ("math=wgmma", "math=mma", "too few registers"),
         ("stages=4", "stages=40", "bytes of shared memory"),
