@@ -1,9 +1,10 @@
-"""NVIDIA's compute-sanitizer over small relatives of every problem of the suites, on a GPU.
+"""NVIDIA's compute-sanitizer over the suites, made small, and over the tests of kernels, on a GPU.
 
     make sanitize
 
-Each problem keeps what chooses its kernels (types, layouts, filter, stride, groups, direction) and
-loses size. Memory comes straight from the driver, one allocation an array, so that an access
+Each problem of the suites keeps what chooses its kernels (types, layouts, filter, stride, groups,
+direction) and loses size. The tests add every role, store and kind of holes of the templates, and
+generated kernels. Memory comes straight from the driver, one allocation an array, so that an access
 beside an array is seen; results start as NaN and are compared with the formula.
 """
 
@@ -13,11 +14,14 @@ import argparse
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import module_of, precompile, problems_of
@@ -30,11 +34,25 @@ from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from convir.dialects.problem import ConvProblem
 
-SUITES = Path(__file__).parents[1] / "benchmarks" / "suites"
+ROOT = Path(__file__).parents[1]
+SUITES = ROOT / "benchmarks" / "suites"
+RUNTIME = ROOT / "tests" / "runtime"
+TESTS: dict[str, tuple[str, str]] = {
+    "wgmma": ("test_wgmma_kernels.py", ""),
+    "direct": ("test_cuda_direct.py", "convfp16 or f32"),
+    "implicit GEMM": (
+        "test_cuda_contractions.py",
+        "(small_integers and channels-last) or epilogues",
+    ),
+    "parts of a product": ("test_partition_on_gpu.py", ""),
+    "generated": ("test_generated_on_gpu.py", "teams or views"),
+    "programs": ("test_cuda_device.py", "scatter or loops or gemm"),
+}
+"""Tests of kernels: a file, and which of its tests."""
 TOOLS = ("memcheck", "racecheck", "initcheck")
 ERRORS_FOUND = 9
 """The exit status of a tool that found something."""
@@ -110,6 +128,21 @@ def run_all() -> int:
     return status
 
 
+class EveryArrayAlone:
+    """A plugin of pytest: CuPy takes each array's memory from the driver."""
+
+    def pytest_sessionstart(self) -> None:
+        """Before the first test."""
+        toolkit.cupy().cuda.set_allocator(None)
+
+
+def run_tests(name: str) -> int:
+    """Run some of the tests in this process."""
+    file, which = TESTS[name]
+    arguments = [str(RUNTIME / file), "-k", which, "-m", "gpu", "-q", "-p", "no:cacheprovider"]
+    return pytest.main(["--rootdir", str(ROOT), *arguments], plugins=[EveryArrayAlone()])
+
+
 def run_broken() -> int:
     """Launch a kernel that does everything the tools are there to find."""
     cupy = toolkit.cupy()
@@ -132,10 +165,10 @@ def reports(output: str) -> str:
 
 
 def main() -> int:
-    """Compile everything once, then run it under each tool."""
+    """Compile and run everything once, then run it under each tool."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated")
-    parser.add_argument("--jobs", type=int, default=4, help="processes that compile kernels")
+    parser.add_argument("--jobs", type=int, default=4, help="processes at a time")
     parser.add_argument("--inside", choices=INSIDE, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
@@ -147,33 +180,55 @@ def main() -> int:
         return 1
     problems = test_list()
     precompile(problems, "cuda", options.jobs)
-    status = 0
-    for tool in options.tools.split(","):
-        start = time.perf_counter()
-        blind = under(tool, "broken").returncode != ERRORS_FOUND
-        found = under(tool, "problems")
-        verdict = "clean" if found.returncode == 0 else f"exit status {found.returncode}"
-        verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
-        took = time.perf_counter() - start
-        sys.stdout.write(f"{tool}: {verdict}, {len(problems)} problems in {took:.0f} s\n")
-        if found.returncode != 0:
-            sys.stdout.write(reports(found.stdout) + found.stderr[-LOG_BYTES:])
-        if blind or found.returncode != 0:
-            status = 1
-    return status
+    with ThreadPoolExecutor(options.jobs) as pool:
+        # What fails without a tool says more there; and kernels are compiled then.
+        clean = reported("no tool", list(TESTS), pool.map(again, TESTS))
+        for tool in options.tools.split(","):
+            start = time.perf_counter()
+            blind = under(tool, BROKEN_KERNEL).returncode != ERRORS_FOUND
+            names = [PROBLEMS, *TESTS]
+            is_clean = reported(tool, names, pool.map(partial(under, tool), names))
+            took = time.perf_counter() - start
+            verdict = "clean" if is_clean else "not clean"
+            verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
+            what = f"{len(problems)} problems, tests of {', '.join(TESTS)}"
+            sys.stdout.write(f"{tool}: {verdict}, {what}, in {took:.0f} s\n")
+            clean = clean and is_clean and not blind
+    return 0 if clean else 1
 
 
-def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
-    """This file again, under a tool."""
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(ERRORS_FOUND)]
-    if tool == "memcheck":
-        # CUDA's Python bindings ask for entry points that a driver may not have.
-        command += ["--report-api-errors", "no"]
-    command += ["--show-backtrace", "no", sys.executable, __file__, "--inside", inside]
+def reported(
+    tool: str, names: Sequence[str], runs: Iterable[subprocess.CompletedProcess[str]]
+) -> bool:
+    """Whether all of some processes were clean; what the others wrote is printed."""
+    failed = [(name, run) for name, run in zip(names, runs, strict=True) if run.returncode != 0]
+    for name, run in failed:
+        sys.stdout.write(f"{tool}, {name}: exit status {run.returncode}\n")
+        sys.stdout.write(reports(run.stdout) + run.stderr[-LOG_BYTES:])
+    return not failed
+
+
+def again(inside: str, tool: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """This file again, under a tool if one is given."""
+    command = [*tool, sys.executable, __file__, "--inside", inside]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-INSIDE = {"problems": run_all, "broken": run_broken}
+def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
+    """This file again, under a tool of compute-sanitizer's."""
+    options = ["--tool", tool, "--error-exitcode", str(ERRORS_FOUND), "--show-backtrace", "no"]
+    if tool == "memcheck":
+        # CUDA's Python bindings ask for entry points that a driver may not have.
+        options += ["--report-api-errors", "no"]
+    return again(inside, ("compute-sanitizer", *options))
+
+
+PROBLEMS, BROKEN_KERNEL = "problems", "broken"
+INSIDE = {
+    PROBLEMS: run_all,
+    BROKEN_KERNEL: run_broken,
+    **{name: partial(run_tests, name) for name in TESTS},
+}
 """What runs under a tool, by the value of `--inside`."""
 
 
