@@ -56,21 +56,21 @@ def test_models_mean_what_the_format_says(path: Path) -> None:
     assert error <= TOLERANCE * max(1.0, np.abs(expected).max())
 
 
-@pytest.mark.parametrize("sizes", [(1,), (7,), (64,), (2048,), (3, 100, 64, 1, 500, 17)], ids=str)
 @pytest.mark.parametrize("path", STREAMED, ids=lambda path: path.stem)
-def test_streams_of_any_blocks(path: Path, sizes: tuple[int, ...]) -> None:
+def test_streams_of_any_blocks(path: Path) -> None:
     x, expected = sound(), expected_of(path)
     model = stream(path)
-    begin, count, pieces = 0, 130 if sizes == (1,) else 2200, list[Any]()
-    while begin < count:
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(model.process(x[begin : begin + size]))
-        begin += size
-    y = np.concatenate(pieces)
-    error = np.abs(y - expected[: len(y)]).max()
-    assert error <= TOLERANCE * max(1.0, np.abs(expected).max())
-    model.reset()
-    np.testing.assert_array_equal(model.process(x[: sizes[0]]), pieces[0])
+    for sizes in ((1,), (7,), (64,), (2048,), (3, 100, 64, 1, 500, 17)):
+        count = 130 if sizes == (1,) else 2200
+        model.reset()
+        begin, pieces = 0, list[Any]()
+        while begin < count:
+            size = sizes[len(pieces) % len(sizes)]
+            pieces.append(model.process(x[begin : begin + size]))
+            begin += size
+        y = np.concatenate(pieces)
+        error = np.abs(y - expected[: len(y)]).max()
+        assert error <= TOLERANCE * max(1.0, np.abs(expected).max()), sizes
 
 
 @pytest.mark.parametrize("seed", range(8))
