@@ -73,3 +73,28 @@ func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %ini
   %y = conv.fprop layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %w : tensor<2x20x24x3xf16>, tensor<32x3x3x3xf16>) outs(%zeros : tensor<2x20x24x32xf16>)
   return %y : tensor<2x20x24x32xf16>
 }
+
+// -----
+
+// REMARK: kernel.region rewritten: grouped-wgrad {{.*}}not grouped: it computes another operand than C, or adds to it
+// CHECK-LABEL: func.func @gradient_of_small_groups
+// CHECK:         kernel.region configs {cuda = "grouped-wgrad 64x13 slice=16 rows={{[0-9]+}} tiles={{[0-9]+}} stages={{[0-9]+}} warps={{[0-9]+}} loaders={{[0-9]+}} copies={{async|tma}} blocks=132x{{[0-9]+}}"} {
+// CHECK-NOT:     kernel.region
+func.func @gradient_of_small_groups(%x: tensor<2x20x26x64xf16>, %dy: tensor<2x10x13x64xf16>, %init: tensor<64x3x3x8xf16>) -> tensor<64x3x3x8xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x8xf16>) -> tensor<64x3x3x8xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) groups(8) accumulate(f32) ins(%x, %dy : tensor<2x20x26x64xf16>, tensor<2x10x13x64xf16>) outs(%zeros : tensor<64x3x3x8xf16>)
+  return %dw : tensor<64x3x3x8xf16>
+}
+
+// -----
+
+// REMARK: not grouped-wgrad: one group is an implicit GEMM's
+// CHECK-LABEL: func.func @gradient_of_one_group
+// CHECK-NOT:     grouped-wgrad
+func.func @gradient_of_one_group(%x: tensor<2x10x13x64xf16>, %dy: tensor<2x10x13x64xf16>, %init: tensor<64x3x3x64xf16>) -> tensor<64x3x3x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x64xf16>) -> tensor<64x3x3x64xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<2x10x13x64xf16>, tensor<2x10x13x64xf16>) outs(%zeros : tensor<64x3x3x64xf16>)
+  return %dw : tensor<64x3x3x64xf16>
+}

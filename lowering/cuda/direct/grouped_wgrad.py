@@ -41,6 +41,8 @@ DEPTH = 16
 MOST_SUMS = 160
 """Sums of a thread: taps times columns of its slice, halved."""
 
+SUM_BYTES = STORAGE_BYTES["f32"]
+
 ADDED = 4 * WARP
 """Sums that a block of the second launch adds up."""
 
@@ -92,12 +94,16 @@ def ring_shape(merged: MergedGroups, config: GroupedWgradConfig) -> RingShape:
 
 def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Shared memory of a block: rows of A and C, and a pixel of zeros."""
-    shape = ring_shape(merged, config)
-    channels = gradient_channels(merged, config)
-    rings = ring_bytes(problem, config.channels, shape)
-    rings += ring_bytes(_without_windows(problem), channels, shape)
-    zeros = -(-channels * ELEMENT_BYTES // BANKS) * BANKS
+    zeros = -(-gradient_channels(merged, config) * ELEMENT_BYTES // BANKS) * BANKS
+    rings = _rings(problem, merged, config)
     return rings + zeros + barrier_bytes(config.stages, config.loaders)
+
+
+def _rings(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Bytes of the rows of A and C."""
+    shape = ring_shape(merged, config)
+    of_c = ring_bytes(_without_windows(problem), gradient_channels(merged, config), shape)
+    return ring_bytes(problem, config.channels, shape) + of_c
 
 
 def _without_windows(problem: DirectProblem) -> DirectProblem:
@@ -205,7 +211,9 @@ def kernels(
             "",
         ]
     )
-    of_block = sums(problem, config) * WARP
+    job_sums = jobs(merged, config) * sums(problem, config) * WARP
+    stored = 1 if _rings(problem, merged, config) >= job_sums * SUM_BYTES else config.warps
+    stored = min(stored, config.warps // jobs(merged, config))
     multiply = CudaKernel(
         source,
         SYMBOL,
@@ -214,7 +222,7 @@ def kernels(
         needed,
         (rows, gradients, PARTS),
     )
-    results = channel_blocks * jobs(merged, config) * of_block
+    results = channel_blocks * job_sums
     add = CudaKernel(
         source,
         "add_parts",
@@ -223,5 +231,5 @@ def kernels(
         0,
         (PARTS, Pointer("b")),
     )
-    workspace = channel_blocks * parts * config.warps * of_block * STORAGE_BYTES["f32"]
+    workspace = channel_blocks * parts * stored * job_sums * SUM_BYTES
     return KernelPlan((multiply, add), (workspace,))

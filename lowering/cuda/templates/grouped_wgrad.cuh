@@ -54,7 +54,11 @@ struct GroupedWgrad {
   static constexpr int kPositionWarps = kWarps / kJobs;
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
   static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
-  static constexpr int kBlockSums = kWarps * kSums * 32;
+  static constexpr int kJobSums = kJobs * kSums * 32;
+  // Warps that share a job add their sums in shared memory, where the rings have room for those of
+  // one of them, or store them all.
+  static constexpr bool kFolds = Rows::kBytes + Gradients::kBytes >= kJobSums * 4;
+  static constexpr int kStored = kFolds ? 1 : kPositionWarps;
 
   static constexpr int kZeroBytes = divide_up(kColumns * 2, 128) * 128;
   static constexpr int kSharedBytes =
@@ -169,47 +173,68 @@ struct GroupedWgrad {
       stream.release();
     }
     wait_copies<0>();
-    float* target = sums + static_cast<long long>(blockIdx.x) * kBlockSums +
-                    warp * (kSums * 32) + lane * 4;
+    if constexpr (kFolds) self.fold(reinterpret_cast<float4*>(shared), job, position_warp);
+    if (position_warp >= kStored) return;
+    const long long stored = static_cast<long long>(blockIdx.x) * kStored + position_warp;
+    float4* target = reinterpret_cast<float4*>(sums) + stored * (kJobSums / 4);
+    self.for_each_four([&](int i, float* four) {
+      __stcg(target + place(job, i), make_float4(four[0], four[1], four[2], four[3]));
+    });
+  }
+
+  // body(i, four of the sums) for all of them; where the i-th of a job lies among those of all.
+  template <typename Body>
+  __device__ __forceinline__ void for_each_four(const Body& body) {
 #pragma unroll
-    for (int i = 0; i < kSums / 4; ++i) {
-      const float* four = &self.sum[0][0][0][0] + i * 4;
-      __stcg(reinterpret_cast<float4*>(target + i * 128),
-             make_float4(four[0], four[1], four[2], four[3]));
+    for (int i = 0; i < kSums / 4; ++i) body(i, &sum[0][0][0][0] + i * 4);
+  }
+  static __device__ __forceinline__ int place(int job, int i) {
+    return (job * (kSums / 4) + i) * 32 + threadIdx.x % 32;
+  }
+
+  // Adds the sums of all warps of a job to those of the first, one after the other.
+  __device__ __forceinline__ void fold(float4* shared, int job, int position_warp) {
+    for (int other = 1; other < kPositionWarps; ++other) {
+      StepThreads<S>::sync_computing();
+      if (position_warp == other) {
+        for_each_four([&](int i, const float* four) {
+          shared[place(job, i)] = make_float4(four[0], four[1], four[2], four[3]);
+        });
+      }
+      StepThreads<S>::sync_computing();
+      if (position_warp == 0) {
+        for_each_four([&](int i, float* four) { add_to(four, shared[place(job, i)]); });
+      }
     }
+  }
+  static __device__ __forceinline__ void add_to(float* four, const float4& other) {
+    four[0] += other.x;
+    four[1] += other.y;
+    four[2] += other.z;
+    four[3] += other.w;
   }
 
   // Adds the sums of all blocks: a lane four of a lane's, a warp those of every kAddingWarps-th
   // part, and the first warp what the warps have, in their order.
   static constexpr int kAddingWarps = 8;
   static __device__ __forceinline__ void add(const float* sums, T* b) {
-    constexpr int kFours = kJobs * kSums / 4 * 32;
+    constexpr int kFours = kJobSums / 4;
     __shared__ float4 some[kAddingWarps][32];
     const int four = blockIdx.x * 32 + threadIdx.x % 32;
     const int block = four / kFours, in_block = four % kFours;
-    const float* first = sums + static_cast<long long>(block) * kBlockSums + in_block * 4;
+    const float4* first = reinterpret_cast<const float4*>(sums) + in_block;
     float total[4] = {};
 #pragma unroll 8
-    for (int part = threadIdx.x / 32; part < S::parts * kPositionWarps; part += kAddingWarps) {
-      const float4 one = __ldcg(reinterpret_cast<const float4*>(
-          first + static_cast<long long>(part / kPositionWarps) * kChannelBlocks * kBlockSums +
-          part % kPositionWarps * (kJobs * kSums * 32)));
-      total[0] += one.x;
-      total[1] += one.y;
-      total[2] += one.z;
-      total[3] += one.w;
+    for (int part = threadIdx.x / 32; part < S::parts * kStored; part += kAddingWarps) {
+      const int unit = part / kStored * kChannelBlocks + block;
+      const long long stored = static_cast<long long>(unit) * kStored + part % kStored;
+      add_to(total, __ldcg(first + stored * kFours));
     }
     some[threadIdx.x / 32][threadIdx.x % 32] = make_float4(total[0], total[1], total[2], total[3]);
     __syncthreads();
     if (threadIdx.x >= 32) return;
 #pragma unroll
-    for (int warp = 1; warp < kAddingWarps; ++warp) {
-      const float4 one = some[warp][threadIdx.x];
-      total[0] += one.x;
-      total[1] += one.y;
-      total[2] += one.z;
-      total[3] += one.w;
-    }
+    for (int warp = 1; warp < kAddingWarps; ++warp) add_to(total, some[warp][threadIdx.x]);
     const int lane = in_block % 32, n = in_block / 32 % (kSlice / 8);
     const int tap = in_block / 32 / (kSlice / 8) % (kRowTaps * kColTaps);
     const int job = in_block / (kSums / 4 * 32);
