@@ -52,7 +52,7 @@ class _Shape:
 
 
 _STRIDED = (
-    _Shape(64, 25, 32, 1, 1, 3, 4, 4, 2, TMA),
+    _Shape(64, 25, 32, 1, 1, 4, 8, 4, 1, TMA),
     _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
 )
@@ -66,14 +66,14 @@ _NARROW_STRIDED = (
 """The same, where a warp has all columns of a group of 16."""
 
 _DENSE = (
-    _Shape(64, 25, 32, 2, 1, 3, 8, 4, 1, TMA),
+    _Shape(64, 25, 32, 3, 1, 3, 8, 4, 1, TMA),
     _Shape(64, 25, 32, 2, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 2, 1, 2, 8, 0, 1),
 )
 """For neighbouring rows that share their windows."""
 
 _NARROW_DENSE = (
-    _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
+    _Shape(64, 25, 16, 3, 1, 3, 4, 1, 2, TMA),
     _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
     *_DENSE,
 )

@@ -417,7 +417,9 @@ struct GroupedDirect {
       rows.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        if (first - (kWgmma ? warp % 4 * kTile : 0) < range.end) {
+        // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
+        const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
+        if (group < range.end) {
           self.tile(position, first + lane % kTile < range.end, pixels, depth, out, channel);
         }
         position.template advance<kPositionWarps * kTile>();
