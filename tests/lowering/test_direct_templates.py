@@ -82,7 +82,9 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
     (kernel,) = plan.kernels
-    assert kernel_usage(kernel.source, gpu.arch)[kernel.symbol].spill_bytes == 0
+    usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
+    assert usage.spill_bytes == 0
+    assert not usage.is_serial
     assert kernel.shared_bytes <= gpu.shared_bytes
 
 

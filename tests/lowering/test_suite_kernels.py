@@ -64,6 +64,18 @@ ptxas info    : Used 32 registers, used 1 barriers, 256 bytes cumulative stack s
     assert parse_usage(log) == {"s": Usage(64, 40, 80), "k": Usage(32, 256, 0)}
 
 
+def test_serial_products_are_seen() -> None:
+    log = """
+ptxas info    : (C7520) Potential Performance Loss: wgmma.mma_async instructions are serialized \
+due to program dependence on compiler-inserted WG.AR in divergent path in the function 'k'
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Used 128 registers, used 2 barriers
+ptxas info    : Compiling entry function 's' for 'sm_90a'
+ptxas info    : Used 32 registers, used 1 barriers
+"""
+    assert parse_usage(log) == {"k": Usage(128, 0, 0, is_serial=True), "s": Usage(32, 0, 0)}
+
+
 def test_spills_of_a_kernel() -> None:
     try:
         toolkit.nvrtc()
