@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from xdsl.traits import SymbolTable
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
+from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
 from convir.passes.manager import run
 from convir.passes.pipeline_text import parse_pipeline
@@ -59,9 +60,12 @@ class Build:
         Raises:
             PipelineError: the pipeline's text is malformed or names what does not exist.
         """
-        if isinstance(self.pipeline, str):
-            return parse_pipeline(self.pipeline)
-        return tuple(self.pipeline)
+        given = self.pipeline
+        passes = parse_pipeline(given) if isinstance(given, str) else tuple(given)
+        return tuple(
+            replace(one, device=self.device.kind) if isinstance(one, BatchGemmsPass) else one
+            for one in passes
+        )
 
     def signature(self) -> Signature | None:
         """What calls bind, or None if the arguments' types say every size.

@@ -50,6 +50,7 @@ from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.op_groups import ALIASES, FREE, readers_of
 from convir.lowering.operand_access import access_of
+from convir.lowering.placements import PlacedResult, placed_results, placing_ops
 from convir.lowering.workspace import launch_state, launch_workspace
 
 if TYPE_CHECKING:
@@ -138,11 +139,17 @@ class _Program:
         else:
             raise _refusal(op, f"{op.name} is in no kernel, and no runtime call does it")
 
-    def view(self, source: SSAValue, target: rt.Buffer) -> SSAValue:
-        """`source` under another type of the same size."""
+    def view(self, source: SSAValue, target: rt.Buffer, offset: int = 0) -> SSAValue:
+        """`source`, or what lies `offset` bytes into it, under another type."""
         if source.type == target:
             return source
-        return self._emit(rt.ViewOp(source, 0, target)).results[0]
+        return self._emit(rt.ViewOp(source, offset, target)).results[0]
+
+    def allocate(self, target: rt.Buffer, name: str | None) -> SSAValue:
+        """A buffer of its own."""
+        alloc = memref.AllocOp.get(target.element_type, shape=target.get_shape())
+        self._emit(alloc).results[0].name_hint = name
+        return alloc.memref
 
     def _constant(self, op: arith.ConstantOp) -> None:
         constant_type = op.results[0].type
@@ -196,9 +203,7 @@ class _Program:
             if self._dies_at(op, op.arguments[argument]):
                 return self.buffers[op.arguments[argument]]
         target = buffer_type(value.type, op)
-        alloc = memref.AllocOp.get(target.element_type, shape=target.get_shape())
-        self._emit(alloc).results[0].name_hint = value.name_hint
-        return alloc.memref
+        return self.allocate(target, value.name_hint)
 
     def _dies_at(self, op: kernel.CallOp, value: SSAValue) -> bool:
         """Whether nothing reads the memory of `value` after `op`, which the program may reuse."""
@@ -329,9 +334,12 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     for argument, buffer in zip(old.args, body.args, strict=False):
         program.buffers[argument] = buffer
         buffer.name_hint = argument.name_hint
-    direct = _direct_outputs(program, returned.operands, outputs)
+    placed = placed_results(old)
+    direct = _direct_outputs(program, returned, outputs, placed)
+    _place_pieces(program, placed)
+    placing = placing_ops(old)
     for op in old.ops:
-        if op is not returned:
+        if op is not returned and op not in placing:
             program.convert(op)
     for i, value in enumerate(returned.operands):
         if i not in direct:
@@ -393,16 +401,34 @@ def _returned(program: _Program, value: SSAValue, out: SSAValue, returned: Opera
     return rt.FillOp(scalar, out)
 
 
+def _place_pieces(program: _Program, placed: Sequence[PlacedResult]) -> None:
+    """Send the pieces of results to views of their buffers."""
+    for result in placed:
+        whole = program.destinations.get(result.value)
+        if whole is None:
+            target = buffer_type(result.value.type, result.pieces[0].op)
+            whole = program.allocate(target, result.value.name_hint)
+        program.buffers[result.value] = whole
+        for piece in result.pieces:
+            target = buffer_type(piece.source.type, piece.op)
+            program.destinations[piece.source] = program.view(whole, target, piece.offset)
+
+
 def _direct_outputs(
-    program: _Program, returned: Sequence[SSAValue], outputs: Sequence[SSAValue]
+    program: _Program,
+    returned: Operation,
+    outputs: Sequence[SSAValue],
+    placed: Sequence[PlacedResult],
 ) -> set[int]:
     """Send every returned value that a kernel computes straight to its output buffer."""
     direct: set[int] = set()
-    for i, (value, out) in enumerate(zip(returned, outputs, strict=True)):
+    placed_values = {result.value for result in placed}
+    for i, (value, out) in enumerate(zip(returned.operands, outputs, strict=True)):
         root = _in_memory(value)
-        if not isinstance(root.owner, kernel.CallOp) or root in program.destinations:
+        is_computed = isinstance(root.owner, kernel.CallOp) or root in placed_values
+        if not is_computed or root in program.destinations:
             continue
-        target = buffer_type(root.type, root.owner)
+        target = buffer_type(root.type, returned)
         program.destinations[root] = program.view(out, target)
         direct.add(i)
     return direct

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from convir.lowering.op_groups import Groups, is_compute, is_reduction, readers_of_results, wrap
+from convir.lowering.placements import placing_ops
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 def form_regions(block: Block) -> None:
     """Wrap the tensor ops of `block` in kernel regions."""
     _return_tensors(block)
-    compute = [op for op in block.ops if is_compute(op)]
+    placing = placing_ops(block)
+    compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
     for op in reversed(compute):
         _join_reader(op, groups)

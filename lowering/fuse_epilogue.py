@@ -36,6 +36,7 @@ from convir.lowering.op_groups import (
     wrap,
 )
 from convir.lowering.operand_access import rearrangement
+from convir.lowering.placements import placing_ops
 from convir.passes import remarks
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ _NAME: Final = "fuse-epilogue"
 
 def fuse_epilogues(block: Block) -> None:
     """Wrap every reduction of `block`, with what joins it, in a kernel region."""
-    compute = [op for op in block.ops if is_compute(op)]
+    placing = placing_ops(block)
+    compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
     for op in compute:
         if is_reduction(op):
@@ -87,6 +89,8 @@ def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
     user = users[0].operation
     if user.has_trait(IsTerminator) or user.parent is not value.op.parent:
         return None
+    if user.name == "tensor.insert_slice" and user not in groups.position:
+        return None  # It is computed where it belongs.
     if user.name in ALIASES:
         return user if _continues(user, groups) else None
     if user not in groups.position or is_reduction(user):

@@ -23,6 +23,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
@@ -41,23 +42,33 @@ if TYPE_CHECKING:
 
 NAME = "batch-gemms"
 
-WORKSPACE_BYTES = 4 << 20
-"""What stays in the caches of a core while it is written by im2col and read by the product."""
+WORKSPACE_BYTES = {"host": 4 << 20, "cuda": 24 << 20}
+"""By device, what stays in its caches while it is written by im2col and read by the product: those
+of a core, half of a Hopper GPU's L2."""
 
 
-def workspace_of(samples: Samples) -> int:
-    """The bytes that one sample writes for a contraction to read: its im2col."""
+PACKING = frozenset({"host"})
+"""The devices whose products copy what differs between samples into panels of their own."""
+
+
+def workspace_of(samples: Samples, device: str) -> int:
+    """The bytes that one sample writes for a contraction to read: its im2col, and its panels."""
     inside = set(samples.ops)
     copied: set[Operation] = set()
+    packed: set[Operation] = set()
     for op in samples.ops:
         dims = contraction_dims(op)
         if isinstance(dims, Refusal):
             continue
         for operand in dims.inputs:
             owner = _computed(operand.value, inside)
-            if owner is not None and owner not in samples.leaves:
+            if owner is None:
+                continue
+            if device in PACKING:
+                packed.add(owner)
+            if owner not in samples.leaves:
                 copied.add(owner)
-    return sum(bytes_of(op.results[0]) or 0 for op in copied)
+    return sum(bytes_of(op.results[0]) or 0 for group in (copied, packed) for op in group)
 
 
 def _computed(value: SSAValue, inside: set[Operation]) -> Operation | None:
@@ -68,18 +79,18 @@ def _computed(value: SSAValue, inside: set[Operation]) -> Operation | None:
     return owner if isinstance(owner, Operation) and owner in inside else None
 
 
-def chunks_of(count: int, per_sample: int, budget: int) -> list[int] | Refusal:
-    """The sizes of chunks of `count` samples whose workspace fits the budget: few, and even."""
+def chunks_of(count: int, per_sample: int, budget: int) -> list[int]:
+    """The sizes of chunks of `count` samples whose workspace fits the budget: few, and even.
+
+    Where two do not fit, samples take turns in the workspace of one.
+    """
     if per_sample == 0 or count * per_sample <= budget:
         return [count]
-    largest = budget // per_sample
-    if largest < 2:
-        return Refusal(f"one sample's workspace of {per_sample} bytes leaves no room for a second")
-    number = -(-count // largest)
+    number = -(-count // max(1, budget // per_sample))
     return [count // number + (i < count % number) for i in range(number)]
 
 
-def batch(samples: Samples | Refusal, root: Operation, budget: int) -> bool:
+def batch(samples: Samples | Refusal, root: Operation, budget: int, device: str) -> bool:
     """Replace the samples that `root` computes by batched ops; whether that was done."""
     if isinstance(samples, Refusal):
         remarks.refused(NAME, root, samples.reason)
@@ -89,11 +100,8 @@ def batch(samples: Samples | Refusal, root: Operation, budget: int) -> bool:
         if any(structured(op) is not None for op in samples.ops):
             remarks.refused(NAME, root, "its samples are no matrix products")
         return False
-    per_sample = workspace_of(samples)
+    per_sample = workspace_of(samples, device)
     chunks = chunks_of(samples.count, per_sample, budget)
-    if isinstance(chunks, Refusal):
-        remarks.refused(NAME, root, chunks.reason)
-        return False
     value, begin = samples.stored.source, 0
     built: list[Batcher] = []
     for size in chunks:
@@ -122,6 +130,8 @@ def _reason(count: int, chunks: list[int], per_sample: int, budget: int) -> str:
     if len(chunks) == 1:
         return f"{count} samples at once: {total} bytes of workspace are within {budget}"
     peak = max(chunks) * per_sample
+    if len(chunks) == count:
+        return f"{count} samples in turns: {peak} bytes of workspace, as two exceed {budget}"
     return (
         f"{count} samples in {len(chunks)} chunks of up to {max(chunks)}: {peak} bytes of "
         f"workspace, as {total} exceed {budget}"
@@ -146,19 +156,30 @@ class BatchGemmsPass(ModulePass):
 
     name: ClassVar[str] = NAME
 
-    workspace_bytes: int = WORKSPACE_BYTES
-    """The most that the workspace of a batched product may take, in bytes."""
+    workspace_bytes: int | None = None
+    """The most that the workspace of a batched product may take, in bytes; by device if None."""
+    device: str = "host"
+    """What the module is compiled for: `host` or `cuda`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on loops, the inner ones first, then on chains of insertions."""
+        """Run on loops, the inner ones first, then on chains of insertions.
+
+        Raises:
+            PassFailedException: there is no such device.
+        """
+        if self.device not in WORKSPACE_BYTES:
+            raise PassFailedException(f"device is host or cuda, not '{self.device}'")
+        budget = self.workspace_bytes
+        if budget is None:
+            budget = WORKSPACE_BYTES[self.device]
         for loop in [found for found in op.walk() if isinstance(found, scf.ForOp)][::-1]:
-            batch(samples_of_loop(loop), loop, self.workspace_bytes)
+            batch(samples_of_loop(loop), loop, budget, self.device)
         for last in [found for found in op.walk() if isinstance(found, tensor.InsertSliceOp)]:
             if last.parent is None or _continues(last):
                 continue
             samples = samples_of_chain(last)
             if samples is not None:
-                batch(samples, last, self.workspace_bytes)
+                batch(samples, last, budget, self.device)
 
 
 def _continues(op: tensor.InsertSliceOp) -> bool:

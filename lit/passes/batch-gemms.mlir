@@ -1,11 +1,17 @@
 // RUN: convir-opt %s -p batch-gemms | filecheck %s
-// RUN: convir-opt %s -p batch-gemms --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s -p 'batch-gemms{device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s -p batch-gemms --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=HOST
+// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=80000}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=TURNS
+// RUN: not convir-opt %s -p 'batch-gemms{device=moon}' 2>&1 | filecheck %s --check-prefix=MOON
+// MOON: device is host or cuda, not 'moon'
 // RUN: convir-opt %s -p 'batch-gemms,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
-// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=200000}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=CHUNKS
+// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=200000 device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=CHUNKS
 
 // im2col and a product for each sample, added to a bias: one product of all samples, whose filter
 // has no batch dimension.
-// REMARK-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples at once: 294912 bytes of workspace are within 4194304
+// REMARK-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples at once: 294912 bytes of workspace are within 25165824
+// The panels that the host's products copy their samples into are workspace too.
+// HOST-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples at once: 589824 bytes of workspace are within 4194304
 // CHECK-LABEL: func.func @loop
 // CHECK-NOT:   scf.for
 // CHECK:       linalg.generic {{.*}}ins(%x : tensor<8x16x10x10xf32>) outs(%{{.*}} : tensor<8x16x3x3x8x8xf32>)
@@ -13,6 +19,7 @@
 // CHECK:       linalg.generic {{.*}}ins(%w, %{{.*}} : tensor<16x144xf32>, tensor<8x144x64xf32>) outs(%{{.*}} : tensor<8x16x64xf32>)
 // RT-LABEL:    func.func @loop
 // RT:          rt.gemm {m = 16 : i64, n = 64 : i64, k = 144 : i64, batch = 8 : i64, lda = 144 : i64, ldb = 64 : i64, ldc = 64 : i64, stride_a = 0 : i64, stride_b = 9216 : i64, stride_c = 1024 : i64, accumulate}
+// TURNS:       scf.for rewritten: 8 samples in turns: 73728 bytes of workspace, as two exceed 80000
 // CHUNKS:      scf.for rewritten: 8 samples in 2 chunks of up to 4: 147456 bytes of workspace, as 294912 exceed 200000
 func.func @loop(%x: tensor<8x16x10x10xf32>, %w: tensor<16x144xf32>, %bias: tensor<16xf32>) -> tensor<8x16x64xf32> {
   %c0 = arith.constant 0 : index

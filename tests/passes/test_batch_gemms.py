@@ -189,4 +189,23 @@ def test_chunks_are_few_and_even() -> None:
     assert chunks_of(8, 100, 799) == [4, 4]
     assert chunks_of(7, 100, 300) == [3, 2, 2]
     assert chunks_of(8, 0, 0) == [8]
-    assert not isinstance(chunks_of(8, 100, 100), list)
+    assert chunks_of(3, 100, 199) == [1, 1, 1]
+    assert chunks_of(3, 100, 50) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("budget", [256 * BYTES, 20 * BYTES, BYTES])
+def test_the_workspace_of_a_large_batch_is_as_planned(
+    budget: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """256 samples: what the plan has, and a call allocates, is within the budget given."""
+    form = Form(256, False, "bias", 0, False, True, False, 0)
+    rng = np.random.default_rng(0)
+    arguments: list[Any] = [rng.integers(-4, 5, s).astype(np.float32) for s in form.shapes]
+    (expected,) = evaluate(read_module(form.text), "main", arguments)
+    passes = f"batch-gemms{{workspace-bytes={budget}}},canonicalize,cse"
+    # Beside im2col there are packed matrices, and results that are inserted.
+    given = 3 * budget + (48 << 10)
+    compiled = compile_module(form.text, passes, device="host", workspace_bytes=given)
+    np.testing.assert_array_equal(compiled(*arguments), expected)
+    assert compiled.program.arena_bytes <= given
+    assert "beside the plan" not in caplog.text

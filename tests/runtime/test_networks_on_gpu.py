@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-TOLERANCES = {"f32": 2e-5, "f16": 2e-2}
-"""Of the largest output: sums of up to 4608 products, some 50 layers deep."""
+TOLERANCE = 2e-5
+"""Of the largest output, in f32: sums of up to 4608 products, some 50 layers deep."""
+F16_SLACK = 2.0
+"""Times what PyTorch's own network in f16 differs from the one in f32: both round every layer."""
 
 
 @pytest.mark.parametrize("element", ["f32", "f16"])
@@ -47,10 +49,12 @@ def test_one_graph(name: str, shape: tuple[int, ...], element: str, tmp_path: Pa
     image[...] = cupy.asarray(x)
     graph.replay()
     results = [cupy.asnumpy(output) for output in graph.outputs]
-    expected = TorchNetwork(NETWORKS[name](), "cuda")(torch.from_numpy(x).float().cuda())
-    for result, wanted in zip(results, expected, strict=True):
-        reference = wanted.cpu().numpy()
-        assert np.std(reference) > 0
-        largest = float(np.abs(reference).max())
-        atol = TOLERANCES[element] * largest
-        np.testing.assert_allclose(result.astype(np.float32), reference, rtol=0, atol=atol)
+    reference = TorchNetwork(NETWORKS[name](), "cuda")(torch.from_numpy(x).float().cuda())
+    peer = TorchNetwork(model, "cuda")(torch.from_numpy(x).cuda())
+    for result, wanted, theirs in zip(results, reference, peer, strict=True):
+        expected = wanted.cpu().numpy()
+        assert np.std(expected) > 0
+        atol = TOLERANCE * float(np.abs(expected).max())
+        if element == "f16":
+            atol = F16_SLACK * float((theirs.float() - wanted).abs().max())
+        np.testing.assert_allclose(result.astype(np.float32), expected, rtol=0, atol=atol)

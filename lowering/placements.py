@@ -1,0 +1,141 @@
+"""Results that are put together of parts: each part is computed where it belongs.
+
+    %1 = tensor.insert_slice %a into %empty[0, 0] [4, 16] [1, 1]
+    %2 = tensor.insert_slice %b into %1[4, 0] [4, 16] [1, 1]
+
+Where such insertions fill a new tensor with pieces of its memory, as chunks of a batch do, no
+kernel copies: the kernels that compute the pieces write into views of one buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, TensorType
+from xdsl.ir import Operation
+
+from convir.dialects.conv_constant import ConstantOp
+from convir.dialects.slices import slice_view
+from convir.lowering.op_groups import ALIASES, FREE
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Block, SSAValue
+
+ALIGNMENT = 64
+"""Bytes that a piece's place is a multiple of: kernels read and write vectors there."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One insertion of a result."""
+
+    op: Operation
+    source: SSAValue
+    offset: int
+    """Bytes before it in the result."""
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class PlacedResult:
+    """A tensor whose pieces kernels write where they belong."""
+
+    value: SSAValue
+    """What the last insertion gives."""
+    pieces: tuple[Piece, ...]
+    """In the order of their insertions."""
+
+
+def placed_results(block: Block) -> list[PlacedResult]:
+    """The results of a block that are put together of pieces."""
+    found: list[PlacedResult] = []
+    for op in block.ops:
+        if op.name != "tensor.insert_slice" or _goes_on(op):
+            continue
+        pieces = _pieces(op)
+        if pieces is not None:
+            found.append(PlacedResult(op.results[0], tuple(pieces)))
+    return found
+
+
+def placing_ops(block: Block) -> frozenset[Operation]:
+    """The insertions that no kernel computes."""
+    return frozenset(piece.op for result in placed_results(block) for piece in result.pieces)
+
+
+def _goes_on(op: Operation) -> bool:
+    """Whether another insertion adds to the result of `op`."""
+    return any(
+        use.operation.name == "tensor.insert_slice" and use.index == 1 for use in op.results[0].uses
+    )
+
+
+def _pieces(last: Operation) -> list[Piece] | None:
+    """The pieces that fill a tensor; None if they do not, or a kernel has to put them there."""
+    pieces: list[Piece] = []
+    op: Operation = last
+    while True:
+        piece = _piece(op)
+        if piece is None:
+            return None
+        pieces.insert(0, piece)
+        below = op.operands[1].owner
+        if not isinstance(below, Operation):
+            return None
+        if below.name == "tensor.empty":
+            break
+        if below.name != "tensor.insert_slice" or len(list(below.results[0].uses)) != 1:
+            return None
+        op = below
+    end = 0
+    for piece in sorted(pieces, key=lambda piece: piece.offset):
+        if piece.offset != end:
+            return None
+        end += piece.nbytes
+    whole = _nbytes(last.results[0])
+    return pieces if len(pieces) > 1 and end == whole else None
+
+
+def _piece(op: Operation) -> Piece | None:
+    view = slice_view(op)
+    if view is None or view.dropped or None in (*view.offsets, *view.strides):
+        return None
+    source = op.operands[0]
+    if not _is_computed_for(source) or any(stride != 1 for stride in view.strides):
+        return None
+    shape, small = (_shape(value) for value in (op.results[0], source))
+    if DYNAMIC_INDEX in (*shape, *small) or not _is_contiguous(small, shape):
+        return None
+    size = _nbytes(source)
+    element = size // max(1, prod(small))
+    offsets = cast("tuple[int, ...]", view.offsets)
+    steps = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    offset = element * sum(o * step for o, step in zip(offsets, steps, strict=True))
+    return Piece(op, source, offset, size) if size and offset % ALIGNMENT == 0 else None
+
+
+def _is_computed_for(source: SSAValue) -> bool:
+    """Whether a kernel computes `source`, and for this one insertion."""
+    owner = source.owner
+    if not isinstance(owner, Operation) or isinstance(owner, ConstantOp):
+        return False
+    is_none = owner.name in ALIASES | FREE or owner.name == "tensor.insert_slice"
+    return not is_none and len(list(source.uses)) == 1
+
+
+def _is_contiguous(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a slice of these sizes is one piece of memory: whole behind its first long side."""
+    leading = next((dim for dim, size in enumerate(small) if size != 1), len(small))
+    return len(small) == len(shape) and small[leading + 1 :] == shape[leading + 1 :]
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return cast("TensorType[Attribute]", value.type).get_shape()
+
+
+def _nbytes(value: SSAValue) -> int:
+    kind = cast("TensorType[Attribute]", value.type)
+    width = kind.element_type.bitwidth if isinstance(kind.element_type, FixedBitwidthType) else 64
+    return prod(kind.get_shape()) * -(-width // 8)
