@@ -3,7 +3,7 @@
     %1 = tensor.insert_slice %a into %empty[0, 0] [4, 16] [1, 1]
     %2 = tensor.insert_slice %b into %1[4, 0] [4, 16] [1, 1]
 
-Where such insertions fill a new tensor with pieces of its memory, as chunks of a batch do, no
+Where such insertions fill all of a tensor with pieces of its memory, as chunks of a batch do, no
 kernel copies: the kernels that compute the pieces write into views of one buffer.
 """
 
@@ -82,11 +82,9 @@ def _pieces(last: Operation) -> list[Piece] | None:
             return None
         pieces.insert(0, piece)
         below = op.operands[1].owner
-        if not isinstance(below, Operation):
-            return None
-        if below.name == "tensor.empty":
-            break
-        if below.name != "tensor.insert_slice" or len(list(below.results[0].uses)) != 1:
+        if not isinstance(below, Operation) or below.name != "tensor.insert_slice":
+            break  # All of what lies below is written over.
+        if len(list(below.results[0].uses)) != 1:
             return None
         op = below
     end = 0

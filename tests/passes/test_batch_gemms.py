@@ -193,7 +193,7 @@ def test_chunks_are_few_and_even() -> None:
     assert chunks_of(3, 100, 50) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("budget", [256 * BYTES, 20 * BYTES, BYTES])
+@pytest.mark.parametrize("budget", [512 * BYTES, 40 * BYTES])
 def test_the_workspace_of_a_large_batch_is_as_planned(
     budget: int, caplog: pytest.LogCaptureFixture
 ) -> None:
