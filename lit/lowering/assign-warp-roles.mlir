@@ -1,8 +1,8 @@
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' | filecheck %s
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=3 math=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=3 math=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
 // Which warps load and which multiply is part of a kernel's config, and its launch carries it.
 
 // REMARK: remark: [assign-warp-roles] kernel.region rewritten: taps-wgrad {{.*}} roles=4:4

@@ -1,6 +1,6 @@
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' | filecheck %s
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
 // How a kernel's reduction is divided is part of its config.
 
 // REMARK: remark: [partition-reduction] kernel.region rewritten: taps-wgrad {{.*}} partition=stream-k:tree blocks=132

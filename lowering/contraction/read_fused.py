@@ -40,7 +40,7 @@ from convir.lowering.contraction.scalar_program import Constant, ScalarOp, Scala
 from convir.lowering.operand_access import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from convir.dialects.slices import SliceView
     from convir.lowering.contraction.fused import EpilogueOperand
@@ -68,7 +68,7 @@ def read_fused(
     assert returned is not None
     if len(returned.operands) != 1:
         return Refusal("it has several results")
-    body = _Body.of(returned.operands[0])
+    body = _Body.of(returned.operands[0], _computed_from_contractions(callee))
     if isinstance(body, Refusal):
         return _unread_contraction(callee) or body
     call = read_contraction(_stripped(callee, body), cost)
@@ -105,9 +105,14 @@ class _Body:
     steps: tuple[Step, ...]
 
     @staticmethod
-    def of(result: SSAValue) -> _Body | Refusal:
-        """The body that computes `result`."""
-        outer = _follow(result)
+    def of(result: SSAValue, computed: Collection[SSAValue]) -> _Body | Refusal:
+        """The body that computes `result`.
+
+        Args:
+            result: what the kernel returns.
+            computed: the values that depend on a contraction.
+        """
+        outer = _follow(result, computed)
         if isinstance(outer, Refusal):
             return outer
         steps, core = outer
@@ -119,7 +124,7 @@ class _Body:
             view = slice_view(below)
             if view is None or view.dest is None:
                 return Refusal(f"it stores into what {below.name} gives")
-            inner = _follow(view.source)
+            inner = _follow(view.source, computed)
             if isinstance(inner, Refusal):
                 return inner
             if isinstance(contraction_dims(inner[1]), Refusal):
@@ -133,32 +138,34 @@ class _Body:
         return _Body(tuple(pieces), steps)
 
 
-def _follow(value: SSAValue) -> tuple[tuple[Step, ...], Operation] | Refusal:
+def _follow(
+    value: SSAValue, among: Collection[SSAValue]
+) -> tuple[tuple[Step, ...], Operation] | Refusal:
     """The elementwise ops that end in `value`, first one first, and the op that they begin at."""
     steps: list[Step] = []
     while True:
         op = value.owner
-        if not isinstance(op, Operation) or not _computes(value):
+        if not isinstance(op, Operation) or value not in among:
             return Refusal("it holds no contraction")
         view = slice_view(op)
         is_insertion = view is not None and view.kind == "insert_slice"
         if is_insertion or not isinstance(contraction_dims(op), Refusal):
             return tuple(reversed(steps)), op
-        computed = [operand for operand in op.operands if _computes(operand)]
+        computed: list[SSAValue] = [operand for operand in op.operands if operand in among]
         if len(computed) != 1:
             return Refusal("its epilogue joins two computed values")
         value = computed[0]
         steps.append(Step(op, value))
 
 
-def _computes(value: SSAValue) -> bool:
-    """Whether a value depends on a contraction."""
-    op = value.owner
-    if not isinstance(op, Operation):
-        return False
-    if not isinstance(contraction_dims(op), Refusal):
-        return True
-    return any(_computes(operand) for operand in op.operands)
+def _computed_from_contractions(callee: kernel.FuncOp) -> frozenset[SSAValue]:
+    """The values of a kernel that depend on a contraction."""
+    found: set[SSAValue] = set()
+    for op in callee.body.block.ops:
+        depends = any(operand in found for operand in op.operands)
+        if depends or not isinstance(contraction_dims(op), Refusal):
+            found.update(op.results)
+    return frozenset(found)
 
 
 def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
