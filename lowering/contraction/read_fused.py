@@ -15,7 +15,6 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
-    DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -196,8 +195,10 @@ def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | No
     element = cast("TensorType[AnyFloat]", total.type).element_type
     target = TensorType(element, shape_of(view.dest))
     if below is None and is_zero(view.dest):
-        zeros = arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(target, [0.0]))
-        block.add_op(zeros)
+        # No dense constant: one would hold every element.
+        zero = arith.ConstantOp(FloatAttr(0.0, element))
+        zeros = tensor.SplatOp(zero.result, [], target)
+        block.add_ops([zero, zeros])
         below = zeros.result
     elif below is None:
         empty = tensor.EmptyOp([], target)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from contraction_readings import dgrad_line
+from contraction_readings import reading as fused_reading
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
@@ -67,3 +69,9 @@ def test_a_long_image_is_no_filter(direction: int):
     layouts = "--in_layout NWC --fil_layout NWC --out_layout NWC"
     spec = reading(f"conv {sizes} -F {direction} {layouts}").spec
     assert spec.taps == 3
+
+
+def test_a_result_of_any_size_is_read():
+    """Nobody holds the zeros that phases are stored into."""
+    line = dgrad_line(n=10_000, c=64, k=64, spatial=(501, 503), taps=3, pad=1, stride=2)
+    assert len(fused_reading(line).contraction.phases) == 4
