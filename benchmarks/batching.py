@@ -239,7 +239,7 @@ def _bench(clock: str) -> Any:
 
 
 def _measured(layer: Layer, options: Any, bench: Any) -> tuple[list[dict[str, Any]], bool]:
-    remarks = run(layer.loop, "batch-gemms").remarks
+    remarks = run(layer.loop, f"batch-gemms{{device={options.device}}}").remarks
     why = next((remark.reason for remark in remarks if remark.pass_name == "batch-gemms"), "")
     images, *weights = _arrays([layer.inputs, *layer.weights], options.device)
     calls = {
