@@ -64,8 +64,7 @@ class Chosen:
     reasons: tuple[str, ...] = ()
 
 
-Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal | None]
-"""What stands for a kernel, why it does not, or None where there is nothing to say."""
+Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal]
 
 
 def _host_contraction(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
@@ -87,17 +86,6 @@ def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return gemm_refusal(function) or Chosen(GEMM)
 
 
-def _divided_product(function: kernel.FuncOp, gpu: Gpu) -> Chosen | None:
-    if gemm_refusal(function) is not None:
-        return None
-    from convir.lowering.cuda.contraction.templates import divided_product  # noqa: PLC0415
-
-    config = divided_product(function, gpu)
-    if config is None:
-        return None
-    return Chosen(str(config), ("a product of few results and a long reduction",))
-
-
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     # The host needs none of the templates.
     from convir.lowering.cuda.contraction.templates import choose  # noqa: PLC0415
@@ -116,7 +104,7 @@ def _host_scatter(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
     HOST: ((CONTRACTION, _host_contraction), (GEMM, _host_gemm), (SCATTER, _host_scatter)),
-    CUDA: ((TEMPLATE, _divided_product), (GEMM, _gemm), (TEMPLATE, _template)),
+    CUDA: ((GEMM, _gemm), (TEMPLATE, _template)),
 }
 """Per device what may stand for a kernel, best first, by name."""
 
@@ -188,9 +176,8 @@ def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[st
         chosen = chooses(function, to.gpu)
         if isinstance(chosen, Chosen):
             return Chosen(chosen.config, (*reasons, *chosen.reasons)), []
-        if chosen is not None:
-            reasons.append(f"not {name}: {chosen.reason}")
-    return None, list(dict.fromkeys(reasons))
+        reasons.append(f"not {name}: {chosen.reason}")
+    return None, reasons
 
 
 def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:

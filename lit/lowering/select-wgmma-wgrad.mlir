@@ -39,28 +39,3 @@ func.func @odd_rows(%x: tensor<8x13x13x64xf16>, %dy: tensor<8x13x13x100xf16>) ->
   %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x13x13x64xf16>, tensor<8x13x13x100xf16>) outs(%init : tensor<100x3x3x64xf16>)
   func.return %dw : tensor<100x3x3x64xf16>
 }
-
-// -----
-// A plain product is the library's, but not with few results and a long reduction.
-
-// CHECK-LABEL: @few_results
-// CHECK: kernel.region configs {cuda = "wgmma-wgrad
-func.func @few_results(%x: tensor<32x200x200x256xf16>, %dy: tensor<32x200x200x256xf16>) -> tensor<256x1x1x256xf16> {
-  %zero = arith.constant 0.0 : f16
-  %empty = tensor.empty() : tensor<256x1x1x256xf16>
-  %init = linalg.fill ins(%zero : f16) outs(%empty : tensor<256x1x1x256xf16>) -> tensor<256x1x1x256xf16>
-  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) accumulate(f32) ins(%x, %dy : tensor<32x200x200x256xf16>, tensor<32x200x200x256xf16>) outs(%init : tensor<256x1x1x256xf16>)
-  func.return %dw : tensor<256x1x1x256xf16>
-}
-
-// -----
-
-// CHECK-LABEL: @many_results
-// CHECK: kernel.region configs {cuda = "gemm"}
-func.func @many_results(%x: tensor<32x50x50x1024xf16>, %dy: tensor<32x50x50x1024xf16>) -> tensor<1024x1x1x1024xf16> {
-  %zero = arith.constant 0.0 : f16
-  %empty = tensor.empty() : tensor<1024x1x1x1024xf16>
-  %init = linalg.fill ins(%zero : f16) outs(%empty : tensor<1024x1x1x1024xf16>) -> tensor<1024x1x1x1024xf16>
-  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) accumulate(f32) ins(%x, %dy : tensor<32x50x50x1024xf16>, tensor<32x50x50x1024xf16>) outs(%init : tensor<1024x1x1x1024xf16>)
-  func.return %dw : tensor<1024x1x1x1024xf16>
-}

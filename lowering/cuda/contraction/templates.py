@@ -139,14 +139,6 @@ def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
     return Refusal("; ".join(refused) or "there is no template")
 
 
-def divided_product(callee: kernel.FuncOp, gpu: Gpu) -> KernelConfig | None:
-    """The config that computes a plain product faster than a library does, if any is known to."""
-    problem = read_problem(callee)
-    if isinstance(problem, Refusal):
-        return None
-    return wgmma_wgrad.divided_product(problem.contraction, problem.epilogue, gpu)
-
-
 def legal_plans(problem: ContractionProblem, gpu: Gpu) -> dict[str, KernelPlan]:
     """Every config that may compute a contraction on a GPU, the best first as rules have it."""
     found: dict[str, KernelPlan] = {}

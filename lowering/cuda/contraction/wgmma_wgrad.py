@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from convir.lowering.partition.schedule import Schedule
 
 
-MAX_RESULTS, MIN_POSITIONS = 1 << 17, 1 << 18
-"""Products of so many results, or fewer, and of so many terms, or more, are faster here."""
-
-
 def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     if not gpu.is_hopper:
@@ -53,15 +49,6 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradCon
     if not found:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
     return tuple(found)
-
-
-def divided_product(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> WgmmaWgradConfig | None:
-    """The best config, if `spec` has so few results and so many terms that cuBLAS is slower."""
-    results, (phase, *_) = spec.depth * spec.columns, spec.phases
-    if spec.result != "B" or results > MAX_RESULTS or phase.positions < MIN_POSITIONS:
-        return None
-    configs = plan(spec, epilogue, gpu)
-    return None if isinstance(configs, Refusal) else configs[0]
 
 
 def kernels(

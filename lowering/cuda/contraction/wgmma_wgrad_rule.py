@@ -109,10 +109,7 @@ def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
     multiplied = busiest_steps(schedule) * step
     waves = ceil(schedule.units / schedule.concurrent)
     return (
-        _START
-        + _overlapped(multiplied, megabytes * _MEMORY_MB)
-        + waves * _TILE
-        + _fix_up(schedule, config)
+        _START + max(multiplied, megabytes * _MEMORY_MB) + waves * _TILE + _fix_up(schedule, config)
     )
 
 
@@ -124,12 +121,7 @@ def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
     of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
     copies = (config.block_m * of_c + config.block_n * of_a) / CHUNK
     multiply = config.block_m * config.block_n * _MULTIPLY
-    return _overlapped(multiply, copies)
-
-
-def _overlapped(one: float, other: float) -> float:
-    """µs of two things at a time: the longer one's, and more the nearer they are."""
-    return (one**4 + other**4) ** 0.25
+    return (multiply**4 + copies**4) ** 0.25
 
 
 def _fix_up(schedule: Schedule, config: WgmmaWgradConfig) -> float:
