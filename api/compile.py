@@ -51,8 +51,8 @@ def compile(
     Where the types of its arguments leave sizes open (`tensor<?x8xf32>`), it is a
     `DynamicExecutable`, which compiles once for each set of shapes that it is called with.
 
-    For the host, programs that came from text and pipelines that are text are kept on disk: the
-    same text is compiled once, whatever the process.
+    For the host, programs whose pipelines are text are kept on disk: the same text, or a module
+    that prints so, is compiled once, whatever the process.
 
     Args:
         source: MLIR text, the path of a file that holds it, the path of an .onnx or .nam model, or

@@ -43,7 +43,7 @@ def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Sour
         ValueError: a .nam model is given no shape of a block.
     """
     if not isinstance(given, str | Path):
-        return Source("<string>", None, given.clone)
+        return _module(given)
     is_line = "\n" not in str(given)
     if is_line and str(given).endswith(ONNX_SUFFIX):
         return _onnx(given, shapes)
@@ -52,6 +52,14 @@ def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Sour
     if isinstance(given, Path) or (is_line and Path(given).is_file()):
         return _text(Path(given).read_bytes(), str(given))
     return _text(given.encode(), "<string>")
+
+
+def _module(given: ModuleOp) -> Source:
+    from convir.api.module_text import text_of  # noqa: PLC0415  (brings xDSL along)
+
+    # Dynamic sizes are compiled later, when callers may have changed their module.
+    module = given.clone()
+    return Source("<string>", text_of(module), module.clone)
 
 
 def _text(content: bytes, name: str) -> Source:

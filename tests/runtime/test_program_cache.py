@@ -111,11 +111,51 @@ def test_whatever_the_result_depends_on_is_in_the_key(
     np.testing.assert_array_equal(host(SUM.replace("addf", "mulf"))(X, X), X * X)
 
 
-def test_modules_and_passes_are_compiled_every_time(cache: Path) -> None:
+def test_modules_are_found_by_their_text(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from convir.dialects.context import read_module  # noqa: PLC0415
+
+    x = np.ones((2, 6, 6, 4), np.float32)
+    expected = convir_compile(read_module(CONSTANT), device="host")(x)
+    other = read_module(CONVOLUTION.replace("WEIGHTS", f"0x{(-WEIGHTS).tobytes().hex()}"))
+    np.testing.assert_array_equal(convir_compile(other, device="host")(x), -expected)
+    assert len(entries(cache)) == 2
+    never(monkeypatch)
+    again = convir_compile(read_module(CONSTANT), device="host")
+    np.testing.assert_array_equal(again(x), expected)
+
+
+def test_a_module_is_what_it_was_when_it_was_compiled() -> None:
+    from xdsl.dialects import arith  # noqa: PLC0415
+    from xdsl.rewriter import Rewriter  # noqa: PLC0415
+
+    from convir.dialects.context import read_module  # noqa: PLC0415
+
+    for _ in range(2):
+        module = read_module(SUM.replace("4x8", "?x8"))
+        executable = convir_compile(module, device="host")
+        add = next(op for op in module.walk() if isinstance(op, arith.AddfOp))
+        Rewriter.replace_op(add, arith.MulfOp(add.lhs, add.rhs))
+        np.testing.assert_array_equal(executable(X, X), 2 * X)
+
+
+def test_modules_with_large_constants_or_resources_are_not_printed(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from convir.api import module_text  # noqa: PLC0415
+    from convir.dialects.context import read_module  # noqa: PLC0415
+
+    elsewhere = CONVOLUTION.replace('dense<"WEIGHTS">', "dense_resource<weights>")
+    assert module_text.text_of(read_module(elsewhere)) is None
+    assert module_text.text_of(read_module(CONSTANT)) is not None
+    monkeypatch.setattr(module_text, "MAX_PRINTED_BYTES", 16)
+    assert module_text.text_of(read_module(CONSTANT)) is None
+    convir_compile(read_module(CONSTANT), device="host")
+    assert entries(cache) == []
+
+
+def test_passes_are_run_every_time(cache: Path) -> None:
     from convir.passes.canonicalize import CanonicalizePass  # noqa: PLC0415
 
-    convir_compile(read_module(SUM), device="host")
     host(pipeline=(CanonicalizePass(),))
     assert entries(cache) == []
 
