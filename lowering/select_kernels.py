@@ -205,6 +205,8 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
         return Refusal(reason)
     if code != best.code:
         _log.info("%s: the record is older than the code of %s", record.problem, best.config)
+        if best is record.measurements[0]:
+            return None  # it says that the rule was right: today's rule knows today's code
     count = len(record.measurements)
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
 

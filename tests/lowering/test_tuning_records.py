@@ -219,6 +219,17 @@ def test_a_stale_record_is_a_hint(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "the record is older than the code" in caplog.text
 
 
+def test_a_stale_record_of_the_rules_own_choice_leaves_it_to_the_rule(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    ruled, _ = selected(LINE, GPU, file)
+    found = candidates(LINE)
+    slowest = list(found.launches)[-1]
+    for code, chosen in (("another", ruled), (str(found.code(slowest)), slowest)):
+        only = Measurement(slowest, code, SLOW)
+        save(file, [Record(MACHINE, found.signature, LINE, (only,))])
+        assert selected(LINE, GPU, file)[0] == chosen
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [
