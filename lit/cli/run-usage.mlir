@@ -24,7 +24,7 @@
 // FUNCTION: convir-run: error: there is no function 'g' with a body; the module has: f
 // DEVICE: convir-run: error: --device gpu: unknown device 'gpu': one of {{.*}}host, cuda
 // OPTION: convir-run: error: unknown option '--pipelin'; did you mean '--pipeline'?
-// NAM: convir-run: error: {{.*}}.nam: only MLIR text and .onnx can be read by this version
+// NAM: convir-run: error: {{.*}}.nam: a stream has one --input and one --output: .wav or .npy files
 // ONNX: {{.*}}.onnx:0:0: error: No such file or directory
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>

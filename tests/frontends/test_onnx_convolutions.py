@@ -259,3 +259,10 @@ def test_batch_normalization_is_folded_into_the_weights(op: str, groups: int, bi
     np.testing.assert_allclose(backend.run_model(model, [x])[0], expected, rtol=1e-4, atol=1e-4)
     # The result is computed by the convolution and one addition.
     assert str(import_model(model)).count("linalg.generic") <= 6 + bias
+
+
+@pytest.mark.parametrize("bias", [None, 2])
+def test_padding_that_leaves_only_output_padding(bias: int | None) -> None:
+    attributes = {"strides": [2, 2], "pads": [1, 0, 0, 0], "output_padding": [1, 1]}
+    y = check(Case("ConvTranspose", (1, 3, 1, 2), (3, 2, 1, 1), bias, attributes))
+    assert y.shape == (1, 2, 1, 4)

@@ -58,6 +58,9 @@ def _conv_transpose(call: Call) -> Sequence[SSAValue]:
     channels = shape_of(w)[1] * groups
     shape = (shape_of(x)[0], channels, *(spread.computed for spread in spreads))
     weights = _Weights(call, w, (groups, channels // groups))
+    if not all(spread.computed for spread in spreads):
+        shape = (*shape[:2], *(spread.computed + spread.beyond for spread in spreads))
+        return [weights.with_bias(call.emit.filled(0, shape, element_of(x)))]
     geometry = _geometry(rank, [spread.window for spread in spreads], groups)
     zero = call.emit.number(0, element_of(x))
     init = call.emit.filled(0, shape, element_of(x))
@@ -73,7 +76,8 @@ class _Spread:
     window: Window
     """Of the convolution whose input gradient this is."""
     computed: int
-    """Output positions from the first to the last that an input position may reach."""
+    """Output positions from the first to the last that an input position may reach; 0 where the
+    padding cut all of them."""
     beyond: int
     """Output positions after those: zeros."""
 
@@ -109,9 +113,7 @@ def _spreads(call: Call, sizes: Sequence[int], taps: Sequence[int]) -> list[_Spr
         output = reached + extra[dim] - low - high if target is None else target
         if low < 0 or output < 1:
             raise call.error(f"dimension {dim} of its result would have the size {output}")
-        computed = min(output, reached - low)
-        if computed < 1:
-            raise call.error(f"'pads' cut all of dimension {dim} of its result")
+        computed = max(0, min(output, reached - low))
         window = Window(count, strides[dim], dilations[dim], low, reached - low - computed)
         spreads.append(_Spread(window, computed, output - computed))
     return spreads
