@@ -30,7 +30,7 @@ from convir.runtime.bench.session import Effort, tolerance_of
 from convir.runtime.bench.timing import Timing
 from convir.runtime.bench.tune import ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compile_error import CompileError
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import find_device
 from convir.runtime.executable import Executable
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import CudaKernel
     from convir.lowering.records.record import Key, Measurement
     from convir.runtime.bench.device import BenchDevice, Candidate
     from convir.runtime.program import Array, Program
@@ -157,6 +158,7 @@ def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Re
     )
 
     def candidate(config: str) -> Candidate:
+        _refuse_spills(candidates.launches[config], each.module.gpu)
         module = each.module.lowered(each.kernel, config)
         return bench.ours(config, load(read_program(module, FUNCTION)), inputs)
 
@@ -166,6 +168,19 @@ def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Re
     ]
     measured = measure_configs(configs, bench, expected, effort)
     return Record(machine_of(each.module.gpu), candidates.signature, str(problem), measured)
+
+
+def _refuse_spills(launches: Sequence[CudaKernel], gpu: Gpu) -> None:
+    """Raise where a kernel spills more than its config declares: no rule would choose it.
+
+    Raises:
+        CompileError: it does, or cannot be compiled.
+    """
+    for kernel in launches:
+        usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
+        if usage.spill_bytes > kernel.spill_bytes:
+            message = f"{kernel.symbol} spills {usage.spill_bytes} bytes of registers"
+            raise CompileError(message, source=kernel.source, options=gpu.arch, log=str(usage))
 
 
 def _formula(problem: ConvProblem, inputs: Sequence[Array]) -> Array:
