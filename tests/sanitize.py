@@ -44,6 +44,9 @@ RUNTIME = ROOT / "tests" / "runtime"
 TESTS: dict[str, tuple[str, str]] = {
     "wgmma": ("test_wgmma_kernels.py", ""),
     "direct": ("test_cuda_direct.py", "convfp16 or f32"),
+    "wgmma wgrad": ("test_wgmma_wgrad_kernels.py", ""),
+    "taps wgrad": ("test_taps_wgrad_on_gpu.py", ""),
+    "grouped wgrad": ("test_cuda_grouped_wgrad.py", "convfp16"),
     "implicit GEMM": (
         "test_cuda_contractions.py",
         "(small_integers and channels-last) or epilogues",

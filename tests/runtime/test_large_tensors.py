@@ -58,7 +58,11 @@ CASES = {
     "igemm forward": (f"convfp16 -c 36 -k 20 {THREE} {FORWARD}", 0),
     "igemm gradient": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
     "igemm channels-first": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
-    "any weights": (f"convfp16 -c 36 -k 20 -y 1 -x 1 {HALF} {WEIGHTS}", 0),
+    "any weights of odd channels": (f"convfp16 -c 36 -k 20 -y 1 -x 1 {HALF} {WEIGHTS}", 0),
+    "any weights": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {WEIGHTS}", 0),
+    "any weights of both": (f"convfp16 -c 64 -k 64 {THREE} {WEIGHTS}", 0),
+    "any weights of groups": (f"convfp16 -c 64 -k 64 {THREE} {HALF} -g 8 {WEIGHTS}", 0),
+    "any weights of wide groups": (f"convfp16 -c 64 -k 64 {THREE} -g 2 {WEIGHTS}", 0),
 }
 
 
