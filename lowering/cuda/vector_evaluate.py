@@ -86,9 +86,11 @@ class VectorEvaluator(Evaluator):
 
     def emit(self, op: Operation) -> SSAValue:
         """Insert `op`, unless the same is computed already; returns its first result."""
-        result = super().emit(op)
-        if isinstance(result.type, VectorType):
-            self._covers.setdefault(result, self.lane.active)
+        if not isinstance(op.result_types[0], VectorType):
+            return super().emit(op)
+        # The same vector may belong to other lanes elsewhere.
+        result = self.at.numbers.emit(self.builder, op, self.lane.active)
+        self._covers.setdefault(result, self.lane.active)
         return result
 
     def data(self, value: Value) -> SSAValue:

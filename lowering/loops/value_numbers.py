@@ -46,8 +46,14 @@ class ValueNumbers:
         self._scopes[-1][key] = value
         return value
 
-    def emit(self, builder: Builder, op: Operation) -> SSAValue:
-        """The first result of the pure op `op`, or of one like it that was inserted before."""
+    def emit(self, builder: Builder, op: Operation, meaning: Hashable = None) -> SSAValue:
+        """The first result of the pure op `op`, or of one like it that was inserted before.
+
+        Args:
+            builder: where it is inserted.
+            op: the op.
+            meaning: what else the two must have in common, beside all that the ops say.
+        """
         if op.regions:
             builder.insert(op)
             return op.results[0]
@@ -57,6 +63,7 @@ class ValueNumbers:
             tuple(sorted(op.properties.items(), key=lambda item: item[0])),
             tuple(sorted(op.attributes.items(), key=lambda item: item[0])),
             tuple(op.result_types),
+            meaning,
         )
         known = self.find(key)
         if known is not None:
