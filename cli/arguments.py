@@ -44,3 +44,13 @@ class ArgumentParser(argparse.ArgumentParser):
             raise UsageError(f"unexpected argument '{name}'")
         near = did_you_mean(name, self._option_string_actions)
         raise UsageError(f"unknown option '{name}'{near}")
+
+    def add_model_size(self) -> None:
+        """Add the option `--model-size`, for tools that read .nam models."""
+        self.add_argument(
+            "--model-size",
+            type=float,
+            default=1.0,
+            metavar="S",
+            help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
+        )

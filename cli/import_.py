@@ -99,13 +99,7 @@ def _parser() -> ArgumentParser:
         metavar="NAME=N",
         help="the size of a dimension that a model gives a name: batch=8",
     )
-    add(
-        "--model-size",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
-    )
+    parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback of an internal error")
     # For the help text only: the line's words are split off before argparse sees them.
     add(

@@ -74,13 +74,7 @@ def _parser() -> ArgumentParser:
         help="compare with the module as it was read, on the reference, and with the convolution "
         "that it says it was imported from; exit 1 past the tolerance",
     )
-    add(
-        "--model-size",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
-    )
+    parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback behind an error")
     add("--version", action="store_true", help="print the version on stdout, and stop")
     return parser

@@ -258,13 +258,31 @@ class Emitter:
             tensor.ExtractSliceOp.build(
                 operands=[value, [], [], []],
                 result_types=[TensorType(element_of(value), sizes)],
-                properties={
-                    "static_offsets": DenseArrayBase.from_list(i64, list(offsets)),
-                    "static_sizes": DenseArrayBase.from_list(i64, list(sizes)),
-                    "static_strides": DenseArrayBase.from_list(i64, list(steps)),
-                },
+                properties=_slice(offsets, sizes, steps),
             )
         )
+
+    def insert_into(self, value: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> SSAValue:
+        """`dest` with `value` at the given place."""
+        sizes = shape_of(value)
+        return self.insert(
+            tensor.InsertSliceOp.build(
+                operands=[value, dest, [], [], []],
+                result_types=[dest.type],
+                properties=_slice(offsets, sizes, [1] * len(sizes)),
+            )
+        )
+
+
+def _slice(
+    offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
+) -> dict[str, DenseArrayBase[IntegerType]]:
+    """The properties of a static slice."""
+    return {
+        "static_offsets": DenseArrayBase.from_list(i64, list(offsets)),
+        "static_sizes": DenseArrayBase.from_list(i64, list(sizes)),
+        "static_strides": DenseArrayBase.from_list(i64, list(steps)),
+    }
 
 
 def _unreshaped(value: SSAValue, shape: tuple[int, ...]) -> SSAValue:

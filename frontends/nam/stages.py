@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, i64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir.affine import AffineExpr
 
 from convir.dialects.conv import FpropOp
@@ -145,23 +145,10 @@ class Stages:
         history = block.insert_arg(TensorType(f32, shape), len(block.args))
         history.name_hint = "history"
         seen = self.emit.empty((1, channels, before + frames), f32)
-        seen = self._inserted(history, seen, 0)
-        seen = self._inserted(x, seen, before)
+        seen = self.emit.insert_into(history, seen, (0, 0, 0))
+        seen = self.emit.insert_into(x, seen, (0, 0, before))
         self.histories.append(self.emit.extract(seen, (0, 0, frames), shape, (1, 1, 1)))
         return seen
-
-    def _inserted(self, x: SSAValue, dest: SSAValue, frame: int) -> SSAValue:
-        return self.emit.insert(
-            tensor.InsertSliceOp.build(
-                operands=[x, dest, [], [], []],
-                result_types=[dest.type],
-                properties={
-                    "static_offsets": DenseArrayBase.from_list(i64, [0, 0, frame]),
-                    "static_sizes": DenseArrayBase.from_list(i64, list(shape_of(x))),
-                    "static_strides": DenseArrayBase.from_list(i64, [1, 1, 1]),
-                },
-            )
-        )
 
     def _by_channel(self, x: SSAValue, column: SSAValue, body: ScalarBody) -> SSAValue:
         """A function of each element and its channel's entry of `column`."""
