@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from conv_cases import DTYPES, small_integers, torch_answer
-from cuda_contractions import kernels_of
 from gpu import cupy_or_skip
+from poisoned_memory import check_template
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.templates import choose
-from convir.lowering.cuda.gpu import H200
 
 pytestmark = pytest.mark.gpu
+
+DIRECT = {"grouped", "narrow", "scalar"}
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
@@ -84,14 +80,16 @@ def test_16_bits(name: str, command: str, direction: int) -> None:
     line = LINES[name] if "spatial_dim" in LINES[name] else f"{LINES[name]} {NHWC}"
     if "-F" in line and direction == 1:
         pytest.skip("narrow outputs are those of a backward pass")
-    check(f"{command} {line}" if "-F" in line else f"{command} {line} -F {direction}")
+    check_template(
+        f"{command} {line}" if "-F" in line else f"{command} {line} -F {direction}", DIRECT
+    )
 
 
 @pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
 @pytest.mark.parametrize("name", SHALLOW)
 def test_few_channels(name: str, command: str) -> None:
     line = SHALLOW[name] if "spatial_dim" in SHALLOW[name] else f"{SHALLOW[name]} {NHWC}"
-    check(f"{command} {line}" if "-F" in line else f"{command} {line} -F 1", "shallow")
+    check_template(f"{command} {line}" if "-F" in line else f"{command} {line} -F 1", {"shallow"})
 
 
 def test_what_lies_beside_a_window_does_not_reach_its_output() -> None:
@@ -110,27 +108,4 @@ def test_what_lies_beside_a_window_does_not_reach_its_output() -> None:
 @pytest.mark.parametrize("direction", [1, 2])
 @pytest.mark.parametrize("name", F32)
 def test_f32(name: str, direction: int) -> None:
-    check(f"conv {F32[name]} -F {direction}")
-
-
-def check(line: str, *families: str) -> None:
-    """A direct template is chosen, stores every element, and nothing around them."""
-    cupy = cupy_or_skip()
-    (problem,) = parse_line(line).problems.values()
-    (callee,) = kernels_of(problem)
-    choice = choose(callee, H200)
-    assert not isinstance(choice, Refusal)
-    assert str(choice.config).split()[0] in (families or {"grouped", "narrow", "scalar"})
-    lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
-    (spec,) = executable.outputs
-    around = 256
-    size = int(np.prod(spec.shape))
-    memory = cupy.full(size + 2 * around, cupy.nan, spec.dtype)
-    out = memory[around : around + size].reshape(spec.shape)
-    executable(cupy.asarray(lhs), cupy.asarray(rhs), out=out)
-    found: Any = cupy.asnumpy(memory).astype("f8")
-    assert np.array_equal(found[around:-around].reshape(spec.shape), expected.astype("f8"))
-    assert np.isnan(found[:around]).all()
-    assert np.isnan(found[-around:]).all()
+    check_template(f"conv {F32[name]} -F {direction}", DIRECT)

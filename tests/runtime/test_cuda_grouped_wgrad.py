@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
-from conv_cases import DTYPES, normals, small_integers, torch_answer
-from cuda_contractions import kernels_of
+from conv_cases import normals
 from gpu import cupy_or_skip
+from poisoned_memory import check_template
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.templates import choose
-from convir.lowering.cuda.gpu import H200
 
 pytestmark = pytest.mark.gpu
 
@@ -57,26 +51,7 @@ LINES = {
 @pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
 @pytest.mark.parametrize("name", LINES)
 def test_gradients(name: str, command: str) -> None:
-    cupy = cupy_or_skip()
-    line = f"{command} {LINES[name]} -F 4"
-    (problem,) = parse_line(line).problems.values()
-    (callee,) = kernels_of(problem)
-    choice = choose(callee, H200)
-    assert not isinstance(choice, Refusal)
-    assert str(choice.config).split()[0] == "grouped-wgrad"
-    lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
-    (spec,) = executable.outputs
-    around = 256
-    size = int(np.prod(spec.shape))
-    memory = cupy.full(size + 2 * around, cupy.nan, spec.dtype)
-    out = memory[around : around + size].reshape(spec.shape)
-    executable(cupy.asarray(lhs), cupy.asarray(rhs), out=out)
-    found: Any = cupy.asnumpy(memory).astype("f8")
-    assert np.array_equal(found[around:-around].reshape(spec.shape), expected.astype("f8"))
-    assert np.isnan(found[:around]).all()
-    assert np.isnan(found[-around:]).all()
+    check_template(f"{command} {LINES[name]} -F 4", {"grouped-wgrad"})
 
 
 @pytest.mark.parametrize("name", ["8-channels", "stride-2-32-channels", "few-pixels"])
