@@ -60,6 +60,8 @@ TOOLS = ("memcheck", "racecheck", "initcheck")
 ERRORS_FOUND = 9
 """The exit status of a tool that found something."""
 LOG_BYTES = 4000
+SHARES = 4
+"""Processes among which the problems are shared, under each tool."""
 
 SMALL_BATCH, SMALL_SPATIAL, SMALL_GROUPS = 2, 9, 4
 FEW_CHANNELS, MANY_CHANNELS = 64, 72
@@ -116,11 +118,11 @@ def run(problem: ConvProblem) -> str | None:
     return None
 
 
-def run_all() -> int:
-    """Run the test list in this process."""
+def run_share(share: int) -> int:
+    """Run every `SHARES`-th problem of the test list in this process, from the `share`-th on."""
     toolkit.cupy().cuda.set_allocator(None)
     status = 0
-    for problem in test_list():
+    for problem in test_list()[share::SHARES]:
         # What the tool reports next is of this problem.
         sys.stdout.write(f"{problem}\n")
         sys.stdout.flush()
@@ -186,17 +188,22 @@ def main() -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         # What fails without a tool says more there; and kernels are compiled then.
         clean = reported("no tool", list(TESTS), pool.map(again, TESTS))
-        for tool in options.tools.split(","):
-            start = time.perf_counter()
-            blind = under(tool, BROKEN_KERNEL).returncode != ERRORS_FOUND
-            names = [PROBLEMS, *TESTS]
-            is_clean = reported(tool, names, pool.map(partial(under, tool), names))
-            took = time.perf_counter() - start
+        start = time.perf_counter()
+        tools = options.tools.split(",")
+        names = [*(f"{PROBLEMS} {share}" for share in range(SHARES)), *TESTS]
+        # All at once: a tool keeps a core busy for long, and the GPU for little of that.
+        broken = {tool: pool.submit(under, tool, BROKEN_KERNEL) for tool in tools}
+        runs = {tool: [pool.submit(under, tool, name) for name in names] for tool in tools}
+        for tool in tools:
+            blind = broken[tool].result().returncode != ERRORS_FOUND
+            is_clean = reported(tool, names, (run.result() for run in runs[tool]))
             verdict = "clean" if is_clean else "not clean"
             verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
             what = f"{len(problems)} problems, tests of {', '.join(TESTS)}"
-            sys.stdout.write(f"{tool}: {verdict}, {what}, in {took:.0f} s\n")
+            sys.stdout.write(f"{tool}: {verdict}, {what}\n")
+            sys.stdout.flush()
             clean = clean and is_clean and not blind
+        sys.stdout.write(f"in {time.perf_counter() - start:.0f} s\n")
     return 0 if clean else 1
 
 
@@ -228,7 +235,7 @@ def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
 
 PROBLEMS, BROKEN_KERNEL = "problems", "broken"
 INSIDE = {
-    PROBLEMS: run_all,
+    **{f"{PROBLEMS} {share}": partial(run_share, share) for share in range(SHARES)},
     BROKEN_KERNEL: run_broken,
     **{name: partial(run_tests, name) for name in TESTS},
 }

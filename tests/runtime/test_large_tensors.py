@@ -49,7 +49,8 @@ FORWARD, GRADIENT, WEIGHTS = "-F 1", "-F 2", "-F 4"
 # family of templates that has to take it.
 CASES = {
     "wgmma gradient": (f"convfp16 -c 64 -k 64 -y 1 -x 1 {HALF} {GRADIENT}", 2),
-    "wgmma phases": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {GRADIENT}", 2),
+    "wgmma phases": (f"convfp16 -c 64 -k 64 -y 5 -x 5 -p 2 -q 2 {HALF} {GRADIENT}", 2),
+    "joined phases": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {GRADIENT}", 2),
     "wgmma forward": (f"convfp16 -c 128 -k 64 -y 2 -x 2 {HALF} {FORWARD}", 0),
     "grouped forward": (f"convfp16 -c 64 -k 64 {THREE} -g 8 {FORWARD}", 0),
     "grouped gradient": (f"convfp16 -c 64 -k 64 {THREE} {HALF} -g 8 {GRADIENT}", 2),
