@@ -1,4 +1,7 @@
-"""The host device: a plan's machine code and BLAS calls on NumPy buffers."""
+"""The host device: a plan's machine code and BLAS calls on NumPy buffers.
+
+Neighbouring steps that are machine code form a chain, which is one native call.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import ctypes
 import threading
 from collections import deque
 from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
@@ -14,7 +19,7 @@ from convir.lowering.llvm.target import Target, target
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
-from convir.runtime.host.pool import Kernel, shared_pool
+from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
 from convir.runtime.host_memory import address_of, aligned_bytes
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions
 
@@ -29,17 +34,45 @@ POINTER_BYTES = 8
 
 _NO_CONTEXT = nullcontext()
 
+_NATIVE = (Copy, KernelLaunch)
+"""Steps that are machine code."""
+
 _KEPT_FRAMES = 4
 """How many frames an executable keeps for its next calls; more calls at once allocate."""
 
-_Run: TypeAlias = "Callable[[list[Array], int], None]"
-"""A step: takes the bytes of all memories, if the program reads them, and the address of the table
-of pointers."""
+MIN_SHARED_COPY = 1 << 18
+"""Bytes below which a copy stays on one thread."""
+
+_Run: TypeAlias = "Callable[[list[Array]], None]"
+"""A step in Python: takes the bytes of all memories."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A launch of a chain: where its code and its arguments lie."""
+
+    kernel: int
+    """The address of the code."""
+    start: int
+    """Bytes before its pointers in the table of a frame."""
+    items: int
+    workers: int | None
+    """At most so many threads; all cores if None."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Launches that follow each other: some neighbouring links of a program."""
+
+    first: int
+    count: int
+    together: bool
+    """Whether some launch may use more than one thread."""
 
 
 class _Frame:
-    """The memory of one call beside its inputs and outputs: an arena, and the table of pointers
-    that launches find their arguments in."""
+    """The memory of one call beside its inputs and outputs: an arena, the table of pointers that
+    launches find their arguments in, and the launches."""
 
     def __init__(self, program: HostProgram) -> None:
         self.arena = aligned_bytes(program.plan.arena_bytes)
@@ -47,10 +80,23 @@ class _Frame:
         bases = [address_of(memory) for memory in self.memories]
         first = program.plan.arena
         self.table = (ctypes.c_int64 * max(1, len(program.pointers)))()
-        self.address = ctypes.addressof(self.table)
         for position, (memory, offset) in enumerate(program.pointers):
             if memory >= first:
                 self.table[position] = bases[memory - first] + offset
+        address, pool = ctypes.addressof(self.table), shared_pool()
+        words = [
+            word
+            for link in program.links
+            for word in pool.described(link.kernel, address + link.start, link.items, link.workers)
+        ]
+        self._launches = (ctypes.c_int64 * max(1, len(words)))(*words)
+        self.launches = ctypes.addressof(self._launches)
+        """The address of all launches."""
+
+    def run(self, chain: Chain) -> None:
+        """Run a chain of the program's."""
+        launches = self.launches + chain.first * LAUNCH_WORDS * POINTER_BYTES
+        shared_pool().run(launches, chain.count, together=chain.together)
 
 
 class HostProgram:
@@ -113,8 +159,9 @@ class HostProgram:
         """The memories that calls share: constants, states, and packed weights."""
         self._pack()
         self._memory_numbers = memory_positions(plan)
-        self._reads_memories = not all(isinstance(step, KernelLaunch) for step in plan.steps)
-        self._steps = [self._step(step) for step in plan.steps]
+        self.links: list[Link] = []
+        self.parts = self._parts()
+        self._reads_memories = not all(isinstance(part, Chain) for part in self.parts)
         self._given = [
             (position, memory, offset)
             for position, (memory, offset) in enumerate(self.pointers)
@@ -155,8 +202,11 @@ class HostProgram:
         if self._reads_memories:
             memories = [*map(_bytes, arrays), *frame.memories]
         with self._state_lock:
-            for step in self._steps:
-                step(memories, frame.address)
+            for part in self.parts:
+                if isinstance(part, Chain):
+                    frame.run(part)
+                else:
+                    part(memories)
         self._frames.append(frame)
 
     def scope(self, stream: object = None) -> nullcontext[None]:
@@ -180,41 +230,46 @@ class HostProgram:
     def _memory_of(self, buffer: Buffer) -> int:
         return self._memory_numbers[buffer.space] + buffer.index
 
+    def _parts(self) -> list[Chain | _Run]:
+        """The steps, neighbouring launches as one chain."""
+        parts: list[Chain | _Run] = []
+        for is_native, steps in groupby(self.plan.steps, lambda x: isinstance(x, _NATIVE)):
+            if not is_native:
+                parts += [self._step(step) for step in steps]
+                continue
+            first = len(self.links)
+            self.links += [self._link(step) for step in steps]
+            added = self.links[first:]
+            together = any(link.workers != 1 for link in added)
+            parts.append(Chain(first, len(added), together))
+        return parts
+
     def _step(self, step: Step) -> _Run:
         match step:
             case Fill():
                 out = self._memory_of(step.out)
-                return lambda memories, _: elements(memories[out], step.out).fill(step.value)
-            case Copy():
-                return self._copy(step)
+                return lambda memories: elements(memories[out], step.out).fill(step.value)
             case Gemm():
                 a, b, c = (self._memory_of(x) for x in (step.a, step.b, step.c))
-                return lambda memories, _: run_gemm(step, memories[a], memories[b], memories[c])
-            case KernelLaunch():
-                return self._launch(step)
+                return lambda memories: run_gemm(step, memories[a], memories[b], memories[c])
+            case _:
+                raise TypeError(f"{type(step).__name__} is no step in Python")
 
-    def _copy(self, step: Copy) -> _Run:
-        source, out = self._memory_of(step.source), self._memory_of(step.out)
-
-        def copy(memories: list[Array], _: int) -> None:
-            target_elements = elements(memories[out], step.out).reshape(-1)
-            target_elements[...] = elements(memories[source], step.source).reshape(-1)
-
-        return copy
-
-    def _launch(self, step: KernelLaunch) -> _Run:
+    def _link(self, step: Step) -> Link:
         start = len(self.pointers) * POINTER_BYTES
-        self.pointers += step.arguments
-        kernel = self._libraries[step.code].address(step.entry)
-        items, threads = step.items, 1 if step.alone else self.threads
-        if threads == 1:
-            alone = Kernel(kernel)
-            return lambda _, table: alone(table + start, 0, items, 0)
-
-        def launch(_: list[Array], table: int) -> None:
-            shared_pool().launch(kernel, table + start, items, threads)
-
-        return launch
+        match step:
+            case Copy():
+                ends = (step.source, step.out)
+                self.pointers += [(self._memory_of(end), end.offset) for end in ends]
+                workers = 1 if step.out.nbytes < MIN_SHARED_COPY else self.threads
+                return Link(copy_kernel(), start, step.out.nbytes, workers)
+            case KernelLaunch():
+                self.pointers += step.arguments
+                kernel = self._libraries[step.code].address(step.entry)
+                workers = 1 if step.alone else self.threads
+                return Link(kernel, start, step.items, workers)
+            case _:
+                raise TypeError(f"{type(step).__name__} is no machine code")
 
     def _pack(self) -> None:
         """Write the memories that are kept: their contents are the same for every call."""

@@ -38,6 +38,15 @@
   [48 x i8]
 }
 
+; One of the launches of a run.
+%launch = type {
+  ptr,            ; 0 kernel
+  ptr,            ; 1 args
+  i64,            ; 2 items
+  i64,            ; 3 chunk
+  i64             ; 4 workers
+}
+
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)
 declare i32 @sem_wait(ptr)
@@ -46,6 +55,7 @@ declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
 
 define void @pool_init(ptr %pool, ptr %seats, i64 %workers) {
 entry:
@@ -198,6 +208,50 @@ again:
 release:
   store atomic i32 0, ptr %busy.ptr release, align 4
   ret i64 %workers
+}
+
+; `count` launches, one after the other, each on its `workers` and on `most` at most.
+define void @pool_run(ptr %pool, ptr %seats, i64 %most, ptr %launches, i64 %count) {
+entry:
+  %some = icmp ne i64 %count, 0
+  br i1 %some, label %next, label %done
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %launch = getelementptr %launch, ptr %launches, i64 %i
+  %args.ptr = getelementptr %launch, ptr %launch, i64 0, i32 1
+  %items.ptr = getelementptr %launch, ptr %launch, i64 0, i32 2
+  %chunk.ptr = getelementptr %launch, ptr %launch, i64 0, i32 3
+  %workers.ptr = getelementptr %launch, ptr %launch, i64 0, i32 4
+  %kernel = load ptr, ptr %launch
+  %args = load ptr, ptr %args.ptr
+  %items = load i64, ptr %items.ptr
+  %chunk = load i64, ptr %chunk.ptr
+  %wanted = load i64, ptr %workers.ptr
+  %workers = call i64 @llvm.umin.i64(i64 %wanted, i64 %most)
+  %used = call i64 @pool_launch(ptr %pool, ptr %seats, ptr %kernel, ptr %args, i64 %items, i64 %chunk, i64 %workers)
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, %count
+  br i1 %more, label %next, label %done
+done:
+  ret void
+}
+
+; A kernel whose items are the bytes of a copy from args[0] to args[1], which may be the same.
+define void @pool_copy(ptr %args, i64 %begin, i64 %end, i64 %worker) {
+entry:
+  %out.ptr = getelementptr ptr, ptr %args, i64 1
+  %source = load ptr, ptr %args
+  %out = load ptr, ptr %out.ptr
+  %same = icmp eq ptr %source, %out
+  br i1 %same, label %done, label %copy
+copy:
+  %from = getelementptr i8, ptr %source, i64 %begin
+  %to = getelementptr i8, ptr %out, i64 %begin
+  %size = sub i64 %end, %begin
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
+  br label %done
+done:
+  ret void
 }
 
 ; Bar the helper of a seat from `core`, the caller's, if it is not.

@@ -31,12 +31,11 @@ PIECES_PER_WORKER = 4
 """A worker takes its range in about this many pieces, so that the others can take some if it was
 held up."""
 
+_EXPORTS = ("pool_init", "pool_launch", "pool_run", "pool_copy", "pool_serve", "pool_stop")
+
 _CACHE_LINE = 64
 _POOL_BYTES = 256
 _SEAT_BYTES = 192
-
-Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-"""A kernel as a function to call, on the calling thread, without the GIL."""
 
 _INIT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _SERVE = ctypes.CFUNCTYPE(
@@ -52,7 +51,13 @@ _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int64,
 )
+_RUN = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+)
 _STOP = _INIT
+
+LAUNCH_WORDS = 5
+"""What `ThreadPool.run` reads of each launch, 8 bytes each: `ThreadPool.described`."""
 
 
 def available_cores() -> int:
@@ -78,6 +83,7 @@ class ThreadPool:
         self._helpers: list[threading.Thread] = []
         self._starting = threading.Lock()
         self._launch: Callable[..., int] = _LAUNCH(self._library.address("pool_launch"))
+        self._run: Callable[..., None] = _RUN(self._library.address("pool_run"))
         _INIT(self._library.address("pool_init"))(self._pool, self._seats, self.workers)
 
     def launch(self, kernel: int, args: int, items: int, workers: int | None = None) -> int:
@@ -92,11 +98,31 @@ class ThreadPool:
         Returns:
             The number of threads that could take part; 1 if the pool was busy.
         """
-        wanted = min(self.workers if workers is None else workers, self.workers, items)
+        _, _, _, chunk, wanted = self.described(kernel, args, items, workers)
         if wanted > 1 and not self._helpers:
             self._start()
-        chunk = max(1, items // (wanted * PIECES_PER_WORKER)) if wanted > 1 else items
         return self._launch(self._pool, self._seats, kernel, args, items, chunk, wanted)
+
+    def described(
+        self, kernel: int, args: int, items: int, workers: int | None
+    ) -> tuple[int, int, int, int, int]:
+        """A launch of `run`: kernel, args, items, items that a thread takes at a time, and threads;
+        arguments as those of `launch`."""
+        wanted = min(self.workers if workers is None else workers, self.workers, items)
+        chunk = max(1, items // (wanted * PIECES_PER_WORKER)) if wanted > 1 else items
+        return kernel, args, items, chunk, wanted
+
+    def run(self, launches: int, count: int, *, together: bool) -> None:
+        """Launch one kernel after the other, without Python in between.
+
+        Args:
+            launches: the address of `count` rows of `LAUNCH_WORDS` integers, as `described` says.
+            count: how many.
+            together: whether one of them may use more than one thread.
+        """
+        if together and not self._helpers:
+            self._start()
+        self._run(self._pool, self._seats, self.workers, launches, count)
 
     def close(self) -> None:
         """Stop the helpers and wait for them; the pool cannot launch on threads again."""
@@ -133,7 +159,15 @@ class ThreadPool:
 @cache
 def _native() -> Library:
     ir = resources.files("convir.runtime.host").joinpath("pool.ll").read_text(encoding="utf-8")
-    return compile_ir(ir, exports=("pool_init", "pool_launch", "pool_serve", "pool_stop"))
+    return compile_ir(ir, exports=_EXPORTS)
+
+
+def copy_kernel() -> int:
+    """The address of a kernel that copies: args are a source and a target, items are bytes.
+
+    Where both are the same nothing is done; otherwise they do not overlap.
+    """
+    return _native().address("pool_copy")
 
 
 _shared: ThreadPool | None = None
