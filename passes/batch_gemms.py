@@ -5,9 +5,11 @@
 
 and the same unrolled. What all samples share (the weights) gets no batch dimension: it is the
 operand of stride 0 of `rt.gemm`. Every sample has its own part of the workspace that im2col fills,
-so that none waits for another. Where the workspace of all samples exceeds the budget they run in
-chunks, as few and as even as fit it; where there is none (a 1x1 convolution needs no im2col), all
-samples run at once. Loops inside of loops, over the groups, are batched from the inside out.
+so that none waits for another. Where the workspace of all samples exceeds what caches hold they run
+in chunks, as few and as even as fit, unless preparing the weights for each chunk moves more bytes
+than the workspace has; where there is none (a 1x1 convolution needs no im2col), all samples run at
+once. A budget that is given is never exceeded. Loops inside of loops, over the groups, are batched
+from the inside out.
 
 Preconditions: samples are one element apart along one dimension of what they read and write; none
 reads what another wrote; everything a sample computes has a form for several.
@@ -42,20 +44,32 @@ if TYPE_CHECKING:
 
 NAME = "batch-gemms"
 
-WORKSPACE_BYTES = {"host": 4 << 20, "cuda": 24 << 20}
-"""By device, what stays in its caches while it is written by im2col and read by the product: those
-of a core, half of a Hopper GPU's L2."""
+CACHE_BYTES = {"host": 512 << 10, "cuda": 24 << 20}
+"""By device, what stays in its caches while it is written by im2col and read by the product: half
+of a core's second level, half of a Hopper GPU's L2."""
 
 
 PACKING = frozenset({"host"})
-"""The devices whose products copy what differs between samples into panels of their own."""
+"""The devices whose products copy their operands into panels: each sample's, and for each launch
+what the samples share."""
 
 
-def workspace_of(samples: Samples, device: str) -> int:
-    """The bytes that one sample writes for a contraction to read: its im2col, and its panels."""
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that products of samples move beside their operands and results."""
+
+    per_sample: int
+    """What one sample writes for a contraction to read: its im2col, and its panels."""
+    per_launch: int
+    """What the samples share and each launch packs."""
+
+
+def traffic_of(samples: Samples, device: str) -> Traffic:
+    """What the products of `samples` move on `device`."""
     inside = set(samples.ops)
     copied: set[Operation] = set()
     packed: set[Operation] = set()
+    shared: set[SSAValue] = set()
     for op in samples.ops:
         dims = contraction_dims(op)
         if isinstance(dims, Refusal):
@@ -63,12 +77,15 @@ def workspace_of(samples: Samples, device: str) -> int:
         for operand in dims.inputs:
             owner = _computed(operand.value, inside)
             if owner is None:
+                shared.add(operand.value)
                 continue
             if device in PACKING:
                 packed.add(owner)
             if owner not in samples.leaves:
                 copied.add(owner)
-    return sum(bytes_of(op.results[0]) or 0 for group in (copied, packed) for op in group)
+    per_sample = sum(bytes_of(op.results[0]) or 0 for group in (copied, packed) for op in group)
+    per_launch = sum(bytes_of(value) or 0 for value in shared) if device in PACKING else 0
+    return Traffic(per_sample, per_launch)
 
 
 def _computed(value: SSAValue, inside: set[Operation]) -> Operation | None:
@@ -90,7 +107,42 @@ def chunks_of(count: int, per_sample: int, budget: int) -> list[int]:
     return [count // number + (i < count % number) for i in range(number)]
 
 
-def batch(samples: Samples | Refusal, root: Operation, budget: int, device: str) -> bool:
+def choose_chunks(
+    count: int, traffic: Traffic, device: str, given: int | None
+) -> tuple[list[int], str]:
+    """The sizes of chunks of `count` samples, and why.
+
+    Args:
+        count: how many samples there are.
+        traffic: what they move.
+        device: `host` or `cuda`.
+        given: the bytes of workspace that must not be exceeded; None if only caches matter.
+    """
+    budget = CACHE_BYTES[device] if given is None else given
+    total = count * traffic.per_sample
+    chunks = chunks_of(count, traffic.per_sample, budget)
+    if total == 0:
+        return chunks, f"{count} samples at once, which need no workspace"
+    if len(chunks) == 1:
+        return chunks, f"{count} samples at once: {total} bytes of workspace are within {budget}"
+    again = (len(chunks) - 1) * traffic.per_launch
+    if given is None and again > total:
+        return [count], (
+            f"{count} samples at once: {total} bytes of workspace exceed {budget}, but "
+            f"{len(chunks)} chunks pack {again} bytes of what they share again"
+        )
+    peak = max(chunks) * traffic.per_sample
+    if len(chunks) == count:
+        return chunks, (
+            f"{count} samples in turns: {peak} bytes of workspace, as two exceed {budget}"
+        )
+    return chunks, (
+        f"{count} samples in {len(chunks)} chunks of up to {max(chunks)}: {peak} bytes of "
+        f"workspace, as {total} exceed {budget}"
+    )
+
+
+def batch(samples: Samples | Refusal, root: Operation, device: str, given: int | None) -> bool:
     """Replace the samples that `root` computes by batched ops; whether that was done."""
     if isinstance(samples, Refusal):
         remarks.refused(NAME, root, samples.reason)
@@ -100,8 +152,7 @@ def batch(samples: Samples | Refusal, root: Operation, budget: int, device: str)
         if any(structured(op) is not None for op in samples.ops):
             remarks.refused(NAME, root, "its samples are no matrix products")
         return False
-    per_sample = workspace_of(samples, device)
-    chunks = chunks_of(samples.count, per_sample, budget)
+    chunks, reason = choose_chunks(samples.count, traffic_of(samples, device), device, given)
     value, begin = samples.stored.source, 0
     built: list[Batcher] = []
     for size in chunks:
@@ -117,25 +168,10 @@ def batch(samples: Samples | Refusal, root: Operation, budget: int, device: str)
         for op in list(batcher.block.ops):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(root))
-    remarks.fired(NAME, root, _reason(samples.count, chunks, per_sample, budget))
+    remarks.fired(NAME, root, reason)
     root.results[0].replace_all_uses_with(value)
     _erase_dead(root)
     return True
-
-
-def _reason(count: int, chunks: list[int], per_sample: int, budget: int) -> str:
-    total = count * per_sample
-    if per_sample == 0:
-        return f"{count} samples at once, which need no workspace"
-    if len(chunks) == 1:
-        return f"{count} samples at once: {total} bytes of workspace are within {budget}"
-    peak = max(chunks) * per_sample
-    if len(chunks) == count:
-        return f"{count} samples in turns: {peak} bytes of workspace, as two exceed {budget}"
-    return (
-        f"{count} samples in {len(chunks)} chunks of up to {max(chunks)}: {peak} bytes of "
-        f"workspace, as {total} exceed {budget}"
-    )
 
 
 def _erase_dead(op: Operation) -> None:
@@ -157,7 +193,8 @@ class BatchGemmsPass(ModulePass):
     name: ClassVar[str] = NAME
 
     workspace_bytes: int | None = None
-    """The most that the workspace of a batched product may take, in bytes; by device if None."""
+    """The most that the workspace of a batched product may take, in bytes; if None, what caches
+    hold is preferred, and exceeded where that moves fewer bytes."""
     device: str = "host"
     """What the module is compiled for: `host` or `cuda`."""
 
@@ -167,19 +204,16 @@ class BatchGemmsPass(ModulePass):
         Raises:
             PassFailedException: there is no such device.
         """
-        if self.device not in WORKSPACE_BYTES:
+        if self.device not in CACHE_BYTES:
             raise PassFailedException(f"device is host or cuda, not '{self.device}'")
-        budget = self.workspace_bytes
-        if budget is None:
-            budget = WORKSPACE_BYTES[self.device]
         for loop in [found for found in op.walk() if isinstance(found, scf.ForOp)][::-1]:
-            batch(samples_of_loop(loop), loop, budget, self.device)
+            batch(samples_of_loop(loop), loop, self.device, self.workspace_bytes)
         for last in [found for found in op.walk() if isinstance(found, tensor.InsertSliceOp)]:
             if last.parent is None or _continues(last):
                 continue
             samples = samples_of_chain(last)
             if samples is not None:
-                batch(samples, last, budget, self.device)
+                batch(samples, last, self.device, self.workspace_bytes)
 
 
 def _continues(op: tensor.InsertSliceOp) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from convir.api.compile import compile as compile_module
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.passes.batch_gemms import chunks_of
+from convir.passes.batch_gemms import CACHE_BYTES, Traffic, choose_chunks, chunks_of
 from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
@@ -191,6 +191,17 @@ def test_chunks_are_few_and_even() -> None:
     assert chunks_of(8, 0, 0) == [8]
     assert chunks_of(3, 100, 199) == [1, 1, 1]
     assert chunks_of(3, 100, 50) == [1, 1, 1]
+
+
+def test_what_is_shared_decides_between_chunks_and_all_at_once() -> None:
+    within = CACHE_BYTES["host"] // 2
+    assert choose_chunks(8, Traffic(within, 0), "host", None)[0] == [2] * 4
+    # Three more launches pack what is shared again, which exceeds the workspace of all.
+    assert choose_chunks(8, Traffic(within, 3 * within), "host", None)[0] == [8]
+    assert choose_chunks(8, Traffic(within, 2 * within), "host", None)[0] == [2] * 4
+    chunks, reason = choose_chunks(8, Traffic(within, 3 * within), "host", 2 * within)
+    assert chunks == [2] * 4
+    assert f"{2 * within} bytes of workspace, as {8 * within} exceed {2 * within}" in reason
 
 
 @pytest.mark.parametrize("budget", [512 * BYTES, 40 * BYTES])

@@ -18,7 +18,7 @@ from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, Epilo
 from convir.lowering.llvm.contraction.pack import PackKernel
 from convir.lowering.llvm.contraction.row_kernel import RowKernel
 from convir.lowering.llvm.contraction.scalars import Lanes
-from convir.lowering.llvm.contraction.stage import Dimension, StageKernel
+from convir.lowering.llvm.contraction.stage import Dimension, StageKernel, staged_phases
 from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking, block_weights
 from convir.lowering.llvm.contraction.weight_kernel import WeightKernel
 
@@ -144,21 +144,9 @@ class _Planner:
         spec = self.spec
         if self._is_readable(spec.a):
             return "a"
-        axes = spec.phases[0].axes
-        dimensions = tuple(Dimension(axis.extent, axis.row_stride) for axis in axes)
         channels = spec.groups * spec.depth
-        strides = _dense(dimensions, channels)
-        phases = tuple(
-            replace(
-                phase,
-                axes=tuple(
-                    replace(axis, row_stride=stride)
-                    for axis, stride in zip(phase.axes, strides, strict=True)
-                ),
-            )
-            for phase in spec.phases
-        )
-        self._stage("a", "a_copy", dimensions, channels, spec.a)
+        phases, dimensions, offset = staged_phases(spec.phases, channels, spec.a)
+        self._stage("a", "a_copy", dimensions, channels, spec.a, offset)
         layout = Channels(spec.element, 1, spec.depth)
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
@@ -191,11 +179,12 @@ class _Planner:
         dimensions: tuple[Dimension, ...],
         channels: int,
         layout: Channels,
+        offset: int = 0,
     ) -> None:
         groups = self.spec.groups
         if groups > 1 and layout.group_stride != channels // groups * layout.stride:
             raise ValueError(f"groups of operand {buffer} do not lie behind each other")
-        stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout)
+        stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset)
         self.kernels.append(stage)
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))

@@ -7,8 +7,8 @@ no arithmetic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
@@ -17,9 +17,10 @@ from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.transpose import Piece, Square, pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from convir.lowering.contraction.spec import Channels
+    from convir.lowering.contraction.spec import Axis, Channels, Phase
     from convir.lowering.llvm.contraction.builder import Loop
     from convir.lowering.llvm.contraction.scalars import Lanes
 
@@ -49,6 +50,83 @@ def merged(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
 
 
 @dataclass(frozen=True)
+class _Window:
+    """The positions `first`, `first + gap`, … along one axis of A that some tap reads."""
+
+    first: int
+    gap: int
+    count: int
+
+
+def _window(axes: Sequence[Axis], *, thinned: bool) -> _Window:
+    """What the phases read along one axis of theirs; one position if all is padding.
+
+    Args:
+        axes: the axis of each phase.
+        thinned: whether positions that nobody reads may be left out between others.
+    """
+    read: list[int] = []
+    for axis in axes:
+        for row in axis.tap_rows:
+            begin = max(0, -(row // axis.step))
+            end = min(axis.size - 1, (axis.extent - 1 - row) // axis.step)
+            if begin <= end:
+                read += [row + begin * axis.step, row + end * axis.step]
+    if not read:
+        return _Window(0, 1, 1)
+    gap = 1
+    if thinned:
+        rows = [row for axis in axes for row in axis.tap_rows]
+        steps = [axis.step for axis in axes if axis.tap_rows and axis.size > 1]
+        gap = gcd(*steps, *(row - rows[0] for row in rows)) or 1
+    return _Window(min(read), gap, (max(read) - min(read)) // gap + 1)
+
+
+def staged_phases(
+    phases: Sequence[Phase], channels: int, layout: Channels
+) -> tuple[tuple[Phase, ...], tuple[Dimension, ...], int]:
+    """The same phases on a dense copy of the positions of A that they read.
+
+    Args:
+        phases: as they read A.
+        channels: elements of a position of the copy.
+        layout: how A stores them.
+
+    Returns:
+        The phases on the copy, the positions that it holds, slowest first, and the first one's
+        place in A in elements.
+    """
+    strides = [axis.row_stride for axis in phases[0].axes]
+    # Neighbours are read as vectors, all of them.
+    windows = [
+        _window(axes, thinned=layout.stride == 1 or stride != 1)
+        for axes, stride in zip(zip(*(p.axes for p in phases), strict=True), strides, strict=True)
+    ]
+    dense = [
+        channels * prod(w.count for w in windows[place + 1 :]) for place in range(len(windows))
+    ]
+    moved = tuple(
+        replace(
+            phase,
+            axes=tuple(
+                replace(
+                    axis,
+                    extent=window.count,
+                    step=max(1, axis.step // window.gap),
+                    tap_rows=tuple((row - window.first) // window.gap for row in axis.tap_rows),
+                    row_stride=stride,
+                )
+                for axis, window, stride in zip(phase.axes, windows, dense, strict=True)
+            ),
+        )
+        for phase in phases
+    )
+    places = list(zip(windows, strides, strict=True))
+    dimensions = tuple(Dimension(window.count, stride * window.gap) for window, stride in places)
+    return moved, dimensions, sum(window.first * stride for window, stride in places)
+
+
+@dataclass(frozen=True)
 class StageKernel:
     """Writes the kernel that copies one operand."""
 
@@ -60,6 +138,8 @@ class StageKernel:
     channels: int
     """Of all groups."""
     layout: Channels
+    offset: int = 0
+    """Elements of the operand before the first position."""
 
     @property
     def bytes(self) -> int:
@@ -89,7 +169,7 @@ class StageKernel:
             number = f.div(rest, runs, "outer")
             line_bytes = inner.size * self.channels * self.lanes.bytes
             target = f.element(copy, number, line_bytes, "target")
-            source = operand
+            source = f.offset(operand, self.offset * storage.bytes)
             for dimension in reversed(outer):
                 place = f.rem(number, dimension.size, "place")
                 number = f.div(number, dimension.size, "left")
