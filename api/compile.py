@@ -75,7 +75,7 @@ def compile(
         ValueError: `device` names no device; a .nam model is given no shape.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
-    job = _Job(
+    job = Job(
         source_of(source, shapes, size),
         function,
         pipeline,
@@ -90,15 +90,15 @@ def compile(
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """How one function becomes an executable, from the cache or from its source."""
 
     source: Source
     function: str
     pipeline: str | Sequence[ModulePass]
     device: Device
-    workspace_bytes: int | None
-    threads: int | None
+    workspace_bytes: int | None = None
+    threads: int | None = None
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""

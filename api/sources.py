@@ -81,18 +81,30 @@ def _onnx(path: str | Path, shapes: Shapes) -> Source:
 
 
 def _nam(path: Path, shapes: Shapes, size: float) -> Source:
-    def read() -> ModuleOp:
-        from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
-
-        return import_nam(path, frames=frames, size=size)
-
     shape = shapes[0] if shapes else None
     if shape is None:
         raise ValueError(f"{path}: give the shape of a block, such as shapes=[(1, 1, 64)]")
-    frames = shape[-1]
+    return nam_source(path, shape[-1], shape[-1], size)
+
+
+def nam_source(path: Path, frames: int, room: int, size: float) -> Source:
+    """A .nam model for blocks of `frames` frames, whose windows have room for `room`.
+
+    Args:
+        path: of the file.
+        frames: of a block.
+        room: frames of a window behind those that came before the block.
+        size: which of the models that the file contains.
+    """
+
+    def read() -> ModuleOp:
+        from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
+
+        return import_nam(path, frames=frames, room=room, size=size)
+
     try:
         content = path.read_bytes()
     except OSError:
         content = None  # The front end says so.
-    said = None if content is None else f"{list(shape)} {size}\n".encode() + content
+    said = None if content is None else f"{frames} {room} {size}\n".encode() + content
     return Source(str(path), said, read)

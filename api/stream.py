@@ -1,31 +1,42 @@
 """`convir.stream`: a model that is given one block after another, and remembers.
 
 A function whose first argument and result are blocks, [1, channels, frames], and whose other
-arguments and results are histories, [1, channels, frames before the block], in the same order: what
-`convir.frontends.nam` makes of a model.
+arguments and results are windows, [1, channels, frames before the block + room for it], in the same
+order: what `convir.frontends.nam` makes of a model.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from convir.api.compile import DEFAULT_PIPELINE, compile
-from convir.runtime.devices import HOST
+from convir.api.compile import DEFAULT_PIPELINE, Job
+from convir.api.sources import nam_source
+from convir.runtime.devices import HOST, find_device
+from convir.runtime.executable import Executable
+from convir.runtime.host.stream import HostStream
+from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from convir.runtime.executable import Executable
+    from convir.runtime.host.device import HostProgram
+    from convir.runtime.host.stream import BlockProgram
 
     Block = npt.NDArray[np.float32]
 
 DEFAULT_FRAMES = 64
 """Frames that are computed at a time: what audio hosts commonly ask for."""
+
+ROOM_BLOCKS = 8
+"""Blocks after which windows begin anew: what they remember is copied once in so many, and all of
+them together still fit in the second-level cache."""
+
+_FRAME_BYTES = 4
 
 
 def stream(
@@ -52,60 +63,58 @@ def stream(
     """
     if frames < 1 or frames & (frames - 1):
         raise ValueError(f"frames={frames} is no power of two")
+    room = ROOM_BLOCKS * max(frames, DEFAULT_FRAMES)
+    device = find_device(HOST)
 
-    def compiled(count: int) -> Executable:
-        return compile(
-            source,
-            pipeline,
-            HOST,
-            shapes=[(1, 1, count)],
-            size=size,
-            threads=threads,
-        )
+    def compiled(count: int) -> HostProgram:
+        model = nam_source(Path(source), count, room, size)
+        job = Job(model, "main", pipeline, device, threads=threads)
+        program = job.compile()
+        assert isinstance(program, Executable)
+        return cast("HostProgram", program.loaded)
 
-    return Stream(compiled, frames)
+    return Stream(compiled, frames, room)
 
 
 class Stream:
-    """A function with histories, called block after block; one thread at a time."""
+    """A function with states, called block after block; one thread at a time."""
 
-    def __init__(self, compiled: Callable[[int], Executable], frames: int) -> None:
+    def __init__(self, compiled: Callable[[int], HostProgram], frames: int, room: int) -> None:
         """A stream that begins in silence.
 
         Args:
             compiled: gives the program for blocks of so many frames.
             frames: the most frames that are computed at a time, a power of two.
+            room: frames of a window behind those that came before the block.
         """
         self._compiled = compiled
         self._frames = frames
-        self._programs = {frames: compiled(frames)}
-        program = self._programs[frames]
-        self._histories = [program.empty(spec) for spec in program.inputs[1:]]
-        self._next_histories = [program.empty(spec) for spec in program.inputs[1:]]
+        program = compiled(frames)
+        self._windows = HostStream(program, room)
+        self._programs = {frames: self._windows.load(program)}
+        # A frame of output depends on no more frames before it than all windows hold together.
+        self._remembered = sum(spec.shape[-1] - room for spec in program.inputs[1:])
         self.channels = program.inputs[0].shape[1]
         """Of the blocks that go in."""
         self.output_channels = program.outputs[0].shape[1]
         """Of those that come out."""
+        self.sample_rate = program.plan.stream.sample_rate
+        """Frames a second that the model was made for; None if it does not say so."""
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: what comes next is heard after silence."""
-        for history in self._histories:
-            history[...] = 0
-        program = self._programs[self._frames]
-        silence, unheard = program.empty(program.inputs[0]), program.empty(program.outputs[0])
-        silence[...] = 0
-        # A frame of output depends on no more frames before it than all histories hold together.
-        remembered = sum(spec.shape[-1] for spec in program.inputs[1:])
-        for _ in range(-(-remembered // self._frames)):
-            self._run(program, silence, unheard)
+        self._windows.forget()
+        count = -(-self._remembered // self._frames) * self._frames
+        unheard = np.empty((self.output_channels, count), np.float32)
+        self._run(np.zeros((self.channels, count), np.float32), unheard)
 
     def process(self, block: Block, out: Block | None = None) -> Block:
         """The output of the next block.
 
         Args:
             block: f32[channels, n], or f32[n] where there is one channel; any n.
-            out: where to write it; a new array if None.
+            out: where to write it, which may be `block`; a new array if None.
 
         Returns:
             f32[output channels, n], or f32[n] if the block has one dimension and so has the output.
@@ -118,36 +127,51 @@ class Stream:
         if block.dtype != np.float32:
             raise TypeError(f"the block holds {block.dtype}, not float32")
         is_flat = block.ndim == 1 and self.channels == 1
-        planes = block[None] if is_flat else block
-        if planes.ndim != 2 or len(planes) != self.channels:
+        if not is_flat and (block.ndim != 2 or len(block) != self.channels):
             raise ValueError(f"the block has the shape {block.shape}, not ({self.channels}, n)")
-        count = planes.shape[1]
+        count = block.shape[-1]
         shape = (count,) if is_flat and self.output_channels == 1 else (self.output_channels, count)
-        out = np.empty(shape, np.float32) if out is None else out
-        if out.shape != shape or out.dtype != np.float32:
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape or out.dtype != np.float32:
             raise ValueError(f"`out` is {out.dtype}{list(out.shape)}, not float32{list(shape)}")
-        results = out.reshape(self.output_channels, count)
-        begin = 0
-        while begin < count:
-            size = min(self._frames, 1 << ((count - begin).bit_length() - 1))
-            self._piece(planes[:, begin : begin + size], results[:, begin : begin + size])
-            begin += size
+        elif np.may_share_memory(block, out):
+            block = block.copy()
+        self._run(block, out)
         return out
 
-    def _piece(self, block: Block, result: Block) -> None:
-        """One block whose size is a power of two."""
-        size = block.shape[1]
-        if size not in self._programs:
-            self._programs[size] = self._compiled(size)
-        program = self._programs[size]
-        dense = np.ascontiguousarray(block)[None]
-        if result.flags.c_contiguous:
-            self._run(program, dense, result[None])
+    def _run(self, block: Block, out: Block) -> None:
+        """The outputs of `block`, f32[channels, n] or f32[n], in `out`; the two do not overlap."""
+        count = block.shape[-1]
+        is_line = block.size == count == out.size
+        if is_line and block.flags.c_contiguous and out.flags.c_contiguous:
+            self._line(address_of(block), address_of(out), count)
             return
-        made = program.empty(program.outputs[0])
-        self._run(program, dense, made)
-        result[...] = made[0]
+        for begin, size in self._pieces(0, count):
+            piece = slice(begin, begin + size)
+            dense = np.ascontiguousarray(block[..., piece])
+            made = np.empty((*out.shape[:-1], size), np.float32)
+            self._windows.run(self._program(size), address_of(dense), address_of(made), 1)
+            out[..., piece] = made
 
-    def _run(self, program: Executable, block: Block, result: Block) -> None:
-        program(block, *self._histories, out=(result, *self._next_histories))
-        self._histories, self._next_histories = self._next_histories, self._histories
+    def _line(self, x: int, y: int, count: int) -> None:
+        """One channel at the address `x`; its outputs, one channel too, go to `y`."""
+        whole = count // self._frames
+        if whole:
+            self._windows.run(self._programs[self._frames], x, y, whole)
+        for begin, size in self._pieces(whole * self._frames, count):
+            at = begin * _FRAME_BYTES
+            self._windows.run(self._program(size), x + at, y + at, 1)
+
+    def _pieces(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where blocks begin, and their frames: powers of two, the largest first."""
+        while begin < end:
+            size = min(self._frames, 1 << ((end - begin).bit_length() - 1))
+            yield begin, size
+            begin += size
+
+    def _program(self, size: int) -> BlockProgram:
+        program = self._programs.get(size)
+        if program is None:
+            program = self._programs[size] = self._windows.load(self._compiled(size))
+        return program

@@ -49,6 +49,10 @@ def run_stream(options: Namespace, name: str) -> int:
     model = stream(name, size=options.model_size, pipeline=pipeline)
     if sound.shape[0] != model.channels:
         raise UsageError(f"{source}: has {sound.shape[0]} channels, the model {model.channels}")
+    if rate and model.sample_rate not in (None, rate):
+        # Nothing here resamples: the model would be heard at another pitch.
+        wanted = f"{model.sample_rate:g}"
+        raise UsageError(f"{source}: has {rate} frames a second, the model is made for {wanted}")
     heard = import_module("numpy").empty((model.output_channels, sound.shape[1]), sound.dtype)
     for begin in _shown(range(0, sound.shape[1], _STEP_FRAMES), name):
         piece = slice(begin, begin + _STEP_FRAMES)

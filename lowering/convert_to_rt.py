@@ -43,6 +43,8 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
+from convir.dialects.slices import slice_view
+from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of, is_zero
 from convir.lowering.gemm import GemmLayout, gemm_layout
@@ -111,6 +113,8 @@ class _Program:
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     destinations: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Tensor values that are written straight into an output buffer of the program."""
+    states: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Buffers of states after the call, and those before it."""
     converted: set[Operation] = field(default_factory=set[Operation])
 
     def convert(self, op: Operation) -> None:
@@ -165,6 +169,8 @@ class _Program:
         assert isinstance(callee, kernel.FuncOp)
         inputs = [self.buffers[argument] for argument in op.arguments]
         outputs = [self._destination(op, callee, i) for i in range(len(op.res))]
+        for result, out in enumerate(outputs):
+            self._update_state(callee, result, inputs, out)
         self.buffers.update(zip(op.res, outputs, strict=True))
         match = match_gemm(callee) if config_of(callee, self.device) == GEMM else None
         if isinstance(match, GemmCall):
@@ -204,6 +210,17 @@ class _Program:
                 return self.buffers[op.arguments[argument]]
         target = buffer_type(value.type, op)
         return self.allocate(target, value.name_hint)
+
+    def _update_state(
+        self, callee: kernel.FuncOp, result: int, inputs: list[SSAValue], out: SSAValue
+    ) -> None:
+        """Let a kernel that writes into a state do so in place, in the buffer for the next call."""
+        argument = updated_argument(callee, result)
+        if argument is None or out not in self.states or self.states[out] != inputs[argument]:
+            return
+        # One memory for both is no copy.
+        self._emit(rt.CopyOp(inputs[argument], out))
+        inputs[argument] = out
 
     def _dies_at(self, op: kernel.CallOp, value: SSAValue) -> bool:
         """Whether nothing reads the memory of `value` after `op`, which the program may reuse."""
@@ -317,6 +334,18 @@ def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:
     return [i for i, t in enumerate(callee.function_type.inputs) if t == wanted]
 
 
+def updated_argument(callee: kernel.FuncOp, result: int) -> int | None:
+    """The argument that a result is, but for a slice: a kernel in its memory writes only that."""
+    returned = callee.body.block.last_op
+    assert returned is not None
+    owner = returned.operands[result].owner
+    view = slice_view(owner) if isinstance(owner, Operation) else None
+    if view is None or not isinstance(view.dest, BlockArgument):
+        return None
+    # What the kernel reads of it may have been written over.
+    return view.dest.index if view.dest.has_one_use() else None
+
+
 def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     """The rt program of a function on tensors whose kernels are outlined.
 
@@ -334,6 +363,10 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     for argument, buffer in zip(old.args, body.args, strict=False):
         program.buffers[argument] = buffer
         buffer.name_hint = argument.name_hint
+    states = states_of(function)
+    if states:
+        before = body.args[len(input_types) - states : len(input_types)]
+        program.states = dict(zip(outputs[-states:], before, strict=True))
     placed = placed_results(old)
     direct = _direct_outputs(program, returned, outputs, placed)
     _place_pieces(program, placed)

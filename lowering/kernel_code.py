@@ -33,7 +33,7 @@ def llvm_code(module: ModuleOp, cpu: Target) -> str:
     """
     return "\n".join(
         f"; @{function.sym_name.data} for {cpu.name}: {_config(function)}\n"
-        f"{_llvm_kernel(function, cpu, noalias=not _reuses_inputs(module, function))}"
+        f"{_llvm_kernel(function, cpu, _reused(module, function))}"
         for function in _kernels(module, HOST)
     )
 
@@ -58,7 +58,7 @@ def cuda_plans(module: ModuleOp) -> list[tuple[kernel.FuncOp, KernelPlan]]:
         DiagnosticError: a kernel has no code for a GPU; located at the kernel.
     """
     return [
-        (function, _cuda_plan(function, restrict=not _reuses_inputs(module, function)))
+        (function, _cuda_plan(function, _reused(module, function)))
         for function in _kernels(module, CUDA)
     ]
 
@@ -73,17 +73,17 @@ def _config(function: kernel.FuncOp) -> str:
     return config_of(function, HOST) or "loops"
 
 
-def _reuses_inputs(module: ModuleOp, function: kernel.FuncOp) -> bool:
-    """Whether some launch of the kernel writes a result over one of its inputs."""
-    return any(
-        op.callee.root_reference == function.sym_name
-        and any(out in tuple(op.inputs) for out in op.outputs)
-        for op in module.walk()
-        if isinstance(op, rt.LaunchOp)
-    )
+def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
+    """The arguments of the kernel over which a launch, the first that does so, writes a result."""
+    for op in module.walk():
+        if isinstance(op, rt.LaunchOp) and op.callee.root_reference == function.sym_name:
+            reused = tuple(i for i, x in enumerate(op.inputs) if x in tuple(op.outputs))
+            if reused:
+                return reused
+    return ()
 
 
-def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
+def _llvm_kernel(function: kernel.FuncOp, cpu: Target, reused: tuple[int, ...]) -> str:
     if config_of(function, HOST) == CONTRACTION:
         call = read_host_contraction(function)
         if isinstance(call, Refusal):
@@ -95,8 +95,8 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: Target, *, noalias: bool) -> str:
             raise DiagnosticError(error_at(function, scatter.reason))
         return ScatterKernel(scatter, cpu).ir
     try:
-        loops = lower_kernel(function)
-        lowered = llvm_module(loops, noalias=noalias, f16_in_hardware=cpu.f16_in_hardware)
+        loops = lower_kernel(function, reused=reused)
+        lowered = llvm_module(loops, noalias=not reused, f16_in_hardware=cpu.f16_in_hardware)
     except PassFailedException as error:
         raise DiagnosticError(error_at(function, error)) from error
     return llvm_ir(lowered, cpu.triple)
@@ -107,7 +107,7 @@ def _cuda_config(function: kernel.FuncOp) -> str:
     return f"// {config}\n" if is_template(config) else ""
 
 
-def _cuda_plan(function: kernel.FuncOp, *, restrict: bool) -> KernelPlan:
+def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...]) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
     if is_template(config):
         plan = plan_kernel(function, config)
@@ -115,6 +115,6 @@ def _cuda_plan(function: kernel.FuncOp, *, restrict: bool) -> KernelPlan:
             raise DiagnosticError(error_at(function, plan.reason))
         return plan
     try:
-        return plan_loops(function, restrict=restrict)
+        return plan_loops(function, restrict=not reused, reused=reused)
     except PassFailedException as error:
         raise DiagnosticError(error_at(function, error)) from error

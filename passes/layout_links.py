@@ -25,6 +25,7 @@ from convir.dialects.conv import DgradOp, FpropOp
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.linear import linear_map
 from convir.dialects.slices import slice_view
+from convir.dialects.stream_attributes import is_state
 from convir.dialects.structured import structured
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def links_of(op: Operation, among: Iterable[SSAValue] = ()) -> list[SSAValue]:
         return list(op.results)
     sliced = slice_view(op)
     if sliced is not None:
-        return _of_slice(op)
+        return _of_slice(op, sliced.dest)
     if op.name.partition(".")[0] in ("arith", "math") and _is_pointwise(op):
         return [*op.operands, *op.results]
     return []
@@ -171,8 +172,11 @@ def _of_structured(view: Structured, among: Iterable[SSAValue]) -> list[SSAValue
     return [*results, *linked, *(value for value in read if value not in linked)]
 
 
-def _of_slice(op: Operation) -> list[SSAValue]:
-    """Source, destination and result, where no offset, size or stride is dynamic."""
+def _of_slice(op: Operation, dest: SSAValue | None) -> list[SSAValue]:
+    """Source, destination and result, where no offset, size or stride is dynamic; none of what is
+    inserted into a state, which is updated where it lies."""
+    if dest is not None and is_state(dest):
+        return []
     tensors = [value for value in op.operands if isinstance(value.type, TensorType)]
     if len(tensors) != len(op.operands) or (op.name == "tensor.pad" and _pads_by_index(op)):
         return []

@@ -79,6 +79,11 @@ class Executable:
         return self._compiled.program
 
     @property
+    def loaded(self) -> DeviceProgram:
+        """The program on its device, without the borders that calls go through."""
+        return self._compiled
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
         return self._inputs

@@ -6,7 +6,7 @@ them from IR. Nothing here needs xDSL, so that a program compiled before runs wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -120,6 +120,16 @@ Call: TypeAlias = Fill | Copy | Gemm | Launch
 
 
 @dataclass(frozen=True)
+class StreamSpec:
+    """What a program says of being called with one block after another."""
+
+    states: int = 0
+    """How many of the last inputs are what the last outputs were in the call before."""
+    sample_rate: float | None = None
+    """Frames a second, where they mean sound."""
+
+
+@dataclass(frozen=True)
 class Program:
     """A straight-line program of runtime calls."""
 
@@ -130,6 +140,7 @@ class Program:
     constants: tuple[Array, ...]
     state_bytes: tuple[int, ...]
     calls: tuple[Call, ...]
+    stream: StreamSpec = field(default_factory=StreamSpec)
 
     def summary(self, device: str) -> list[str]:
         """What each call is, in a word: `gemm`, `fill`, or the config of a launch."""
@@ -182,6 +193,11 @@ def memory_positions(program: Memories) -> dict[Space, int]:
         first[space] = position
         position += count
     return first
+
+
+def reused_arguments(call: Launch) -> tuple[int, ...]:
+    """The arguments of a launch whose memory is that of a result."""
+    return tuple(i for i, source in enumerate(call.inputs) if source in call.outputs)
 
 
 def launch_overlaps(call: Launch) -> bool:

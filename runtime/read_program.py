@@ -19,6 +19,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import kernel, rt
+from convir.dialects.stream_attributes import sample_rate_of, states_of
 from convir.runtime.program import (
     DYNAMIC_SIZE,
     Buffer,
@@ -28,6 +29,7 @@ from convir.runtime.program import (
     Launch,
     Program,
     Space,
+    StreamSpec,
     TensorSpec,
 )
 from convir.runtime.reference.dtypes import dtype_of
@@ -64,6 +66,7 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
         constants=tuple(reader.constants),
         state_bytes=tuple(reader.states),
         calls=tuple(reader.calls),
+        stream=StreamSpec(states_of(program), sample_rate_of(program)),
     )
 
 

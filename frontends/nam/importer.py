@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
+from convir.dialects.stream_attributes import RATE_ATTR, STATES_ATTR
 from convir.frontends.emitter import Emitter
 from convir.frontends.nam.read import read_nam
 from convir.frontends.nam.stages import Stages
@@ -30,50 +31,51 @@ if TYPE_CHECKING:
 
 FUNCTION = "main"
 
-STATES_ATTRIBUTE = "convir.states"
-"""How many of a function's last arguments are what its last results were in the call before."""
 
-RATE_ATTRIBUTE = "convir.sample_rate"
-"""Frames a second."""
-
-
-def import_nam(source: str | Path, *, frames: int, size: float = 1.0) -> ModuleOp:
+def import_nam(
+    source: str | Path, *, frames: int, room: int | None = None, size: float = 1.0
+) -> ModuleOp:
     """The module of a `.nam` file.
 
-    `@main` takes a block, f32[1, channels, frames], and the histories of its convolutions,
-    f32[1, channels, dilation * (taps - 1)] each; it returns the block's output, f32[1, channels,
-    frames], and the histories for the next block. The attribute `convir.states` of the function
-    says how many these are.
+    `@main` takes a block, f32[1, channels, frames], and for each convolution that remembers a
+    window, f32[1, channels, before + room]: the `before` frames that came before the block, at
+    least dilation * (taps - 1), and room for it. It returns the block's output, f32[1, channels,
+    frames], and the windows with the block behind `before`; moved to the left by `frames` they are
+    those of the next block. The attribute `convir.states` of the function says how many there are.
 
     Args:
         source: the path of the file.
         frames: frames of a block.
+        room: frames of a window behind what came before, at least `frames`; as many if None.
         size: which of a container's models, from 0 (the smallest) to 1 (the largest).
 
     Raises:
         NamError: the file cannot be read, or says something that is not supported.
-        ValueError: `frames` is no positive number.
+        ValueError: `frames` is no positive number, or there is no room for them.
     """
+    room = frames if room is None else room
     if frames < 1:
         raise ValueError(f"a block of {frames} frames is none")
-    return _imported(read_nam(source, size), frames)
+    if room < frames:
+        raise ValueError(f"room={room} is none for a block of {frames} frames")
+    return _imported(read_nam(source, size), frames, room)
 
 
-def _imported(source: NamFile, frames: int) -> ModuleOp:
+def _imported(source: NamFile, frames: int, room: int) -> ModuleOp:
     location = FileLineColLoc(StringAttr(source.file), IntAttr(0), IntAttr(0))
     function = func.FuncOp(FUNCTION, ([], []))
     function.location = location
     block = function.body.block
     x = block.insert_arg(TensorType(f32, [1, source.net.input_channels, frames]), 0)
     x.name_hint = "x"
-    stages = Stages(Emitter(block, location), source)
+    stages = Stages(Emitter(block, location), source, room)
     y = emit_wavenet(stages, source.net, x)
     stages.emit.location = location
-    returned = func.ReturnOp(y, *stages.histories)
+    returned = func.ReturnOp(y, *stages.windows)
     returned.location = location
     block.add_op(returned)
     function.update_function_type()
-    function.attributes[STATES_ATTRIBUTE] = IntegerAttr(len(stages.histories), i64)
+    function.attributes[STATES_ATTR] = IntegerAttr(len(stages.windows), i64)
     if source.sample_rate:
-        function.attributes[RATE_ATTRIBUTE] = FloatAttr(source.sample_rate, f64)
+        function.attributes[RATE_ATTR] = FloatAttr(source.sample_rate, f64)
     return ModuleOp([function])

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from convir.frontends.nam.model import Activation, NamFile
     from convir.frontends.nam.weights import Weights
 
+_LINE = 16
+"""Frames that fill a cache line."""
+
 _LAYOUTS = ("NCW", "KCS", "NCW")
 _CHANNEL = 1
 _FRAME = 2
@@ -49,8 +52,10 @@ class Stages:
 
     emit: Emitter
     source: NamFile
-    histories: list[SSAValue] = field(default_factory=list["SSAValue"])
-    """What the convolutions remember for the next block, in the order of the arguments."""
+    room: int
+    """Frames of a window behind those that came before the block."""
+    windows: list[SSAValue] = field(default_factory=list["SSAValue"])
+    """What the convolutions see, the block included, in the order of the arguments."""
 
     def error(self, message: str) -> NamError:
         """An error about the model."""
@@ -136,19 +141,18 @@ class Stages:
         return self.emit.extract(x, (0, first, 0), (1, count, shape_of(x)[_FRAME]), (1, 1, 1))
 
     def _remembered(self, x: SSAValue, before: int) -> SSAValue:
-        """`x` behind the `before` frames that came before it, which are kept for the next block."""
+        """`x` behind the `before` frames that came before it, in a window that remembers it."""
         if before == 0:
             return x
         _, channels, frames = shape_of(x)
+        kept = frames_before(before, self.room)
         block = self.emit.block
-        shape = (1, channels, before)
-        history = block.insert_arg(TensorType(f32, shape), len(block.args))
-        history.name_hint = "history"
-        seen = self.emit.empty((1, channels, before + frames), f32)
-        seen = self.emit.insert_into(history, seen, (0, 0, 0))
-        seen = self.emit.insert_into(x, seen, (0, 0, before))
-        self.histories.append(self.emit.extract(seen, (0, 0, frames), shape, (1, 1, 1)))
-        return seen
+        window = block.insert_arg(TensorType(f32, (1, channels, kept + self.room)), len(block.args))
+        window.name_hint = "window"
+        seen = self.emit.insert_into(x, window, (0, 0, kept))
+        self.windows.append(seen)
+        shape = (1, channels, before + frames)
+        return self.emit.extract(seen, (0, 0, kept - before), shape, (1, 1, 1))
 
     def _by_channel(self, x: SSAValue, column: SSAValue, body: ScalarBody) -> SSAValue:
         """A function of each element and its channel's entry of `column`."""
@@ -159,6 +163,16 @@ class Stages:
             (column, [loops[_CHANNEL]]),
         ]
         return self.emit.generic(inputs, (init, loops), len(loops), 0, body)
+
+
+def frames_before(least: int, room: int) -> int:
+    """How many frames a window holds before its `room`, at least `least`.
+
+    Rows are an odd number of cache lines, so that the channels of a frame lie in different sets of
+    a cache; where `room` is a number of lines, the block begins with one.
+    """
+    lines = -(-(least + room) // _LINE)
+    return (lines + 1 - lines % 2) * _LINE - room
 
 
 def product(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

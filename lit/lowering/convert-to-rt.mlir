@@ -158,3 +158,58 @@ func.func @scalars(%s: f32) -> (f32, f32) {
 func.func @nothing(%x: tensor<4xf32>) {
   return
 }
+
+// -----
+
+// A state is written in place, in the memory of the next call's: a caller that lends one memory for
+// both copies nothing.
+// CHECK-LABEL: func.func @state(
+// CHECK-SAME:    %x: memref<4xf32>, %w: memref<16xf32>, %{{.*}}: memref<4xf32>, %[[NEXT:.*]]: memref<16xf32>)
+// CHECK:       rt.copy %w to %[[NEXT]] : memref<16xf32> to memref<16xf32>
+// CHECK-NEXT:  rt.launch @into ins(%x, %[[NEXT]] : memref<4xf32>, memref<16xf32>) outs(%[[NEXT]] : memref<16xf32>)
+// CHECK-NEXT:  rt.launch @sum ins(%[[NEXT]] : memref<16xf32>) outs(%{{.*}} : memref<4xf32>)
+kernel.func @into(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = tensor.insert_slice %x into %w[8] [4] [1] : tensor<4xf32> into tensor<16xf32>
+  kernel.return %0 : tensor<16xf32>
+}
+kernel.func @sum(%w: tensor<16xf32>) -> tensor<4xf32> {
+  %0 = tensor.extract_slice %w[8] [4] [1] : tensor<16xf32> to tensor<4xf32>
+  %1 = tensor.extract_slice %w[4] [4] [1] : tensor<16xf32> to tensor<4xf32>
+  %2 = arith.addf %0, %1 : tensor<4xf32>
+  kernel.return %2 : tensor<4xf32>
+}
+func.func @state(%x: tensor<4xf32>, %w: tensor<16xf32>) -> (tensor<4xf32>, tensor<16xf32>) attributes {convir.states = 1 : i64} {
+  %0 = kernel.call @into(%x, %w) : (tensor<4xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %1 = kernel.call @sum(%0) : (tensor<16xf32>) -> tensor<4xf32>
+  return %1, %0 : tensor<4xf32>, tensor<16xf32>
+}
+
+// -----
+
+// Not in place: the kernel reads the state where it may have written it.
+// CHECK-LABEL: func.func @read_again(
+// CHECK-NEXT:  rt.launch @into ins(%x, %w : memref<4xf32>, memref<16xf32>) outs(%{{.*}} : memref<16xf32>)
+kernel.func @into(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = tensor.extract_slice %w[9] [4] [1] : tensor<16xf32> to tensor<4xf32>
+  %1 = arith.addf %x, %0 : tensor<4xf32>
+  %2 = tensor.insert_slice %1 into %w[8] [4] [1] : tensor<4xf32> into tensor<16xf32>
+  kernel.return %2 : tensor<16xf32>
+}
+func.func @read_again(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> attributes {convir.states = 1 : i64} {
+  %0 = kernel.call @into(%x, %w) : (tensor<4xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}
+
+// -----
+
+// Not in place: nothing says that the result is the argument of the next call.
+// CHECK-LABEL: func.func @no_state(
+// CHECK-NEXT:  rt.launch @into ins(%x, %w : memref<4xf32>, memref<16xf32>) outs(%{{.*}} : memref<16xf32>)
+kernel.func @into(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = tensor.insert_slice %x into %w[8] [4] [1] : tensor<4xf32> into tensor<16xf32>
+  kernel.return %0 : tensor<16xf32>
+}
+func.func @no_state(%x: tensor<4xf32>, %w: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = kernel.call @into(%x, %w) : (tensor<4xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}

@@ -38,7 +38,7 @@ from convir.lowering.loops.nests import RANGE_ATTR, is_expensive, pieces_of, ran
 from convir.lowering.loops.tensor_rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -115,7 +115,9 @@ class _Counted:
     """Whether elements of an access all lie the same distance apart, but not 1."""
 
 
-def lower_for_gpu(kernel_func: kernel.FuncOp, *, aligned: bool = True) -> list[Nest]:
+def lower_for_gpu(
+    kernel_func: kernel.FuncOp, *, aligned: bool = True, reused: Collection[int] = ()
+) -> list[Nest]:
     """The loops of a kernel, as functions to launch in order.
 
     Each has the kernel's inputs and its outputs (flat memrefs) as arguments, then `begin` and
@@ -124,13 +126,14 @@ def lower_for_gpu(kernel_func: kernel.FuncOp, *, aligned: bool = True) -> list[N
     Args:
         kernel_func: the kernel.
         aligned: whether every buffer begins at a multiple of 16 bytes.
+        reused: the arguments whose memory is that of a result.
 
     Raises:
         PassFailedException: an op of the body has no loops, or a size is dynamic.
     """
     return [
         nest
-        for name, piece in pieces_of(kernel_func)
+        for name, piece in pieces_of(kernel_func, reused)
         for nest in _nests(kernel_func, piece, name, aligned=aligned)
     ]
 

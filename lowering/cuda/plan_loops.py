@@ -11,6 +11,8 @@ from convir.lowering.cuda.teams import THREADS
 from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from convir.dialects import kernel
     from convir.lowering.cuda.nests import Nest
 
@@ -18,13 +20,20 @@ MAX_BLOCKS = 1 << 13
 """A grid of so many blocks fills any GPU many times over; teams with more to do stride over it."""
 
 
-def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -> KernelPlan:
+def plan_loops(
+    callee: kernel.FuncOp,
+    *,
+    restrict: bool,
+    aligned: bool = True,
+    reused: Collection[int] = (),
+) -> KernelPlan:
     """The launches that compute `callee` as loops; nests that write nothing have none.
 
     Args:
         callee: the kernel.
         restrict: whether no two of its buffers overlap.
         aligned: whether every buffer begins at a multiple of 16 bytes.
+        reused: the arguments whose memory is that of a result.
 
     Raises:
         PassFailedException: the body has no loops, or the loops no CUDA code.
@@ -32,7 +41,8 @@ def plan_loops(callee: kernel.FuncOp, *, restrict: bool, aligned: bool = True) -
     inputs = [Pointer("input", i) for i in range(len(callee.function_type.inputs))]
     outputs = [Pointer("output", i) for i in range(len(callee.function_type.outputs))]
     parts = Pointer("workspace", 0)
-    nests = [nest for nest in lower_for_gpu(callee, aligned=aligned) if range_size(nest.loops)]
+    lowered = lower_for_gpu(callee, aligned=aligned, reused=reused)
+    nests = [nest for nest in lowered if range_size(nest.loops)]
     # One buffer for all: the launches follow one another.
     sizes = [nest.parts_bytes for nest in nests if nest.parts_bytes]
     return KernelPlan(

@@ -31,7 +31,7 @@ from convir.lowering.loops.indices import Index, IndexBuilder
 from convir.lowering.loops.tensor_rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from convir.dialects import kernel
     from convir.dialects.slices import SliceView
@@ -55,7 +55,9 @@ class Piece:
 
 
 def lower_kernel(
-    kernel_func: kernel.FuncOp, inner_elements: int = INNER_ELEMENTS
+    kernel_func: kernel.FuncOp,
+    inner_elements: int = INNER_ELEMENTS,
+    reused: Collection[int] = (),
 ) -> list[func.FuncOp]:
     """The loops of a kernel, as functions to launch in order.
 
@@ -67,24 +69,26 @@ def lower_kernel(
         kernel_func: the kernel.
         inner_elements: an iteration of the outermost loop writes at least so many elements, where
             the result has them; 1 for one element each.
+        reused: the arguments whose memory is that of a result.
 
     Raises:
         PassFailedException: an op of the body has no loops, or a size is dynamic.
     """
     return [
         _lower_piece(kernel_func, piece, name, inner_elements)
-        for name, piece in pieces_of(kernel_func)
+        for name, piece in pieces_of(kernel_func, reused)
     ]
 
 
-def pieces_of(kernel_func: kernel.FuncOp) -> list[tuple[str, Piece]]:
-    """The pieces of a kernel's results in the order they are written, with their names."""
+def pieces_of(kernel_func: kernel.FuncOp, reused: Collection[int]) -> list[tuple[str, Piece]]:
+    """The pieces of a kernel's results in the order they are written, with their names; of what is
+    inserted into an argument whose memory is reused, only that."""
     returned = kernel_func.body.block.last_op
     assert returned is not None
     pieces = [
         piece
         for result, value in enumerate(returned.operands)
-        for piece in _pieces(result, value, ())
+        for piece in _pieces(result, value, (), reused)
     ]
     name = kernel_func.sym_name.data
     return [(f"{name}_{i}" if len(pieces) > 1 else name, piece) for i, piece in enumerate(pieces)]
@@ -135,14 +139,19 @@ def is_expensive(value: SSAValue) -> bool:
     )
 
 
-def _pieces(result: int, value: SSAValue, outer: tuple[SliceView, ...]) -> list[Piece]:
+def _pieces(
+    result: int, value: SSAValue, outer: tuple[SliceView, ...], reused: Collection[int]
+) -> list[Piece]:
     """Insertions of expensive values are written destination first, each by a nest of its own."""
     owner = value.owner
     view = slice_view(owner) if isinstance(owner, Operation) else None
-    if view is None or view.dest is None or not is_expensive(view.source):
+    if view is None or view.dest is None:
         return [Piece(result, value, outer)]
-    below = _pieces(result, view.dest, outer)
-    return [*below, *_pieces(result, view.source, (view, *outer))]
+    is_there = isinstance(view.dest, BlockArgument) and view.dest.index in reused
+    if not is_there and not is_expensive(view.source):
+        return [Piece(result, value, outer)]
+    below = [] if is_there else _pieces(result, view.dest, outer, reused)
+    return [*below, *_pieces(result, view.source, (view, *outer), reused)]
 
 
 def _lower_piece(

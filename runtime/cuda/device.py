@@ -29,6 +29,7 @@ from convir.runtime.program import (
     Space,
     launch_overlaps,
     memory_positions,
+    reused_arguments,
 )
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _scalar_kernels(call: Launch) -> list[LoadedKernel]:
         call.kernel.sym_name.data,
         POINTER_ALIGNMENT,
     )
-    plan = plan_loops(call.kernel, restrict=not launch_overlaps(call), aligned=False)
+    plan = _loops(call, aligned=False)
     return [LoadedKernel(kernel) for kernel in plan.kernels]
 
 
@@ -217,7 +218,16 @@ def _plan(call: Launch) -> KernelPlan:
         if isinstance(plan, KernelPlan):
             return plan
         _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
-    return plan_loops(callee, restrict=not launch_overlaps(call))
+    return _loops(call, aligned=True)
+
+
+def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
+    return plan_loops(
+        call.kernel,
+        restrict=not launch_overlaps(call),
+        aligned=aligned,
+        reused=reused_arguments(call),
+    )
 
 
 def states_of(call: Launch) -> list[Buffer]:

@@ -70,7 +70,7 @@ class Chain:
     """Whether some launch may use more than one thread."""
 
 
-class _Frame:
+class Frame:
     """The memory of one call beside its inputs and outputs: an arena, the table of pointers that
     launches find their arguments in, and the launches."""
 
@@ -150,7 +150,7 @@ class HostProgram:
         # Steps know their code by its address alone: it stays loaded as long as the program.
         self._libraries: list[Library] = [load(code, cpu) for code in plan.codes]
         self._state_lock = threading.Lock() if plan.state_bytes else _NO_CONTEXT
-        self._frames: deque[_Frame] = deque(maxlen=_KEPT_FRAMES)
+        self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
         self.pointers: list[tuple[int, int]] = []
         constants = [_bytes(constant) for constant in plan.constants]
         states = [aligned_bytes(size, zeroed=True) for size in plan.state_bytes]
@@ -162,7 +162,7 @@ class HostProgram:
         self.links: list[Link] = []
         self.parts = self._parts()
         self._reads_memories = not all(isinstance(part, Chain) for part in self.parts)
-        self._given = [
+        self.given = [
             (position, memory, offset)
             for position, (memory, offset) in enumerate(self.pointers)
             if memory < plan.arena
@@ -192,11 +192,11 @@ class HostProgram:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(self)
+            frame = Frame(self)
         arrays = (*inputs, *outputs)
         addresses = [address_of(array) for array in arrays]
         table = frame.table
-        for position, memory, offset in self._given:
+        for position, memory, offset in self.given:
             table[position] = addresses[memory] + offset
         memories: list[Array] = []
         if self._reads_memories:

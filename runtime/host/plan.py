@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from convir.runtime.program import StreamSpec
+
 if TYPE_CHECKING:
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.program import Array, Copy, Fill, Gemm, TensorSpec
@@ -51,6 +53,7 @@ class HostPlan:
     packings: tuple[KernelLaunch, ...]
     codes: tuple[ObjectCode, ...]
     steps: tuple[Step, ...]
+    stream: StreamSpec = field(default_factory=StreamSpec)
 
     @property
     def arena(self) -> int:

@@ -23,6 +23,7 @@ from convir.runtime.program import (
     Space,
     launch_overlaps,
     memory_positions,
+    reused_arguments,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def plan_program(program: Program, cpu: Target) -> HostPlan:
         tuple(planner.packings),
         tuple(planner.codes),
         tuple(steps),
+        program.stream,
     )
 
 
@@ -102,7 +104,7 @@ class _Planner:
         from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
         from convir.lowering.loops.nests import lower_kernel, range_size  # noqa: PLC0415
 
-        loops = lower_kernel(call.kernel)
+        loops = lower_kernel(call.kernel, reused=reused_arguments(call))
         module = llvm_module(
             loops, noalias=not launch_overlaps(call), f16_in_hardware=self._cpu.f16_in_hardware
         )

@@ -100,7 +100,7 @@ class ThreadPool:
         """
         _, _, _, chunk, wanted = self.described(kernel, args, items, workers)
         if wanted > 1 and not self._helpers:
-            self._start()
+            self.start()
         return self._launch(self._pool, self._seats, kernel, args, items, chunk, wanted)
 
     def described(
@@ -121,21 +121,11 @@ class ThreadPool:
             together: whether one of them may use more than one thread.
         """
         if together and not self._helpers:
-            self._start()
+            self.start()
         self._run(self._pool, self._seats, self.workers, launches, count)
 
-    def close(self) -> None:
-        """Stop the helpers and wait for them; the pool cannot launch on threads again."""
-        with self._starting:
-            helpers, self._helpers, self.workers = self._helpers, [], 1
-            if helpers:
-                stop = _STOP(self._library.address("pool_stop"))
-                stop(self._pool, self._seats, len(helpers) + 1)
-            for helper in helpers:
-                helper.join()
-            atexit.unregister(self.close)
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the helpers, if they are not there."""
         with self._starting:
             if self._helpers or self.workers == 1:
                 return
@@ -150,6 +140,21 @@ class ThreadPool:
             self._helpers = helpers
             # The code that helpers live in must not be unloaded under them.
             atexit.register(self.close)
+
+    def run_words(self) -> tuple[int, int, int, int]:
+        """What native code needs for calls of `pool_run`: its address, and its first arguments."""
+        return self._library.address("pool_run"), self._pool, self._seats, self.workers
+
+    def close(self) -> None:
+        """Stop the helpers and wait for them; the pool cannot launch on threads again."""
+        with self._starting:
+            helpers, self._helpers, self.workers = self._helpers, [], 1
+            if helpers:
+                stop = _STOP(self._library.address("pool_stop"))
+                stop(self._pool, self._seats, len(helpers) + 1)
+            for helper in helpers:
+                helper.join()
+            atexit.unregister(self.close)
 
     def _serve(self, worker: int) -> None:
         serve = _SERVE(self._library.address("pool_serve"))

@@ -15,7 +15,8 @@ from convir.cli.run import main as run_main
 if TYPE_CHECKING:
     from pathlib import Path
 
-RATE = 44100
+RATE = 48000
+"""Frames a second that the random models are made for."""
 
 
 @pytest.fixture
@@ -35,6 +36,24 @@ def test_a_wav_file(model: Path, tmp_path: Path) -> None:
     assert rate == RATE
     expected = wavenet_reference(json.loads(model.read_text()), x)
     np.testing.assert_allclose(y, expected, atol=1e-5 * max(1, np.abs(expected).max()))
+
+
+def test_sound_of_another_rate_is_refused(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="soundfile is not installed")
+    source, target = tmp_path / "in.wav", tmp_path / "out.wav"
+    soundfile.write(source, np.zeros(8, np.float32), 44100, subtype="FLOAT")
+    options = [f"--input={source}", f"--output={target}"]
+    assert run_main([str(model), *options]) == 2
+    message = "has 44100 frames a second, the model is made for 48000"
+    assert message in capsys.readouterr().err
+    assert not target.exists()
+    content = json.loads(model.read_text())
+    del content["sample_rate"]
+    model.write_text(json.dumps(content))
+    assert run_main([str(model), *options]) == 0
+    assert soundfile.info(target).samplerate == 44100
 
 
 def test_text_gives_what_the_stream_gives(model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from nam_cases import MODELS, expected_of, random_model, sound, wavenet_referenc
 from convir.api.compile import compile
 from convir.api.stream import stream
 from convir.dialects.diagnostics import DiagnosticError, verify
-from convir.frontends.nam.importer import STATES_ATTRIBUTE, import_nam
+from convir.dialects.stream_attributes import sample_rate_of, states_of
+from convir.frontends.nam.importer import import_nam
 from convir.runtime.reference.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def test_models_mean_what_the_format_says(path: Path) -> None:
     module = import_nam(path, frames=remembered + FRAMES)
     verify(module)
     block = np.concatenate([np.zeros(remembered, np.float32), x[:FRAMES]])
-    histories = [np.zeros(shape, np.float32) for shape in shapes[1:]]
-    y, *after = evaluate(module, "main", [block.reshape(1, 1, -1), *histories])
-    states: Any = _main(module).attributes[STATES_ATTRIBUTE]
-    assert len(after) == len(histories) == states.value.data
+    windows = [np.zeros(shape, np.float32) for shape in _shapes(module)[1:]]
+    y, *after = evaluate(module, "main", [block.reshape(1, 1, -1), *windows])
+    assert len(after) == len(windows) == states_of(_main(module))
+    assert sample_rate_of(_main(module)) in (48000, None)
     error = np.abs(y[0, 0, remembered:] - expected[:FRAMES]).max()
     assert error <= TOLERANCE * max(1.0, np.abs(expected).max())
 
