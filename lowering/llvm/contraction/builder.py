@@ -207,6 +207,12 @@ class Function:
         self._intrinsics.add("!0 = !{i32 1}")
         self._lines.append(f"  store {value(stored)}, {address}, align {align}, !nontemporal !0")
 
+    def prefetch(self, address: Value) -> None:
+        """Ask for the cache line at `address`, which need not exist; it will be read."""
+        declaration = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        read, keep, data = (Value("i32", text) for text in ("0", "3", "1"))
+        self.intrinsic_effect(declaration, (address, read, keep, data))
+
     def fence(self) -> None:
         """Order all stores before with all that follows."""
         self._lines.append("  fence seq_cst")

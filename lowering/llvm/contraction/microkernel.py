@@ -45,6 +45,9 @@ class PanelShape:
     """The address of the row that the excess rows of a tile are stored to."""
     single: bool
     """Whether one call computes whole sums; else depths come in several blocks."""
+    streams: bool = False
+    """Whether rows lie behind each other and are read once: those of the next tile are asked for
+    while this one is computed."""
 
 
 def tile_function(
@@ -84,7 +87,7 @@ def tile_function(
         panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
         if isinstance(tile, BroadcastTile):
             last = _last_depth(f, shape, line)
-            tap.carry(*_broadcast_steps(f, tile, lanes, rows, panel, last, tap.carried))
+            tap.carry(*_broadcast_steps(f, shape, tile, lanes, rows, panel, last, tap.carried))
         elif isinstance(tile, DotTile):
             last = _last_depth(f, shape, line)
             tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, last, tap.carried))
@@ -111,6 +114,7 @@ def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
 
 def _broadcast_steps(
     f: Function,
+    shape: PanelShape,
     tile: BroadcastTile,
     lanes: Lanes,
     rows: Sequence[Value],
@@ -133,6 +137,10 @@ def _broadcast_steps(
             sums += [
                 lanes.multiply_add(f, x, w, total) for w, total in zip(loaded, before, strict=False)
             ]
+        if shape.streams:
+            # The whole of the next tile, a part with each step.
+            place = f.element(rows[0], depth.index, tile.rows * lanes.bytes, "part")
+            f.prefetch(f.offset(place, tile.rows * shape.depth * lanes.bytes, "next"))
         depth.carry(*sums)
     return depth.results
 

@@ -84,6 +84,16 @@ class RowKernel:
         piece = module.add(self._piece(tables, fill, tiles, finish))
         module.add(self._entry(tables, bounds, piece))
 
+    @property
+    def _streams(self) -> bool:
+        """Whether rows are read once, one behind the other.
+
+        A panel that is not the only one finds them in a cache.
+        """
+        axes = [phase.axes[-1] for phase in self.spec.phases]
+        behind = all(axis.row_stride * axis.step == self.spec.depth for axis in axes)
+        return behind and self.cuts.panels == 1 and all(p.taps == 1 for p in self.spec.phases)
+
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
     ) -> tuple[Function, Function]:
@@ -98,6 +108,7 @@ class RowKernel:
             zero_row,
             spill_row,
             single=cuts.depth_block >= depth,
+            streams=self._streams,
         )
         last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
         last_tile = module.add(tile_function("tile_last", last, self.lanes, fused))
