@@ -59,6 +59,18 @@ TAKEN = {
     "one-plane": ("shallow", f"convfp16 -n 2 -c 1 -H 9 -W 10 -k 96 {THREE} -u 2 -v 2 -F 1"),
     "shallow-backward": ("shallow", f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 16 {THREE} -F 2"),
     "depthwise": ("scalar", f"convfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -g 40 -F 2"),
+    "depthwise-planes": (
+        "scalar",
+        f"convfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -g 40 -F 2 {NCHW}",
+    ),
+    "strided-planes": (
+        "scalar",
+        f"convbfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -u 2 -v 2 -g 40 -F 2 {NCHW}",
+    ),
+    "f32-planes": (
+        "scalar",
+        "conv --spatial_dim 1 -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1",
+    ),
     "f32": ("scalar", f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1"),
 }
 
@@ -67,7 +79,9 @@ TAKEN = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
     family, line = TAKEN[name]
-    problem = contraction_of_line(line if "spatial_dim" in line else f"{line} {NHWC}")
+    problem = contraction_of_line(
+        line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
+    )
     plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in TEMPLATES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
@@ -119,7 +133,13 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
             f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 1 {NCHW}",
             "channels are not innermost",
             "channels are not innermost",
+            "it is neither f32 nor depthwise",
+        ),
+        (
+            f"conv -n 2 -c 8 -H 9 -W 9 -k 16 {THREE} -g 2 -F 1 {NCHW}",
             "channels are not innermost",
+            "channels are not innermost",
+            "4 and 8 channels in planes are read too often",
         ),
         (
             f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 40 {THREE} -F 2 {NHWC}",

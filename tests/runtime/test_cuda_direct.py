@@ -17,6 +17,7 @@ pytestmark = pytest.mark.gpu
 DIRECT = {"grouped", "narrow", "scalar"}
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
 NARROW = "-n 2 -H 13 -W 12 -c 3 -k 32 -F 2"
@@ -40,6 +41,11 @@ LINES = {
     "wide": "-n 1 -c 64 -H 3 -W 300 -k 64 -y 3 -x 3 -p 1 -q 1 -g 8",
     "depthwise": "-n 2 -c 40 -H 13 -W 11 -k 40 -y 3 -x 3 -p 1 -q 1 -g 40",
     "strided-depthwise": "-n 2 -c 33 -H 13 -W 11 -k 33 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 33",
+    "planes": f"-n 2 -c 40 -H 13 -W 11 -k 40 -y 3 -x 3 -p 1 -q 1 -g 40 {NCHW}",
+    "large-planes": f"-n 2 -c 64 -H 113 -W 131 -k 64 -y 3 -x 3 -p 1 -q 1 -g 64 {NCHW}",
+    "strided-planes": f"-n 2 -c 33 -H 13 -W 11 -k 33 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 33 {NCHW}",
+    "planes-with-holes": f"-n 2 -c 33 -H 13 -W 11 -k 33 -y 1 -x 1 -u 2 -v 2 -g 33 {NCHW}",
+    "planes-of-a-line": "--spatial_dim 1 -n 3 -c 40 -W 333 -k 40 -x 4 -q 3 -v 2 -g 40",
     "line": f"{NWC} -n 3 -c 64 -W 333 -k 64 -x 3 -q 2 -j 2 -g 8",
     "strided-line": f"{NWC} -n 2 -c 64 -W 333 -k 64 -x 16 -q 4 -v 8 -g 8",
     "narrow": f"{NARROW} -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
@@ -69,6 +75,8 @@ SHALLOW = {
 F32 = {
     "f32-line": f"{NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4",
     "f32-dense": f"{NWC} -n 1 -c 8 -W 300 -k 8 -x 3 -q 2 -j 2",
+    "f32-planes": "--spatial_dim 1 -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4",
+    "f32-planes-2d": f"{NCHW} -n 2 -c 6 -H 9 -W 7 -k 9 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 3",
     "f32-groups": f"{NHWC} -n 2 -c 6 -H 9 -W 7 -k 9 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 3",
 }
 
@@ -77,7 +85,8 @@ F32 = {
 @pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
 @pytest.mark.parametrize("name", LINES)
 def test_16_bits(name: str, command: str, direction: int) -> None:
-    line = LINES[name] if "spatial_dim" in LINES[name] else f"{LINES[name]} {NHWC}"
+    is_whole = "layout" in LINES[name] or "spatial_dim" in LINES[name]
+    line = LINES[name] if is_whole else f"{LINES[name]} {NHWC}"
     if "-F" in line and direction == 1:
         pytest.skip("narrow outputs are those of a backward pass")
     check_template(

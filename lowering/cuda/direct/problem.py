@@ -112,8 +112,14 @@ class DirectProblem:
             + (phase.cols.size - 1) * self.cols.c_stride
             for phase in self.phases
         )
-        channels = self.contraction.groups * self.contraction.columns
-        return (self.images - 1) * self.c_image + last + channels - 1
+        spec = self.contraction
+        channel = (spec.groups - 1) * spec.c.group_stride + (spec.columns - 1) * spec.c.stride
+        return (self.images - 1) * self.c_image + last + channel
+
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether the channels of a position are side by side, group after group."""
+        return _apart(self.contraction) is None
 
     @property
     def taps(self) -> int:
@@ -121,21 +127,24 @@ class DirectProblem:
         return sum(phase.taps for phase in self.phases)
 
 
-def direct_problem(contraction: Contraction, result: Result = "C") -> DirectProblem | Refusal:
-    """Read a contraction as images of rows and columns, or say why it is none."""
+def direct_problem(
+    contraction: Contraction, result: Result = "C", *, any_layout: bool = False
+) -> DirectProblem | Refusal:
+    """Read a contraction as images of rows and columns, or say why it is none.
+
+    Args:
+        contraction: what is computed.
+        result: the operand that has to be computed.
+        any_layout: whether channels may lie anywhere, not only side by side at a position.
+    """
     if contraction.result != result or contraction.accumulate:
         return Refusal(f"it computes another operand than {result}, or adds to it")
     types = {contraction.a.type, contraction.b.type, contraction.c.type}
     if len(types) != 1 or contraction.a.type not in ELEMENT_TYPES:
         return Refusal("the operands are not all f16, bf16 or f32")
-    if contraction.a.stride != 1 or contraction.c.stride != 1:
-        return Refusal("channels are not innermost")
-    groups_apart = contraction.groups > 1 and (
-        contraction.a.group_stride != contraction.depth
-        or contraction.c.group_stride != contraction.columns
-    )
-    if groups_apart:
-        return Refusal("groups are not neighbours in memory")
+    apart = None if any_layout else _apart(contraction)
+    if apart is not None:
+        return apart
     axes = list(zip(*(phase.axes for phase in contraction.phases), strict=True))
     none = tuple(Axis(1, 1, 1, (0,), (0,), 0, 0) for _ in contraction.phases)
     if len(axes) == 1 or (len(axes) == 2 and not _is_batch(axes[0])):
@@ -168,6 +177,17 @@ def direct_problem(contraction: Contraction, result: Result = "C") -> DirectProb
     if problem.positions > LARGEST_INDEX or problem.last_result > LARGEST_RESULT:
         return Refusal("there are more results than 32 bits count")
     return problem
+
+
+def _apart(contraction: Contraction) -> Refusal | None:
+    """Why the channels of a position are not side by side, group after group; None if they are."""
+    if contraction.a.stride != 1 or contraction.c.stride != 1:
+        return Refusal("channels are not innermost")
+    groups_apart = contraction.groups > 1 and (
+        contraction.a.group_stride != contraction.depth
+        or contraction.c.group_stride != contraction.columns
+    )
+    return Refusal("groups are not neighbours in memory") if groups_apart else None
 
 
 def _is_batch(axis: tuple[Axis, ...]) -> bool:

@@ -30,6 +30,9 @@ VECTOR_BYTES = 16
 SHAPES = ((2, 2), (1, 2), (1, 1))
 """Output rows and columns of a thread, best first."""
 
+PLANAR_SHAPES = ((4, 1), (2, 1), (1, 1), (2, 2))
+"""The same where columns are innermost: those of a thread are not its neighbour's."""
+
 WARPS, RESIDENT = 8, 2
 SMALL_WARPS, SMALL_RESIDENT = 2, 8
 """Warps of a block, and blocks of a multiprocessor whose registers fit: small blocks where there
@@ -40,6 +43,10 @@ MOST_PRODUCTS = 512
 
 MOST_CHANNELS = 16
 """Channels of a group past which an implicit GEMM reuses what it reads more often."""
+
+MOST_PLANAR = 16
+"""Products of a pixel of a group past which its planes are read too often: once for every output
+channel."""
 
 MOST_WEIGHT_BYTES = 48 << 10
 """Weights of a block: more of them leave no room for other blocks."""
@@ -53,6 +60,8 @@ class Vectors:
     """Output channels: columns of one group, or groups of one channel."""
     read: int
     """Channels of A."""
+    planar: bool = False
+    """Whether positions are innermost: neighbouring threads then compute neighbouring columns."""
 
 
 def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
@@ -68,6 +77,8 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     needed = shared_bytes(problem)
     if needed > MOST_WEIGHT_BYTES:
         return Refusal(f"its weights take {needed} bytes of shared memory")
+    if not problem.is_channels_last:
+        return _planar(problem)
     widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
     a_steps = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
     offsets = (phase.offset for phase in problem.phases)
@@ -76,6 +87,16 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
         both = gcd(widest, spec.groups, *a_steps, *c_steps)
         return Vectors(both, both)
     return Vectors(gcd(widest, spec.columns, *c_steps), gcd(widest, spec.depth, *a_steps))
+
+
+def _planar(problem: DirectProblem) -> Vectors | Refusal:
+    """What a thread moves where images are planes: single elements, of one output channel."""
+    spec = problem.contraction
+    if problem.cols.a_stride != 1:
+        return Refusal("neither channels nor columns are innermost")
+    if spec.depth * spec.columns > MOST_PLANAR:
+        return Refusal(f"{spec.depth} and {spec.columns} channels in planes are read too often")
+    return Vectors(1, 1, planar=True)
 
 
 def shared_bytes(problem: DirectProblem) -> int:
@@ -103,7 +124,7 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Gpu
 ) -> tuple[ScalarConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    read = reading(contraction, epilogue, vectors_of)
+    read = reading(contraction, epilogue, vectors_of, any_layout=True)
     if isinstance(read, Refusal):
         return read
     problem, vectors = read
@@ -113,7 +134,7 @@ def plan(
 
 def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[ScalarConfig]:
     """Larger tiles read less, as long as all threads have work."""
-    for rows, cols in SHAPES:
+    for rows, cols in PLANAR_SHAPES if vectors.planar else SHAPES:
         config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
         if work(problem, vectors, config) < gpu.multiprocessors * RESIDENT * WARPS * WARP:
             continue
@@ -128,7 +149,7 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    read = reading(contraction, epilogue, vectors_of)
+    read = reading(contraction, epilogue, vectors_of, any_layout=True)
     if isinstance(read, Refusal):
         return read
     problem, vectors = read
@@ -148,6 +169,11 @@ def kernels(
         "depth": contraction.depth,
         "columns": contraction.columns,
         "groups": contraction.groups,
+        "planar": int(vectors.planar),
+        "a_group": contraction.a.group_stride,
+        "a_channel": contraction.a.stride,
+        "c_group": contraction.c.group_stride,
+        "c_channel": contraction.c.stride,
     }
     blocks = -(-work(problem, vectors, config) // threads)
     grid = min(blocks, config.blocks[0] * config.blocks[1])

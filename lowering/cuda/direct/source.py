@@ -42,6 +42,8 @@ def reading(
     epilogue: Epilogue,
     features_of: Callable[[DirectProblem], Features | Refusal],
     result: Result = "C",
+    *,
+    any_layout: bool = False,
 ) -> tuple[DirectProblem, Features] | Refusal:
     """A contraction as a template sees it, with what that template asks of it besides.
 
@@ -50,8 +52,9 @@ def reading(
         epilogue: what is applied before the store.
         features_of: reads what only one template needs, or says why it does not take the problem.
         result: the operand that the template computes.
+        any_layout: whether it takes channels that are not innermost.
     """
-    problem = direct_problem(contraction, result)
+    problem = direct_problem(contraction, result, any_layout=any_layout)
     if isinstance(problem, Refusal):
         return problem
     operands = _operands(contraction, epilogue, result)
@@ -195,6 +198,7 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
 
 def _type(constant: str) -> str:
     wide = {"a_image", "c_image", "a_row_stride", "c_row_stride", "b_group"}
+    wide |= {"a_group", "a_channel", "c_group", "c_channel"}
     return "long long" if constant in wide else "int"
 
 

@@ -1,8 +1,9 @@
 // Direct convolution without tensor cores: f32 as IEEE has it, and depthwise in every type.
 //
 // A thread computes `vector` neighbouring channels of `unroll_rows` x `run` output positions, all
-// phases of them, and loads every pixel that they share once. Weights lie in shared memory as f32,
-// in the order that they are used.
+// phases of them, and loads every pixel that they share once. Neighbouring threads have neighbouring
+// channels, or, where images are planes (`planar`), neighbouring columns of one channel. Weights lie
+// in shared memory as f32, in the order that they are used.
 #pragma once
 
 #include "direct_phase.cuh"
@@ -87,13 +88,17 @@ struct ScalarDirect {
   // One unit of work: all outputs of `vector` channels at unroll_rows x run positions.
   static __device__ __forceinline__ void unit(long long index, const T* a, const float* weights,
                                               const Target<P>& out) {
-    const int channel = static_cast<int>(index % kVectors) * kVector;
-    long long tile = index / kVectors;
+    // Threads that are neighbours have neighbours in memory: channels, or columns of a plane.
+    long long tile = P::planar ? index : index / kVectors;
     const int col = static_cast<int>(tile % kColTiles) * S::run;
     tile /= kColTiles;
     const int row = static_cast<int>(tile % kRowTiles) * S::unroll_rows;
-    const long long image = tile / kRowTiles;
-    const T* source = a + image * P::a_image + channel / P::columns * P::depth;
+    tile /= kRowTiles;
+    const int vector_number = static_cast<int>((P::planar ? tile : index) % kVectors);
+    const int channel = vector_number * kVector;
+    const long long image = P::planar ? tile / kVectors : tile;
+    const int group = channel / P::columns;
+    const T* source = a + image * P::a_image + group * P::a_group;
     Sums sums = {};
 #pragma unroll 1
     for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
@@ -107,7 +112,8 @@ struct ScalarDirect {
           float pixel[kRead] = {};
           if (inside) {
             const auto vector = *reinterpret_cast<const Vector<T, kRead>*>(
-                source + a_row * P::a_row_stride + a_col * P::a_col_stride + depth);
+                source + a_row * P::a_row_stride + a_col * P::a_col_stride +
+                depth * P::a_channel);
 #pragma unroll
             for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector[e]);
           }
@@ -117,7 +123,8 @@ struct ScalarDirect {
       });
     }
     const long long first = image * P::c_image + row * P::c_row_stride +
-                            static_cast<long long>(col) * P::c_col_stride + channel;
+                            static_cast<long long>(col) * P::c_col_stride +
+                            group * P::c_group + channel % P::columns * P::c_channel;
     static_for<P::phase_count>([&](auto phase_) {
       constexpr int p = decltype(phase_)::value;
 #pragma unroll
