@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,17 +63,38 @@ def _moves(operand: PhaseOffsets, phase: Phase) -> bool:
     return any(stride != 0 for stride, axis in along if axis.size > 1)
 
 
-def operands_source(operands: Sequence[LinearOperand]) -> str:
-    """The struct `Operands`, for `epilogue_operands.cuh`."""
+def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> str:
+    """The struct `Operands`, for `epilogue_operands.cuh`, behind the struct `Epilogue`."""
     none = (LinearOperand(follows_result=True),)
     flags = ", ".join(str(each.follows_result).lower() for each in operands or none)
     offsets = ", ".join(str(each.offset) for each in operands or none)
     strides = ", ".join(str(each.channel_stride) for each in operands or none)
+    types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
+    names = ", ".join(f"e{i}" for i in range(len(types)))
+    fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
+    loads = "".join(f"    {_pair_load(i, each)};\n" for i, each in enumerate(operands))
     return (
         "struct Operands {\n"
         f"  static constexpr int kCount = {len(operands)};\n"
         f"  static constexpr bool kFollowsResult[] = {{{flags}}};\n"
         f"  static constexpr long long kOffset[] = {{{offsets}}};\n"
         f"  static constexpr long long kChannel[] = {{{strides}}};\n"
+        f"  struct Pair {{\n{fields}"
+        f"    __device__ Epilogue::Pointers pointers() const {{ return {{{names}}}; }}\n"
+        "  };\n"
+        "  static __device__ __forceinline__ Pair pair(const Epilogue::Pointers& p,"
+        " long long element, int channel) {\n"
+        f"    Pair of;\n{loads}    return of;\n  }}\n"
         "};\n"
     )
+
+
+def _pair_load(number: int, operand: LinearOperand) -> str:
+    """The statement that loads an operand's elements of a pair."""
+    name = f"e{number}"
+    if operand.follows_result:
+        return f"convir::load_neighbours(of.{name}, p.{name} + element)"
+    place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"
+    if operand.channel_stride == 1 and operand.offset % 2 == 0:
+        return f"convir::load_neighbours(of.{name}, {place})"
+    return f"convir::load_apart(of.{name}, {place}, {operand.channel_stride})"

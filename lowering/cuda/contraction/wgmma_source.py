@@ -50,7 +50,7 @@ def source_of(
         '#include "wgmma_contraction.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
-        + operands_source(problem.operands)
+        + operands_source(problem.operands, epilogue)
         + "".join(table.text for table in tables)
         + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"

@@ -151,7 +151,7 @@ def definitions(
         '#include "scalars.cuh"',
         "",
         epilogue.source,
-        operands_source(problem.operands),
+        operands_source(problem.operands, epilogue),
         "struct Problem {",
         f"  using Element = {problem.element};",
         "  using Epilogue = ::Epilogue;",

@@ -97,7 +97,8 @@ __device__ __forceinline__ typename P::Element result(float sum, const Target<P>
   if (has_holes<P>() && is_hole) return P::Epilogue::hole(target.operands, places.at);
   return P::Epilogue::apply(sum, target.operands, places.at);
 }
-// The same for two neighbours, 16 bits each; `low` has the lower address, and `element`.
+// The same for two neighbours, 16 bits each; `low` has the lower address, and `element`, both of
+// them and the channel even.
 template <typename P>
 __device__ __forceinline__ unsigned results(float low, float high, const Target<P>& target,
                                             long long element, int channel,
@@ -105,8 +106,10 @@ __device__ __forceinline__ unsigned results(float low, float high, const Target<
   if constexpr (P::rounds_only) {
     return pack<typename P::Element>(low, high);
   } else {
-    typename P::Element both[2] = {result<P>(low, target, element, channel, is_hole),
-                                   result<P>(high, target, element + 1, channel + 1, is_hole)};
+    typename P::Element both[2];
+    finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
+                                                            element, channel,
+                                                            has_holes<P>() && is_hole);
     unsigned word;
     memcpy(&word, both, sizeof(word));
     return word;

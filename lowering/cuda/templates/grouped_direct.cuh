@@ -274,9 +274,13 @@ struct GroupedDirect {
     constexpr int kPhase = phase_of(kOutput);
     long long element = 0;
     if constexpr (P::Operands::kCount > 0) {
-      if (!(rows.valid[half] >> kOutput & 1) || channel >= P::groups * P::columns) return 0;
-      element = rows.element[half] + P::phases[kPhase].offset +
-                row_of(kOutput) * P::c_row_stride + channel;
+      // What is not stored reads the operands of element 0.
+      const bool is_inside = (rows.valid[half] >> kOutput & 1) && channel < P::groups * P::columns;
+      channel = is_inside ? channel : 0;
+      if (is_inside) {
+        element = rows.element[half] + P::phases[kPhase].offset +
+                  row_of(kOutput) * P::c_row_stride + channel;
+      }
     }
     return results<P>(low, high, out, element, channel, is_hole<P>(kPhase));
   }
@@ -290,20 +294,24 @@ struct GroupedDirect {
                                                const SumRows& rows) {
     constexpr long long offset =
         P::phases[phase_of(kOutput)].offset + row_of(kOutput) * P::c_row_stride;
+    unsigned word[kStores][4];
 #pragma unroll
     for (int i = 0; i < kStores; ++i) {
-      unsigned word[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int half = kStores == 1 ? j / 2 : i;
         const int n = kStores == 1 ? j % 2 : j;
-        word[j] = finished<kOutput>(sum[n][half * 2], sum[n][half * 2 + 1], out, rows, half,
-                                    channel - store_channel() + n * 8 + threadIdx.x % 4 * 2);
+        word[i][j] = finished<kOutput>(sum[n][half * 2], sum[n][half * 2 + 1], out, rows, half,
+                                       channel - store_channel() + n * 8 + threadIdx.x % 4 * 2);
       }
-      transpose_quads(word);
+    }
+#pragma unroll
+    for (int i = 0; i < kStores; ++i) {
+      transpose_quads(word[i]);
       if (valid[i] >> kOutput & 1) {
         T* target = out.c + channel + element[i] + offset;
-        *reinterpret_cast<uint4*>(target) = make_uint4(word[0], word[1], word[2], word[3]);
+        *reinterpret_cast<uint4*>(target) =
+            make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
       }
     }
   }

@@ -120,23 +120,22 @@ struct Finish {
 
   // The next columns begin `shift` elements behind column 0, with channel `channel`.
   __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
-    shift = of_shift;
-    channel = of_channel;
+    shift = of_columns > 0 ? of_shift : 0;
+    channel = of_columns > 0 ? of_channel : 0;
     columns = of_columns;
   }
 
-  // `column` is the first of 8; rows outside of C read the operands of element 0.
+  // `column` is the first of 8; what lies outside of C reads operands of what does not.
   __device__ __forceinline__ unsigned operator()(float low, float high, int half,
                                                  int column) const {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const int at = column + threadIdx.x % 4 * 2;
-      if (at >= columns) return 0;
-      const OperandPlaces<Operands> of_low(element[half] + shift + at, channel + at);
-      const OperandPlaces<Operands> of_high(element[half] + shift + at + 1, channel + at + 1);
-      return pair(Epilogue::apply(low, pointers, of_low.at),
-                  Epilogue::apply(high, pointers, of_high.at));
+      const int at = column < columns ? column + threadIdx.x % 4 * 2 : 0;
+      typename Epilogue::Stored both[2];
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, element[half] + shift + at,
+                                      channel + at, false);
+      return pair(both[0], both[1]);
     }
   }
 };
@@ -156,13 +155,23 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   const int lane = threadIdx.x % 32;
   const unsigned to =
       staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
+  // Operands of several matrices are loaded at once: storing one is a barrier to the compiler.
+  constexpr int kCount = Problem::Operands::kCount;
+  constexpr int kMost = kCount == 1 ? 4 : kCount == 2 ? 2 : 1;
+  constexpr int kMatrices = kColumns / 16 % kMost == 0 ? kMost : 1;
 #pragma unroll
-  for (int column = 0; column < kColumns; column += 16) {
-    const int i = (first + column) / 2;
-    const unsigned x[4] = {
-        finish(d[i], d[i + 1], 0, column), finish(d[i + 2], d[i + 3], 1, column),
-        finish(d[i + 4], d[i + 5], 0, column + 8), finish(d[i + 6], d[i + 7], 1, column + 8)};
-    store_matrices(to + column * 2, x);
+  for (int column = 0; column < kColumns; column += 16 * kMatrices) {
+    unsigned x[kMatrices][4];
+#pragma unroll
+    for (int j = 0; j < kMatrices; ++j) {
+      const int at = column + j * 16, i = (first + at) / 2;
+      x[j][0] = finish(d[i], d[i + 1], 0, at);
+      x[j][1] = finish(d[i + 2], d[i + 3], 1, at);
+      x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8);
+      x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
+    }
+#pragma unroll
+    for (int j = 0; j < kMatrices; ++j) store_matrices(to + (column + j * 16) * 2, x[j]);
   }
 }
 
