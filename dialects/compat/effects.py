@@ -61,6 +61,7 @@ _BODY_UNWRITTEN = (
     linalg.SelectOp,
     linalg.SqrtOp,
     linalg.SubOp,
+    linalg.TransposeOp,
 )
 
 

@@ -31,6 +31,7 @@ from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
 
@@ -58,6 +59,10 @@ TAKEN = {
     "four-channels": ("shallow", f"convbfp16 -n 2 -c 4 -H 9 -W 9 -k 40 {THREE} -F 1"),
     "one-plane": ("shallow", f"convfp16 -n 2 -c 1 -H 9 -W 10 -k 96 {THREE} -u 2 -v 2 -F 1"),
     "shallow-backward": ("shallow", f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 16 {THREE} -F 2"),
+    "first-layer-of-planes": (
+        "shallow",
+        f"convfp16 -n 2 -c 3 -H 30 -W 32 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -F 1 {PLANES}",
+    ),
     "depthwise": ("scalar", f"convfp16 -n 2 -c 40 -H 20 -W 26 -k 40 {THREE} -g 40 -F 2"),
     "depthwise-planes": (
         "scalar",
@@ -95,11 +100,11 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
         toolkit.include_folder()
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
-    (kernel,) = plan.kernels
-    usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
-    assert usage.spill_bytes == 0
-    assert not usage.is_serial
-    assert kernel.shared_bytes <= gpu.shared_bytes
+    for kernel in plan.kernels:
+        usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
+        assert usage.spill_bytes == 0
+        assert not usage.is_serial
+        assert kernel.shared_bytes <= gpu.shared_bytes
 
 
 @pytest.mark.parametrize(

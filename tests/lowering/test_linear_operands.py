@@ -20,6 +20,9 @@ from convir.runtime.cuda.compile import kernel_usage
 FORWARD = Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96))
 STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 64),
                 (2, 10, 12, 64))  # fmt: skip
+VOLUME = Fused("dgrad", "strides(2, 2, 2) padding(1, 1, 1)", (2, 4, 5, 6, 64), (64, 3, 3, 3, 32),
+               (2, 7, 10, 11, 32))  # fmt: skip
+WIDE = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 96), (2, 10, 12, 96))
 HOLES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
 PIECES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 2, 2, 64), (2, 10, 12, 64))
 GROUPS = Fused("dgrad", "strides(2, 2) padding(1, 1) groups(8)", (2, 7, 6, 64), (64, 3, 3, 8),
@@ -58,7 +61,9 @@ def test_what_is_taken_and_what_is_not() -> None:
         (DEPTHWISE, ALL, "scalar", ""),
         (NARROW, ALL, "narrow", ""),
         (FORWARD, ALL, "wgmma", ""),
-        (STRIDED, ALL, "wgmma", ""),
+        (STRIDED, ALL, "joined", ""),
+        (VOLUME, ALL, "joined", ""),
+        (WIDE, ALL, "wgmma", ""),
         (PIECES, ALL, "wgmma", ""),
         (HOLES, (RELU,), "wgmma", ""),
         (FORWARD, (ROWS,), "igemm", refusal),
@@ -71,7 +76,7 @@ def test_what_is_taken_and_what_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [FORWARD, STRIDED, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
+    "case", [FORWARD, STRIDED, VOLUME, WIDE, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
 )
 def test_kernels_compile_without_spills(case: Fused) -> None:
     try:

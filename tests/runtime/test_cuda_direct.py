@@ -18,6 +18,7 @@ DIRECT = {"grouped", "narrow", "scalar"}
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
 NARROW = "-n 2 -H 13 -W 12 -c 3 -k 32 -F 2"
@@ -71,6 +72,8 @@ SHALLOW = {
     "backward": "-n 2 -c 64 -H 9 -W 11 -k 16 -y 3 -x 3 -p 1 -q 1 -F 2",
     "wide": "-n 1 -c 3 -H 5 -W 400 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
     "line": f"{NWC} -n 2 -c 2 -W 333 -k 32 -x 16 -q 4 -v 2",
+    "planes": f"-n 2 -c 3 -H 30 -W 32 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 {PLANES}",
+    "sixteen-planes": f"-n 3 -c 16 -H 9 -W 11 -k 40 -y 3 -x 3 -p 1 -q 1 {PLANES}",
 }
 F32 = {
     "f32-line": f"{NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4",
@@ -97,7 +100,8 @@ def test_16_bits(name: str, command: str, direction: int) -> None:
 @pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
 @pytest.mark.parametrize("name", SHALLOW)
 def test_few_channels(name: str, command: str) -> None:
-    line = SHALLOW[name] if "spatial_dim" in SHALLOW[name] else f"{SHALLOW[name]} {NHWC}"
+    line = SHALLOW[name]
+    line = line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
     check_template(f"{command} {line}" if "-F" in line else f"{command} {line} -F 1", {"shallow"})
 
 

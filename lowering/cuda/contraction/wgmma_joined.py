@@ -7,9 +7,11 @@ in shared memory. The kernel is in `templates/wgmma_joined.cuh`; see `docs/kerne
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.linear_operands import linear_operands
 from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K
 from convir.lowering.cuda.contraction.wgmma_joined_config import (
     PAIRS,
@@ -92,6 +94,7 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: JoinedConfig) -> Kern
         shared,
         (
             Pointer("c"),
+            *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
             _weight_map(spec, problem),
             im2col_map(Pointer("a"), spec.a.type, spec.depth, problem.rows, BLOCK_K, ROWS),
         ),
@@ -100,7 +103,11 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: JoinedConfig) -> Kern
 
 
 def _problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
-    return Refusal("its epilogue has operands") if epilogue.operands else problem_of(spec)
+    operands = linear_operands(spec, epilogue)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = problem_of(spec)
+    return problem if isinstance(problem, Refusal) else replace(problem, operands=operands)
 
 
 def _weight_map(spec: Contraction, problem: JoinedProblem) -> TensorMap:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Contraction, Phase
+    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
 
 MAX_COLUMNS = 256
 """Of all phases together: what a warpgroup keeps sums of."""
@@ -54,6 +55,8 @@ class JoinedProblem:
     """Of one phase."""
     depth: int
     weights_by_depth: bool
+    operands: tuple[LinearOperand, ...] = ()
+    """What the epilogue reads besides."""
 
     @property
     def positions(self) -> int:

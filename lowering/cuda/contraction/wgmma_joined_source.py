@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
+from convir.lowering.cuda.contraction.linear_operands import operands_source
 from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
 from convir.lowering.cuda.contraction.wgmma_source import braced
 
@@ -24,7 +25,10 @@ def source_of(
     config: JoinedConfig,
     shared_bytes: int,
 ) -> str:
-    """CUDA C++ with the kernel `SYMBOL`; its arguments are C, the maps of B and of A."""
+    """CUDA C++ with the kernel `SYMBOL`.
+
+    Its arguments are C, the operands of the epilogue, the maps of B and of A.
+    """
     slides = problem.rows.slides
     blank = (0,) * (MAX_SPATIAL - len(slides))
     numbers = {
@@ -51,17 +55,24 @@ def source_of(
     }
     taps = "".join(f"    {braced([braced(shift), 0])},\n" for shift in problem.shifts)
     used = [matrix for row in problem.matrices for matrix in row if matrix >= 0]
+    names = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f"const {CPP_TYPES[operand.type]}* {name}, "
+        for name, operand in zip(names, epilogue.operands, strict=True)
+    )
     instance = f"convir::wgmma::JoinedConfig<{config.stages}, {config.store_columns}>"
     return (
         f"// {config}\n"
         '#include "wgmma_joined.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
+        + operands_source(problem.operands, epilogue)
         + f"__constant__ const convir::wgmma::Tap shifts[] = {{\n{taps}}};\n"
         f"__constant__ const int matrices[] = {braced(used)};\n"
         "struct Problem {\n"
         f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
+        "  using Operands = ::Operands;\n"
         + "".join(f"  static constexpr int {name} = {n};\n" for name, n in numbers.items())
         + "".join(f"  static constexpr {name} = {text};\n" for name, text in arrays.items())
         + "  static __device__ const convir::wgmma::Tap& shift(int i) { return shifts[i]; }\n"
@@ -70,8 +81,9 @@ def source_of(
         f"using Config = {instance};\n"
         'extern "C" __global__ void '
         "__launch_bounds__(convir::wgmma::JoinedKernel<Problem, Config>::kThreads, 1)\n"
-        f"{SYMBOL}(Epilogue::Stored* c, const __grid_constant__ TensorMap b,"
+        f"{SYMBOL}(Epilogue::Stored* c, {pointers}const __grid_constant__ TensorMap b,"
         " const __grid_constant__ TensorMap a) {\n"
-        "  convir::wgmma::contract_joined<Problem, Config>(c, b, a);\n"
+        "  convir::wgmma::contract_joined<Problem, Config>("
+        f"c, {{{', '.join(names)}}}, b, a);\n"
         "}\n"
     )

@@ -12,19 +12,21 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.cuda.direct.config import TILE, ShallowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.cuda.direct.registers import WARP, registers_of
 from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.channels_last import Copy
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
 
 ELEMENT_BYTES = 2
 MOST_DEPTH = 16
@@ -116,10 +118,20 @@ def legality(
     return None
 
 
+def _by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
+    """A contraction on an image whose channels are neighbours, and the copy that makes them so.
+
+    A copy of few channels takes as long as reading it, and saves that of single elements.
+    """
+    is_planar = "a" in copyable(contraction) and contraction.depth <= MOST_DEPTH
+    return copied(contraction, "a" if is_planar else "")
+
+
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Gpu
 ) -> tuple[ShallowConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
+    contraction, _ = _by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read
@@ -166,7 +178,8 @@ _SINGLE = 1.3
 def kernels(
     contraction: Contraction, epilogue: Epilogue, config: ShallowConfig
 ) -> KernelPlan | Refusal:
-    """The launch of one config, or why it is not legal for the contraction."""
+    """The launches of one config, or why it is not legal for the contraction."""
+    contraction, copies = _by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read
@@ -187,4 +200,10 @@ def kernels(
     tiles = -(-contraction.columns // config.columns)
     strips = problem.images * -(-problem.row_count // config.rows)
     blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles
-    return launch("ShallowDirect", problem, epilogue, features, schedule, blocks, config.blocks[1])
+    rows = Pointer("workspace") if copies else Pointer("a")
+    resident = config.blocks[1]
+    multiply = launch(
+        "ShallowDirect", problem, epilogue, features, schedule, blocks, resident, rows
+    )
+    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
+    return KernelPlan((*first, *multiply.kernels), tuple(copy.nbytes for copy in copies))

@@ -37,13 +37,22 @@ __device__ __forceinline__ void copy_channels_last(const typename P::Element* fr
     }
   }
   __syncthreads();
-  const int column = threadIdx.x % kCopyChannels;
-  if (channel + column >= P::kChannels) return;
+  if constexpr (P::kChannels <= kCopyChannels) {
+    // All channels of all positions are one run.
+    const long long left = P::kPositions - position;
+    const int run = P::kChannels * (left < kCopyPositions ? static_cast<int>(left) : kCopyPositions);
+    for (int e = threadIdx.x; e < run; e += kCopyThreads) {
+      to[position * P::kChannels + e] = tile[e % P::kChannels][e / P::kChannels];
+    }
+  } else {
+    const int column = threadIdx.x % kCopyChannels;
+    if (channel + column >= P::kChannels) return;
 #pragma unroll
-  for (int p = 0; p < kCopyPositions; p += kCopyThreads / kCopyChannels) {
-    const int at = p + threadIdx.x / kCopyChannels;
-    if (position + at < P::kPositions) {
-      to[(position + at) * P::kChannels + channel + column] = tile[column][at];
+    for (int p = 0; p < kCopyPositions; p += kCopyThreads / kCopyChannels) {
+      const int at = p + threadIdx.x / kCopyChannels;
+      if (position + at < P::kPositions) {
+        to[(position + at) * P::kChannels + channel + column] = tile[column][at];
+      }
     }
   }
 }

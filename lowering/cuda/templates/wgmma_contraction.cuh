@@ -334,10 +334,10 @@ struct Kernel {
       if constexpr (Config::kBulkStore) {
         hopper::wait_stores_read();
         __syncwarp();
-        stage<kColumns>(to, d, first, finish);
+        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
         store_rows_bulk<Output, kColumns>(at, to, row, columns);
       } else {
-        stage<kColumns>(to, d, first, finish);
+        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
         store_rows_direct<Problem, kColumns>(at, to, row, columns);
       }
     }

@@ -2,10 +2,12 @@
 // phases read are loaded once for all of them, and all of B stays in shared memory.
 //
 // A *shift* is a distance between the rows of A and the output positions that some tap has. For
-// each of them a tile of A meets the matrices of the phases that have such a tap. Each of the two pairs of a producer thread and a warpgroup works
-// through tiles of its own, so one stores while the other multiplies.
+// each of them a tile of A meets the matrices of the phases that have such a tap. Each of the two
+// pairs of a producer thread and a warpgroup works through tiles of its own, so one stores while the
+// other multiplies.
 //
-// Problem (generated): Input, Epilogue, kSpatial, kWeightsByDepth as for `wgmma_contraction.cuh`;
+// Problem (generated): Input, Epilogue, Operands, kSpatial, kWeightsByDepth as for
+// `wgmma_contraction.cuh`;
 //   kDepth, kColumns              of one tap
 //   kPhases, kShifts              phases are ordered by their place in C
 //   matrix[shift][phase]          of B, -1 where the phase has no such tap
@@ -32,11 +34,48 @@ struct JoinedConfig {
   static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
 };
 
+// The place of a row's positions in C, and which phases have one.
+struct JoinedRow {
+  long long offset;
+  unsigned phases;
+};
+
+// From two sums of a lane to what is stored, as `Finish`, from column `kFirst` of all phases on.
+template <class Problem, int kFirst>
+struct JoinedFinish {
+  using Epilogue = typename Problem::Epilogue;
+  using Operands = typename Problem::Operands;
+  static constexpr int kTogether = operands_together<Operands>();
+  const typename Epilogue::Pointers& pointers;
+  const JoinedRow& row;  // `threadIdx.x % 16` of the warp's
+
+  // What no position has reads the operands of element 0.
+  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
+                                                 int column) const {
+    if constexpr (Operands::kCount == 0) {
+      return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
+    } else {
+      const int phase = (kFirst + column) / Problem::kColumns;
+      // Asked for again rather than kept: all other registers have sums.
+      const int of = threadIdx.x % 32 / 4 + half * 8;
+      const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
+      const int channel = (kFirst + column) % Problem::kColumns + threadIdx.x % 4 * 2;
+      const long long element =
+          __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+      typename Epilogue::Stored both[2];
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, is_inside ? element : 0,
+                                      is_inside ? channel : 0, false);
+      return pair(both[0], both[1]);
+    }
+  }
+};
+
 template <class Problem, class Config>
 struct JoinedKernel {
   using Input = typename Problem::Input;
   using Epilogue = typename Problem::Epilogue;
   using Output = typename Epilogue::Stored;
+  using Pointers = typename Epilogue::Pointers;
 
   static constexpr int kPairs = 2, kWarpgroup = 128;
   static constexpr int kThreads = (1 + kPairs) * kWarpgroup;
@@ -182,7 +221,7 @@ struct JoinedKernel {
   }
 
   // A warpgroup of each pair.
-  __device__ __forceinline__ void consume(Output* c) const {
+  __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
     hopper::Ring<kStages> ring;
     hopper::wait(loaded, 0);
@@ -211,47 +250,46 @@ struct JoinedKernel {
       hopper::hold(d);
       release(held);
       store(d, tile(round) * kRows + warp * kWarpRows,
-            staging + (pair * 4 + warp) * WarpStaging::kBytes, c);
+            staging + (pair * 4 + warp) * WarpStaging::kBytes, c, operands);
     }
   }
 
-  // The place of an output position in C, and which phases have it.
-  static __device__ __forceinline__ void place(int number, long long& offset, unsigned& phases) {
-    offset = 0;
-    phases = 0;
-    if (number >= Problem::kPositions) return;
+  static __device__ __forceinline__ JoinedRow row_at(int number) {
+    JoinedRow row = {0, 0};
+    if (number >= Problem::kPositions) return row;
     int at[kMaxAxes];
     positions_of(number, Problem::sizes, at);
-    offset = offset_of(at, Problem::strides);
+    row.offset = offset_of(at, Problem::strides);
     static_for<Problem::kPhases>([&](auto phase) {
       bool is_inside = true;
 #pragma unroll
       for (int axis = 0; axis < kMaxAxes; ++axis) {
         is_inside &= at[axis] < Problem::phase_sizes[phase.value][axis];
       }
-      phases |= static_cast<unsigned>(is_inside) << phase.value;
+      row.phases |= static_cast<unsigned>(is_inside) << phase.value;
     });
+    return row;
   }
 
-  static __device__ __forceinline__ void store(const Sums& d, int m, unsigned to, Output* c) {
+  static __device__ __forceinline__ void store(const Sums& d, int m, unsigned to, Output* c,
+                                               const Pointers& operands) {
     constexpr int kColumns = Config::kStoreColumns, kChunks = kColumns / 8;
     constexpr int kRunColumns = Problem::kRun * Problem::kColumns;
     const int lane = threadIdx.x % 32;
-    long long row_offset;
-    unsigned row_phases;
-    place(m + lane % kWarpRows, row_offset, row_phases);
+    const JoinedRow row = row_at(m + lane % kWarpRows);
     static_for<kWidth / kColumns>([&](auto part) {
       constexpr int first = decltype(part)::value * kColumns;
+      using Finisher = JoinedFinish<Problem, first>;
       Output* const run = c + Problem::offsets[first / kRunColumns * Problem::kRun] +
                           first % kRunColumns;
       __syncwarp();
-      stage<Epilogue, kColumns>(to, d, first);
+      stage<kColumns, Finisher::kTogether>(to, d, first, Finisher{operands, row});
       __syncwarp();
 #pragma unroll 4
       for (int i = lane; i < kWarpRows * kChunks; i += 32) {
         const int r = i / kChunks, chunk = i % kChunks;
-        const long long offset = __shfl_sync(kAllLanes, row_offset, r);
-        const unsigned phases = __shfl_sync(kAllLanes, row_phases, r);
+        const long long offset = __shfl_sync(kAllLanes, row.offset, r);
+        const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
         const uint4 x = load_chunk(to + r * WarpStaging::kPitch + chunk * kChunkBytes);
         if (phases >> ((first + chunk * 8) / Problem::kColumns) & 1) {
           store_chunk(run + offset + chunk * 8, x);
@@ -264,6 +302,7 @@ struct JoinedKernel {
 // The body of a kernel of `kThreads` threads.
 template <class Problem, class Config>
 __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stored* c,
+                                                const typename Problem::Epilogue::Pointers& operands,
                                                 const hopper::TensorMap& b,
                                                 const hopper::TensorMap& a) {
   using Kernel = JoinedKernel<Problem, Config>;
@@ -288,7 +327,7 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
     }
   } else {
     hopper::grow_registers<232>();
-    Kernel(memory, warpgroup - 1).consume(c);
+    Kernel(memory, warpgroup - 1).consume(c, operands);
   }
 }
 

@@ -97,6 +97,12 @@ __device__ __forceinline__ Row row_at(const Phase& phase, int number) {
   return row;
 }
 
+// Matrices whose operands are loaded at once: storing one is a barrier to the compiler.
+template <class Operands>
+constexpr int operands_together() {
+  return Operands::kCount == 1 ? 4 : Operands::kCount == 2 ? 2 : 1;
+}
+
 // From two sums of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a tile,
 // and of every 8 columns those from `lane % 4 * 2`.
 template <class Problem>
@@ -117,6 +123,8 @@ struct Finish {
       }
     }
   }
+
+  static constexpr int kTogether = operands_together<Operands>();
 
   // The next columns begin `shift` elements behind column 0, with channel `channel`.
   __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
@@ -148,17 +156,15 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 }
 
 // Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored: `finish` turns
-// two sums of a half of the rows into a word, given the first of their 8 columns.
-template <int kColumns, int kValues, class Finisher>
+// two sums of a half of the rows into a word, given the first of their 8 columns; `kTogether`
+// matrices are finished before they are stored.
+template <int kColumns, int kTogether = 1, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
   const unsigned to =
       staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
-  // Operands of several matrices are loaded at once: storing one is a barrier to the compiler.
-  constexpr int kCount = Problem::Operands::kCount;
-  constexpr int kMost = kCount == 1 ? 4 : kCount == 2 ? 2 : 1;
-  constexpr int kMatrices = kColumns / 16 % kMost == 0 ? kMost : 1;
+  constexpr int kMatrices = kColumns / 16 % kTogether == 0 ? kTogether : 1;
 #pragma unroll
   for (int column = 0; column < kColumns; column += 16 * kMatrices) {
     unsigned x[kMatrices][4];
