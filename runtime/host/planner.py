@@ -143,7 +143,7 @@ class _Planner:
         memory, start = self._workspace(call, layout.nbytes)
         places |= {name: (memory, start + offset) for name, offset in layout.offsets.items()}
         stages = plan.stages
-        if is_constant:
+        if is_constant and plan.prepare:
             places["packed"] = self._packed_constant(code, plan, call.inputs[reading.other])
         else:
             stages = (*plan.prepare, *stages)

@@ -226,6 +226,12 @@ CASES = {
     "asymmetric padding": Case(2, 6, 5, (8, 7), (window(3, 2, 0, high=1), window(2, 1, 1, high=0))),
     "dilated": Case(1, 8, 9, (13, 12), (window(3, 1, 2, 2), window(3, 2, 3, 3))),
     "filter smaller than stride": Case(2, 7, 6, (9, 10), (window(2, 3), window(1, 4))),
+    "more holes than depths": Case(2, 48, 2, (9, 11), (window(1, 4), window(2, 3))),
+    "holes in two panels": Case(1, 112, 40, (13, 14), (window(1, 2), window(1, 2))),
+    "holes of several phases": Case(1, 20, 9, (11, 13), (window(2, 3), window(2, 4))),
+    "fewer sums than holes": Case(3, 16, 16, (2, 3), (window(1, 2), window(1, 5))),
+    "filter in place": Case(2, 48, 64, (7, 5), (window(1), window(1)), orders=(0, 2, 0)),
+    "filter of groups in place": Case(1, 64, 96, (5, 6), (window(1, 2), window(1)), groups=2),
     "depthwise": Case(2, 12, 12, (6, 7), (window(3, 2, 1), window(3, 1, 1)), groups=12),
     "groups": Case(1, 24, 40, (6, 7), (window(3, 1, 1), window(3, 2, 1)), groups=4),
     "depthwise with many channels": Case(2, 70, 70, (9, 8), (window(3, 1, 1), window(3, 2, 1)), 70),
@@ -337,6 +343,17 @@ def cases(draw: st.DrawFn) -> Case:
 @given(case=cases(), kind=st.sampled_from(DIRECTIONS), cpu=st.sampled_from(TARGETS))
 def test_any_convolution(case: Case, kind: str, cpu: str):
     run(case, kind, cpu)
+
+
+def test_small_filters_are_read_in_place():
+    case = CASES["filter in place"]
+    workspaces = {
+        name: compile_contraction(replace(case, k=k).spec("fprop"), target("x86-64-v3")).workspace
+        for name, k in {"whole vectors": 64, "half a vector": 60, "large": 1024}.items()
+    }
+    assert "packed" not in workspaces["whole vectors"]
+    assert "packed" in workspaces["half a vector"]
+    assert "packed" in workspaces["large"]
 
 
 def test_gradient_multiplies_no_zeros():

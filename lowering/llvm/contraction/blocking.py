@@ -7,7 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.microkernel import SLACK
-from convir.lowering.llvm.contraction.tiles import DotTile, GroupTile, Shape, Tile, choose
+from convir.lowering.llvm.contraction.tiles import (
+    BroadcastTile,
+    DotTile,
+    GroupTile,
+    Shape,
+    Tile,
+    choose,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -66,6 +73,8 @@ class Blocking:
     """Elements of one tap of a packed panel."""
     last_elements: int
     """Elements of one tap of the last packed panel."""
+    in_place: bool
+    """Whether weights are read where they lie; `panel_elements` are those of packed ones."""
 
     @property
     def tap_elements(self) -> int:
@@ -137,7 +146,22 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         last_columns=last_columns,
         panel_elements=panel_elements,
         last_elements=last_tile.panel_elements(spec.depth, lanes.count),
+        in_place=isinstance(tile, BroadcastTile) and _reads_in_place(spec, lanes),
     )
+
+
+IN_PLACE_BYTES = 64 * 1024
+"""Larger matrices of weights are packed: lines that lie apart share few sets of the caches."""
+
+
+def _reads_in_place(spec: Contraction, lanes: Lanes) -> bool:
+    """Whether the tiles can read the weights unpacked: one small tap, columns in whole vectors."""
+    b = spec.b
+    stored = b.type == spec.element and b.column_stride == 1
+    small = spec.depth * b.depth_stride * lanes.bytes <= IN_PLACE_BYTES
+    begins = [weight for axis in spec.phases[0].axes for weight in axis.tap_weights]
+    whole = spec.columns % lanes.count == 0
+    return stored and small and whole and spec.taps == 1 and not any(begins)
 
 
 MIN_TILES_PER_ITEM = 4

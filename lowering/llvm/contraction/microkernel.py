@@ -14,10 +14,11 @@ from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, vec
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from convir.lowering.llvm.contraction.builder import Value
     from convir.lowering.llvm.contraction.fused_store import FusedStore
+    from convir.lowering.llvm.contraction.holes import HoleStores
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.tiles import Tile
 
@@ -48,6 +49,10 @@ class PanelShape:
     streams: bool = False
     """Whether rows lie behind each other and are read once: those of the next tile are asked for
     while this one is computed."""
+    line_elements: int | None = None
+    """Elements between two depths of a broadcast tile's panel; None if they follow each other."""
+    holes: HoleStores | None = None
+    """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
 
 
 def tile_function(
@@ -58,7 +63,7 @@ def tile_function(
     It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
     [`first`, `last`), which for group tiles are all that begin at `first`. It stores the sums at
     byte `column` of the rows `outs`, or adds them there if `add` is not 0. With `fused`, sums that
-    are whole, as `finish` says, are stored through its epilogue.
+    are whole, as `finish` says, are stored through its epilogue. Holes become zeros.
     """
     f = Function(
         name,
@@ -72,13 +77,15 @@ def tile_function(
             (I64, "column"),
             (I64, "add"),
             *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
+            *(shape.holes.PARAMETERS if shape.holes is not None else ()),
         ),
     )
-    tile = shape.tile
+    tile, holes = shape.tile, shape.holes
+    stored = [] if holes is None else [f.argument("first_hole")]
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
     tap_bytes = tile.panel_elements(shape.depth, lanes.count) * lanes.bytes
-    with f.loop("tap", 0, f.argument("taps"), carried=zeros) as tap:
+    with f.loop("tap", 0, f.argument("taps"), carried=[*zeros, *stored]) as tap:
         line = f.element(f.argument("rows"), tap.index, shape.table_width * POINTER_BYTES, "line")
         rows = [
             f.load(PTR, f.offset(line, row * POINTER_BYTES), POINTER_BYTES, "row")
@@ -87,16 +94,26 @@ def tile_function(
         panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
         if isinstance(tile, BroadcastTile):
             last = _last_depth(f, shape, line)
-            tap.carry(*_broadcast_steps(f, shape, tile, lanes, rows, panel, last, tap.carried))
+            line_elements = shape.line_elements or tile.columns(lanes.count)
+            line_bytes = line_elements * lanes.bytes
+            steps = _BroadcastSteps(f, shape, tile, lanes, rows, panel, line_bytes)
+            if holes is None:
+                tap.carry(*steps.run(f.argument("first"), last, tap.carried))
+            else:
+                tap.carry(*steps.run_with_holes(holes, last, tap.carried))
         elif isinstance(tile, DotTile):
             last = _last_depth(f, shape, line)
             tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, last, tap.carried))
         else:
             tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
+    sums = tap.results[: len(zeros)]
+    if holes is not None:
+        with f.loop("left", tap.results[-1], f.argument("last_hole")) as left:
+            holes.store(f, left.index)
     if isinstance(tile, DotTile):
-        pieces = _dot_pieces(f, tile, lanes, tap.results)
+        pieces = _dot_pieces(f, tile, lanes, sums)
     else:
-        pieces = _vector_pieces(f, shape, tile, lanes, tap.results)
+        pieces = _vector_pieces(f, shape, tile, lanes, sums)
     _store_pieces(f, shape, lanes, pieces, fused)
     return f
 
@@ -112,37 +129,64 @@ def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
     return f.select(some, f.argument("last"), f.argument("first"), "last.inside")
 
 
-def _broadcast_steps(
-    f: Function,
-    shape: PanelShape,
-    tile: BroadcastTile,
-    lanes: Lanes,
-    rows: Sequence[Value],
-    panel: Value,
-    last: Value,
-    totals: Sequence[Value],
-) -> tuple[Value, ...]:
+@dataclass(frozen=True)
+class _BroadcastSteps:
     """One tap: each step multiplies a line of the panel with one broadcast element a row."""
-    vector_bytes = lanes.count * lanes.bytes
-    with f.loop("depth", f.argument("first"), last, carried=totals) as depth:
-        weights = f.element(panel, depth.index, tile.vectors * vector_bytes, "weights")
+
+    f: Function
+    shape: PanelShape
+    tile: BroadcastTile
+    lanes: Lanes
+    rows: Sequence[Value]
+    panel: Value
+    line_bytes: int
+    """Between two lines of the panel."""
+
+    def run(
+        self,
+        first: Value,
+        last: Value,
+        totals: Sequence[Value],
+        beside: Callable[[Value], None] = lambda _: None,
+    ) -> tuple[Value, ...]:
+        """The depths [`first`, `last`), with other instructions `beside` each."""
+        with self.f.loop("depth", first, last, carried=totals) as depth:
+            beside(depth.index)
+            depth.carry(*self._step(depth.index, depth.carried))
+        return depth.results
+
+    def run_with_holes(
+        self, holes: HoleStores, last: Value, carried: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """All depths, the first of them beside the holes from the last of `carried` on."""
+        f, first = self.f, self.f.argument("first")
+        *totals, stored = carried
+        left = f.sub(f.argument("last_hole"), stored, "holes.left")
+        turn = f.minimum(last, f.add(first, left), "turn")
+        hole = f.sub(stored, first, "hole.of.depth")
+        totals = self.run(first, turn, totals, lambda depth: holes.store(f, f.add(hole, depth)))
+        return *self.run(turn, last, totals), f.add(hole, turn, "holes.stored")
+
+    def _step(self, depth: Value, before: Sequence[Value]) -> list[Value]:
+        f, lanes, vectors = self.f, self.lanes, self.tile.vectors
+        vector_bytes = lanes.count * lanes.bytes
+        weights = f.element(self.panel, depth, self.line_bytes, "weights")
         loaded = [
             f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
-            for v in range(tile.vectors)
+            for v in range(vectors)
         ]
         sums: list[Value] = []
-        for row, address in enumerate(rows):
-            x = lanes.broadcast(f, f.element(address, depth.index, lanes.bytes))
-            before = depth.carried[row * tile.vectors :]
+        for row, address in enumerate(self.rows):
+            x = lanes.broadcast(f, f.element(address, depth, lanes.bytes))
             sums += [
-                lanes.multiply_add(f, x, w, total) for w, total in zip(loaded, before, strict=False)
+                lanes.multiply_add(f, x, w, total)
+                for w, total in zip(loaded, before[row * vectors :], strict=False)
             ]
-        if shape.streams:
+        if self.shape.streams:
             # The whole of the next tile, a part with each step.
-            place = f.element(rows[0], depth.index, tile.rows * lanes.bytes, "part")
-            f.prefetch(f.offset(place, tile.rows * shape.depth * lanes.bytes, "next"))
-        depth.carry(*sums)
-    return depth.results
+            place = f.element(self.rows[0], depth, self.tile.rows * lanes.bytes, "part")
+            f.prefetch(f.offset(place, self.tile.rows * self.shape.depth * lanes.bytes, "next"))
+        return sums
 
 
 def _dot_steps(

@@ -67,7 +67,8 @@ class ContractionPlan:
     """Bytes of each buffer that the caller provides; best aligned to 64 bytes. `packed` keeps
     its contents between runs, the others need not."""
     prepare: tuple[Stage, ...]
-    """What depends on the weights alone: once for constant weights, else before each run."""
+    """What depends on the weights alone: once for constant weights, else before each run. Nothing
+    where weights are read as they lie."""
     stages: tuple[Stage, ...]
     """The launches of a run, in order."""
 
@@ -119,12 +120,15 @@ class _Planner:
         a = self._staged_rows()
         cuts = block(self.spec, self.lanes)
         rows = RowKernel(self.spec, self.lanes, cuts, self.epilogue)
-        packing = PackKernel(self.spec, self.lanes, cuts)
-        self.kernels += [rows, packing]
-        self.workspace["packed"] = packing.packed_bytes
-        prepare = (Stage(pack.ENTRY, packing.items, ("b", "packed")),)
+        self.kernels.append(rows)
+        prepare, b = (), "b"
+        if not cuts.in_place:
+            packing = PackKernel(self.spec, self.lanes, cuts)
+            self.kernels.append(packing)
+            self.workspace["packed"] = packing.packed_bytes
+            prepare, b = (Stage(pack.ENTRY, packing.items, ("b", "packed")),), "packed"
         count = 0 if self.epilogue is None else len(self.epilogue.operands)
-        operands: tuple[Buffer, ...] = (a, "packed", "c", *EPILOGUE_BUFFERS[:count])
+        operands: tuple[Buffer, ...] = (a, b, "c", *EPILOGUE_BUFFERS[:count])
         self.stages.append(Stage(row_kernel.ENTRY, rows.items, operands))
         return self._plan(cuts, prepare)
 

@@ -14,12 +14,13 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.epilogue import Epilogue
 from convir.lowering.llvm.contraction.fused_store import FusedStore
+from convir.lowering.llvm.contraction.holes import Holes, HoleStores
 from convir.lowering.llvm.contraction.microkernel import (
     POINTER_BYTES,
     PanelShape,
     tile_function,
 )
-from convir.lowering.llvm.contraction.row_tables import PhaseTables, TableFiller
+from convir.lowering.llvm.contraction.row_tables import OutLister, PhaseTables, TableFiller
 from convir.lowering.llvm.contraction.tiles import GroupTile
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ KERNEL_PARAMETERS = ((PTR, "args"), (I64, "begin"), (I64, "end"), (I64, "worker"
 ENTRY = "contract"
 """The kernel's name."""
 
-_OPERANDS = ("a", "packed", "c")
+_OPERANDS = ("a", "b", "c")
 """The first arguments of a kernel."""
 
 _LINE_BYTES = 64
@@ -58,6 +59,11 @@ class RowKernel:
         return FusedStore(self.lanes, self.spec, self.epilogue)
 
     @property
+    def holes(self) -> Holes | None:
+        """The rows that are stored as zeros between tiles, if there are any."""
+        return None if self.epilogue is not None else Holes.of(self.spec, self.cuts)
+
+    @property
     def items(self) -> int:
         """How many items of work there are."""
         return self.cuts.items_per_group * self.cuts.groups
@@ -65,8 +71,8 @@ class RowKernel:
     def write(self, module: Module) -> None:
         """Add the function `contract` to `module`.
 
-        Its arguments are the addresses of A, of the packed weights, of C, and of the operands of
-        the epilogue.
+        Its arguments are the addresses of A, of the packed weights or of B itself, of C, and of
+        the operands of the epilogue.
         """
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
@@ -82,7 +88,8 @@ class RowKernel:
             finish = store.function(module)
         tiles = self._tiles(module, zero_row, spill_row)
         piece = module.add(self._piece(tables, fill, tiles, finish))
-        module.add(self._entry(tables, bounds, piece))
+        lister = None if self.holes is None else module.add(OutLister(tables).function())
+        module.add(self._entry(tables, bounds, lister, piece))
 
     @property
     def _streams(self) -> bool:
@@ -109,8 +116,12 @@ class RowKernel:
             spill_row,
             single=cuts.depth_block >= depth,
             streams=self._streams,
+            line_elements=self.spec.b.depth_stride if cuts.in_place else None,
+            holes=None if self.holes is None else HoleStores(self.lanes, cuts.panel_columns),
         )
         last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
+        if self.holes is not None:
+            last = replace(last, holes=HoleStores(self.lanes, cuts.last_columns))
         last_tile = module.add(tile_function("tile_last", last, self.lanes, fused))
         if cuts.panels == 1 or last == full:
             return last_tile, last_tile
@@ -128,14 +139,16 @@ class RowKernel:
         With an epilogue, sums go to the rows of `scratch` that `sums` lists, and from there to C.
         """
         spec, cuts, size, fused = self.spec, self.cuts, self.lanes.bytes, self.fused
-        pointers = ("a", "packed", "c", "rows", "outs", "sums", "scratch")
+        pointers = ("a", "b", "c", "rows", "outs", "sums", "scratch")
         numbers = ("first_row", "last_row", "first_panel", "last_panel")
+        holes = self.holes
         f = Function(
             "piece",
             (
                 (PTR, "line"),
                 *((PTR, name) for name in pointers),
                 *((I64, name) for name in numbers),
+                *(holes.PARAMETERS if holes is not None else ()),
                 *(fused.parameters if fused is not None else ()),
             ),
         )
@@ -153,8 +166,11 @@ class RowKernel:
         f.call(fill, line, f.argument("a"), c, rows, outs, first, last, padded)
         sums = outs if finish is None else f.argument("sums")
         taps = tables.field(f, line, "taps")
-        panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
+        panel_bytes: Operand = cuts.panel_columns * size
+        if not cuts.in_place:
+            panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
         whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
+        tiles_of_piece = f.div(padded, height)
 
         def panel(
             number: Value, tile: Function, begin: Operand, end: Operand, add: Operand
@@ -163,7 +179,7 @@ class RowKernel:
             if fused is not None and finish is None:
                 is_last = f.compare("eq", end, spec.depth)
                 ending = [f.select(is_last, 1, 0, "finish"), *fused.arguments(f)]
-            weights = f.offset(f.argument("packed"), f.mul(number, panel_bytes), "panel")
+            weights = f.offset(f.argument("b"), f.mul(number, panel_bytes), "panel")
             column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
             if isinstance(cuts.tile, GroupTile):
                 # The groups of a panel are a part of the row.
@@ -171,7 +187,11 @@ class RowKernel:
             with f.loop("row", 0, count, height, runs=True) as row:
                 bytes_ = f.mul(row.index, POINTER_BYTES)
                 at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
-                f.call(tile, at, taps, begin, end, weights, out, column, add, *ending)
+                share: list[Operand] = []
+                if holes is not None:
+                    number_of_tile = f.div(row.index, height)
+                    share = holes.share(f, number_of_tile, tiles_of_piece, begin)
+                f.call(tile, at, taps, begin, end, weights, out, column, add, *ending, *share)
 
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
@@ -193,19 +213,27 @@ class RowKernel:
             f.call(finish, f.argument("scratch"), outs, count, columns, *beside)
         return f
 
-    def _entry(self, tables: PhaseTables, bounds: Value, piece: Function) -> Function:
+    def _entry(
+        self, tables: PhaseTables, bounds: Value, lister: Function | None, piece: Function
+    ) -> Function:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         taps = max(1, *(phase.taps for phase in spec.phases))
         rows = f.stack(taps * cuts.table_width * POINTER_BYTES, _LINE_BYTES, "rows")
         outs = f.stack(cuts.table_width * POINTER_BYTES, _LINE_BYTES, "outs")
         scratch, sums = self._scratch(f)
-        a, packed, c = (
+        holes = self.holes
+        listed = None
+        if holes is not None:
+            listed = f.stack(holes.table_bytes, _LINE_BYTES, "holes")
+        a, b, c = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(_OPERANDS)
         )
         beside = self._beside(f, c)
-        tap_bytes = cuts.tap_elements * size
+        # Weights that are read in place have one tap.
+        tap_bytes = 0 if cuts.in_place else cuts.tap_elements * size
+        group_bytes = (spec.b.group_stride * size) if cuts.in_place else (spec.taps * tap_bytes)
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             group = f.div(item.index, cuts.items_per_group, "group")
             within = f.rem(item.index, cuts.items_per_group, "within")
@@ -217,27 +245,39 @@ class RowKernel:
             a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
             c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
             c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
-            packed_group = f.offset(packed, f.mul(group, spec.taps * tap_bytes), "packed.group")
+            b_group = f.element(b, group, group_bytes, "b.group")
             if self.fused is not None:
                 beside_group = self.fused.moved(f, beside, f.mul(group, cuts.columns))
             else:
                 beside_group = []
-            with f.loop("phase", 0, len(spec.phases), runs=True) as phase:
-                line = tables.line(f, phase.index)
-                place = f.add(f.mul(phase.index, cuts.chunks + 1), chunk, "bound")
+
+            def rows_of(phase: Value, chunk: Value = chunk) -> tuple[Value, Value]:
+                place = f.add(f.mul(phase, cuts.chunks + 1), chunk, "bound")
                 bound = f.element(bounds, place, 8)
-                first_row = f.load(I64, bound, 8, "first.row")
-                last_row = f.load(I64, f.offset(bound, 8), 8, "last.row")
+                last = f.load(I64, f.offset(bound, 8), 8, "last.row")
+                return f.load(I64, bound, 8, "first.row"), last
+
+            phases, hole_count = len(spec.phases), Value(I64, "0")
+            if holes is not None and lister is not None and listed is not None:
+                phases = holes.first
+                hole_count = holes.listed(f, tables, lister, rows_of, (c_group, listed))
+            with f.loop("phase", 0, phases, runs=True) as phase:
+                line = tables.line(f, phase.index)
+                first_row, last_row = rows_of(phase.index)
                 todo = f.compare("slt", first_row, last_row)
                 if spec.accumulate:
                     works = f.compare("ne", tables.field(f, line, "taps"), 0)
                     todo = f.emit("i1", "todo", f"and {todo}, {works.text}")
                 with f.when(todo, "some"):
                     first_tap = tables.field(f, line, "first_tap")
-                    weights = f.offset(packed_group, f.mul(first_tap, tap_bytes), "packed.phase")
+                    weights = f.element(b_group, first_tap, tap_bytes, "b.phase")
+                    behind: list[Value] = []
+                    if listed is not None:
+                        is_first = f.compare("eq", phase.index, 0)
+                        behind = [listed, f.select(is_first, hole_count, 0, "holes.behind")]
                     f.call(
                         piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
-                        first_row, last_row, first_panel, last_panel, *beside_group,
+                        first_row, last_row, first_panel, last_panel, *behind, *beside_group,
                     )  # fmt: skip
         return f
 

@@ -70,38 +70,27 @@ class PhaseTables:
         return f.load(I64, f.element(self._tap_rows, place, 8), 8, "tap.row")
 
 
-class TableFiller:
-    """Writes the function that fills the tables for some positions of one phase."""
+class OutLister:
+    """Writes the function that fills `outs` for some positions of one phase."""
 
-    def __init__(self, tables: PhaseTables, width: int, zero_row: Value, spill_row: Value) -> None:
+    POINTERS = ("line", "c", "outs")
+    NUMBERS = ("begin", "end")
+
+    def __init__(self, tables: PhaseTables, name: str = "list_outs") -> None:
         """Begin the function.
 
         Args:
             tables: the numbers of all phases.
-            width: positions in a line of the row table, slack included.
-            zero_row: the address of zeros.
-            spill_row: the address of a row that nobody reads.
+            name: its name.
         """
         self._tables = tables
-        self._width = width
         self._inner = tables.rank - 1
-        pointers = ("line", "a", "c", "rows", "outs")
-        numbers = ("begin", "end", "padded")
+        pointers, numbers = self.POINTERS, self.NUMBERS
         parameters = (*((PTR, name) for name in pointers), *((I64, name) for name in numbers))
-        self._f = f = Function("fill_tables", parameters)
-        self._spilled, self._nothing = _address(f, spill_row), _address(f, zero_row)
-        # What every run needs, in all lanes.
-        self._nowhere = f.splat(self._nothing, SLACK, "nowhere")
-        self._extents = f.splat(self._axis("extent"), SLACK, "extents")
-        self._read_lanes = self._lanes(self._axis("step"))
-        self._row_lanes = self._lanes(f.mul(self._axis("step"), self._axis("row_stride")))
+        self._f = Function(name, parameters)
 
     def function(self) -> Function:
-        """Fill the tables for the positions [`begin`, `end`).
-
-        Positions from there up to `padded`, a whole number of tiles, read zeros and are stored
-        to the spill row.
-        """
+        """Fill the table for the positions [`begin`, `end`)."""
         f = self._f
         begin, end, size = f.argument("begin"), f.argument("end"), self._axis("size")
         out_lanes = self._lanes(self._axis("out_stride"))
@@ -120,9 +109,11 @@ class TableFiller:
                 cell = f.sub(f.add(start, run.index), begin, "cell")
                 here = f.add(out, f.mul(run.index, self._axis("out_stride")), "out.run")
                 self._store(self._along(here, out_lanes), "outs", cell)
-                self._fill_taps(places, run.index, cell)
-        self._fill_padding()
+                self._visit(places, run.index, cell)
         return f
+
+    def _visit(self, places: list[Value], position: Value, cell: Value) -> None:
+        """What else is done for a run of positions."""
 
     def _outer_places(self, number: Value) -> list[Value]:
         """The position along each axis but the innermost."""
@@ -133,6 +124,67 @@ class TableFiller:
             places.insert(0, f.rem(number, size, "place"))
             number = f.div(number, size, "left")
         return [number, *places] if self._inner else []
+
+    def _lanes(self, stride: Value) -> Value:
+        """0, stride, 2 · stride, …"""
+        f, numbers = self._f, integers(range(SLACK))
+        return f.emit(numbers.type, "lanes", f"mul {numbers}, {f.splat(stride, SLACK).text}")
+
+    def _along(self, first: Value, lanes: Value) -> Value:
+        """`first` plus each of `lanes`."""
+        f = self._f
+        return f.emit(lanes.type, "along", f"add {lanes}, {f.splat(first, SLACK).text}")
+
+    def _store(self, addresses: Value, table: str, cell: Value) -> None:
+        f = self._f
+        f.store(addresses, f.element(f.argument(table), cell, POINTER_BYTES), POINTER_BYTES)
+
+    def _number(self, name: str) -> Value:
+        return self._tables.field(self._f, self._f.argument("line"), name)
+
+    def _axis(self, name: str, axis: int | None = None) -> Value:
+        """A number of `axis`, the innermost if None."""
+        number = self._inner if axis is None else axis
+        return self._tables.field(self._f, self._f.argument("line"), name, number)
+
+
+class TableFiller(OutLister):
+    """Writes the function that fills both tables for some positions of one phase."""
+
+    POINTERS = ("line", "a", "c", "rows", "outs")
+    NUMBERS = ("begin", "end", "padded")
+
+    def __init__(self, tables: PhaseTables, width: int, zero_row: Value, spill_row: Value) -> None:
+        """Begin the function.
+
+        Args:
+            tables: the numbers of all phases.
+            width: positions in a line of the row table, slack included.
+            zero_row: the address of zeros.
+            spill_row: the address of a row that nobody reads.
+        """
+        super().__init__(tables, "fill_tables")
+        f = self._f
+        self._width = width
+        self._spilled, self._nothing = _address(f, spill_row), _address(f, zero_row)
+        # What every run needs, in all lanes.
+        self._nowhere = f.splat(self._nothing, SLACK, "nowhere")
+        self._extents = f.splat(self._axis("extent"), SLACK, "extents")
+        self._read_lanes = self._lanes(self._axis("step"))
+        self._row_lanes = self._lanes(f.mul(self._axis("step"), self._axis("row_stride")))
+
+    def function(self) -> Function:
+        """Fill the tables for the positions [`begin`, `end`).
+
+        Positions from there up to `padded`, a whole number of tiles, read zeros and are stored
+        to the spill row.
+        """
+        f = super().function()
+        self._fill_padding()
+        return f
+
+    def _visit(self, places: list[Value], position: Value, cell: Value) -> None:
+        self._fill_taps(places, position, cell)
 
     def _fill_taps(self, places: list[Value], position: Value, cell: Value) -> None:
         """The rows of all taps for the run of positions that begins at `position`."""
@@ -178,28 +230,6 @@ class TableFiller:
             with f.loop("pad.tap", 0, self._number("taps")) as tap:
                 cell = f.add(f.mul(tap.index, self._width), pad.index, "pad.cell")
                 self._store(self._nothing, "rows", cell)
-
-    def _lanes(self, stride: Value) -> Value:
-        """0, stride, 2 · stride, …"""
-        f, numbers = self._f, integers(range(SLACK))
-        return f.emit(numbers.type, "lanes", f"mul {numbers}, {f.splat(stride, SLACK).text}")
-
-    def _along(self, first: Value, lanes: Value) -> Value:
-        """`first` plus each of `lanes`."""
-        f = self._f
-        return f.emit(lanes.type, "along", f"add {lanes}, {f.splat(first, SLACK).text}")
-
-    def _store(self, addresses: Value, table: str, cell: Value) -> None:
-        f = self._f
-        f.store(addresses, f.element(f.argument(table), cell, POINTER_BYTES), POINTER_BYTES)
-
-    def _number(self, name: str) -> Value:
-        return self._tables.field(self._f, self._f.argument("line"), name)
-
-    def _axis(self, name: str, axis: int | None = None) -> Value:
-        """A number of `axis`, the innermost if None."""
-        number = self._inner if axis is None else axis
-        return self._tables.field(self._f, self._f.argument("line"), name, number)
 
 
 def _address(f: Function, pointer: Value) -> Value:

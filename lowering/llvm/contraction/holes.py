@@ -1,0 +1,118 @@
+"""Rows of C that no tap reaches, stored as zeros beside the arithmetic of the others.
+
+Stores wait for the cache in a queue of some 64, and behind a full queue the arithmetic stands
+still. So an item lists its holes first, and every tile stores its share of them, a row in each step
+along the depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Value, value, zero
+from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
+from convir.lowering.llvm.contraction.tiles import BroadcastTile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.llvm.contraction.blocking import Blocking
+    from convir.lowering.llvm.contraction.builder import Operand
+    from convir.lowering.llvm.contraction.row_tables import PhaseTables
+    from convir.lowering.llvm.contraction.scalars import Lanes
+
+    Bounds = Callable[[Value], tuple[Value, Value]]
+    """From the number of a phase to the first and the last position of an item."""
+
+
+@dataclass(frozen=True)
+class Holes:
+    """The phases without taps, which follow those with taps."""
+
+    first: int
+    """The number of the first."""
+    last: int
+    """The number of phases."""
+    rows: int
+    """At most so many rows in an item."""
+
+    PARAMETERS: ClassVar = ((PTR, "holes"), (I64, "hole_count"))
+    """Of the function of a piece whose tiles store holes: a table of addresses, and its length."""
+
+    @staticmethod
+    def of(spec: Contraction, cuts: Blocking) -> Holes | None:
+        """The holes of `spec`, or None if there are none, or they need code of their own.
+
+        That is so where zeros are not stored as they are: C gets what follows the sums, another
+        type or layout, or is added to.
+        """
+        worked = [number for number, phase in enumerate(spec.phases) if phase.taps]
+        first = len(worked)
+        in_order = worked == list(range(first))
+        plain = isinstance(cuts.tile, BroadcastTile) and not cuts.scratch_columns
+        # Every item has tiles to put the holes behind.
+        plain = plain and all(begin < end for begin, end in pairwise(cuts.bounds[0]))
+        if not plain or spec.accumulate or not in_order or first in (0, len(spec.phases)):
+            return None
+        longest = (
+            max(end - begin for begin, end in pairwise(cuts.bounds[number]))
+            for number in range(first, len(spec.phases))
+        )
+        return Holes(first, len(spec.phases), sum(longest))
+
+    @property
+    def table_bytes(self) -> int:
+        """Of the table of their addresses."""
+        return (self.rows + SLACK) * POINTER_BYTES
+
+    def listed(
+        self,
+        f: Function,
+        tables: PhaseTables,
+        lister: Function,
+        bounds: Bounds,
+        to: tuple[Value, Value],
+    ) -> Value:
+        """List an item's holes of C, `to[0]`, in the table `to[1]`, by the function of an
+        `OutLister`; returns how many there are."""
+        c, table = to
+        with f.loop("hole", self.first, self.last, carried=[value(0)], runs=True) as hole:
+            (before,) = hole.carried
+            begin, end = bounds(hole.index)
+            with f.when(f.compare("slt", begin, end), "listing"):
+                place = f.element(table, before, POINTER_BYTES, "listed")
+                line = tables.line(f, hole.index)
+                f.call(lister, line, c, place, begin, end)
+            hole.carry(f.add(before, f.sub(end, begin), "holes"))
+        return hole.results[0]
+
+    def share(self, f: Function, tile: Value, tiles: Value, first_depth: Operand) -> list[Operand]:
+        """What tile number `tile` of `tiles` gets for `HoleStores.PARAMETERS`: its share of the
+        holes beside the first depths, none beside the others."""
+        count = f.argument("hole_count")
+        share = f.div(f.sub(f.add(count, tiles), 1), tiles, "share")
+        some = f.select(f.compare("eq", first_depth, 0), count, 0, "holes.now")
+        first = f.mul(tile, share, "first.hole")
+        return [f.argument("holes"), first, f.minimum(f.add(first, share), some, "last.hole")]
+
+
+@dataclass(frozen=True)
+class HoleStores:
+    """Writes the stores of zeros to `columns` columns of rows in the parameters of a tile."""
+
+    lanes: Lanes
+    columns: int
+
+    PARAMETERS: ClassVar = ((PTR, "holes"), (I64, "first_hole"), (I64, "last_hole"))
+    """The table of addresses, and which of them; the columns are the tile's."""
+
+    def store(self, f: Function, number: Value) -> None:
+        """One row."""
+        place = f.element(f.argument("holes"), number, POINTER_BYTES)
+        row = f.offset(f.load(PTR, place, POINTER_BYTES, "hole"), f.argument("column"))
+        for start in range(0, self.columns, self.lanes.count):
+            at = f.offset(row, start * self.lanes.bytes)
+            self.lanes.store(f, zero(self.lanes.type), at, self.columns - start)
