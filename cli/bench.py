@@ -35,7 +35,7 @@ TOOL = "convir-bench"
 
 PEERS = {"host": ("torch", "onnxruntime", "plain"), "cuda": ("cudnn", "plain", "library")}
 """What each kind of device can be compared against."""
-CLOCKS = {"host": ("host",), "cuda": ("events", "graph")}
+CLOCKS = {"host": ("host",), "cuda": ("events", "graph", "calls")}
 """What a time may be taken of, by kind of device, the default first."""
 BUDGETS = {"host": 1.0, "cuda": 0.05}
 """Seconds of calls for each backend and line."""
@@ -97,7 +97,8 @@ def _parser() -> ArgumentParser:
     add(
         "--clock",
         metavar="CLOCK",
-        help="on a GPU, events around a call (default), or graph: around a CUDA graph's replay",
+        help="on a GPU, events around a call (default); graph: around a CUDA graph's replay; "
+        "calls: around the replay of a graph of many calls in a row, per call",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
     add("--seed", type=int, default=0, metavar="N", help="of the data (0)")

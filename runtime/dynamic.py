@@ -99,8 +99,9 @@ class DynamicExecutable(Executable):
         """Arrays have sizes: only a specialisation makes them."""
         self._refuse("cannot make arrays")
 
-    def graph(self) -> CudaGraph:
+    def graph(self, calls: int = 1) -> CudaGraph:
         """A graph has buffers of its own: only a specialisation has one."""
+        del calls
         self._refuse("has no graph")
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:

@@ -46,8 +46,8 @@ class DeviceProgram(Protocol):
         """Run once on dense arrays of the program's shapes and dtypes."""
         ...
 
-    def capture(self) -> CudaGraph:
-        """The program as a CUDA graph."""
+    def capture(self, calls: int) -> CudaGraph:
+        """The program, so many times in a row, as a CUDA graph."""
         ...
 
 
@@ -98,14 +98,17 @@ class Executable:
         with self._compiled.scope():
             return self._border.empty(spec)
 
-    def graph(self) -> CudaGraph:
+    def graph(self, calls: int = 1) -> CudaGraph:
         """The program as a CUDA graph: one launch a call, on buffers that the graph owns.
 
+        Args:
+            calls: how often a replay runs the program, on the same buffers.
+
         Raises:
-            ValueError: the program runs on the host.
+            ValueError: the program runs on the host, or `calls` is not positive.
             GpuMemoryError: the graph's buffers do not fit on the GPU.
         """
-        return self._compiled.capture()
+        return self._compiled.capture(calls)
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run the program once.

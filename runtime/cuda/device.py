@@ -109,9 +109,9 @@ class CudaProgram:
             self._enqueue(inputs, outputs, arena.ptr, states)
             self._states[stream] = states
 
-    def capture(self) -> CudaGraph:
-        """The program as a CUDA graph, with memory of its own."""
-        return CudaGraph(self)
+    def capture(self, calls: int) -> CudaGraph:
+        """The program, so many times in a row, as a CUDA graph with memory of its own."""
+        return CudaGraph(self, calls)
 
     def new_arena(self) -> Any:
         """Memory for the temporaries of one call at a time."""

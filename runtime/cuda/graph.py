@@ -54,12 +54,19 @@ class CudaGraph:
     outputs: tuple[Array, ...]
     """CuPy arrays that a replay writes."""
 
-    def __init__(self, compiled: Capturable) -> None:
+    def __init__(self, compiled: Capturable, calls: int = 1) -> None:
         """Run the program once on zeros, which loads what is loaded lazily, then capture it.
 
+        Args:
+            compiled: the program.
+            calls: how often a replay runs it.
+
         Raises:
+            ValueError: `calls` is not positive.
             GpuMemoryError: its buffers do not fit on the GPU.
         """
+        if calls < 1:
+            raise ValueError(f"a graph runs its program at least once, not {calls} times")
         self._compiled = compiled
         self._border = ArrayBorder(compiled.arrays, compiled.index)
         self._lock = threading.Lock()
@@ -70,11 +77,11 @@ class CudaGraph:
             self._arena = compiled.new_arena()
             self._states = compiled.new_states()
             arrays.cuda.get_current_stream().synchronize()
-            self._graph = self._capture(arrays.cuda)
+            self._graph = self._capture(arrays.cuda, calls)
             self._replayed: Any = arrays.cuda.Event(disable_timing=True)
             self._stream = 0
 
-    def _capture(self, cuda: Any) -> Any:
+    def _capture(self, cuda: Any, calls: int) -> Any:
         memory = (self.inputs, self.outputs, self._arena, self._states)
         stream = cuda.Stream(non_blocking=True)
         with stream:
@@ -85,7 +92,8 @@ class CudaGraph:
             # Relaxed: whatever the garbage collector frees meanwhile does not end the capture.
             stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
             try:
-                self._compiled.run_in(*memory)
+                for _ in range(calls):
+                    self._compiled.run_in(*memory)
             except BaseException:
                 with suppress(Exception):  # What is being raised says more.
                     stream.end_capture()
@@ -96,7 +104,7 @@ class CudaGraph:
         return graph
 
     def replay(self, stream: Any = None) -> None:
-        """Enqueue the program once, on `inputs` as they are then.
+        """Enqueue what was captured once, on `inputs` as they are then.
 
         Args:
             stream: as for calls of an executable; the current stream if None.

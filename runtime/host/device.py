@@ -219,12 +219,13 @@ class HostProgram:
             raise ValueError("stream= is for programs on a GPU: this one runs on the host")
         return _NO_CONTEXT
 
-    def capture(self) -> NoReturn:
+    def capture(self, calls: int) -> NoReturn:
         """Refused: there are no graphs here.
 
         Raises:
             ValueError: always.
         """
+        del calls
         raise ValueError("graph() is for programs on a GPU: this one runs on the host")
 
     def _memory_of(self, buffer: Buffer) -> int:

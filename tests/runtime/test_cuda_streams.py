@@ -146,6 +146,16 @@ def test_graphs_on_their_own_buffers(cupy: Any) -> None:
         graph(a, a)
 
 
+def test_graphs_of_several_calls(cupy: Any) -> None:
+    executable = on_gpu(RUNNING_SUM)
+    graph = executable.graph(calls=3)
+    x = cupy.ones(64, np.float32)
+    assert (graph(x) == 3).all()
+    assert (graph(x) == 6).all()
+    with pytest.raises(ValueError, match="at least once, not 0 times"):
+        executable.graph(calls=0)
+
+
 def test_graphs_on_several_streams_take_turns(cupy: Any) -> None:
     graph = on_gpu(PRODUCT).graph()
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
