@@ -20,12 +20,9 @@ from convir.runtime.host.stream import HostStream
 from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import numpy.typing as npt
 
     from convir.runtime.host.device import HostProgram
-    from convir.runtime.host.stream import BlockProgram
 
     Block = npt.NDArray[np.float32]
 
@@ -51,52 +48,40 @@ def stream(
 
     Args:
         source: the path of the model.
-        frames: how many frames are computed at a time, a power of two. Blocks of any other size are
-            cut into such and smaller powers of two, each compiled when it first comes.
+        frames: how many frames are computed at a time. Blocks of any other size are cut into such;
+            what is left takes as long as all of one.
         size: which of the models that the file contains, from 0 (the smallest) to 1.
         pipeline: passes to run before lowering.
         threads: at most so many threads; None for all cores.
 
     Raises:
         DiagnosticError: the model cannot be read.
-        ValueError: `frames` is no power of two.
+        ValueError: `frames` is no positive number.
     """
-    if frames < 1 or frames & (frames - 1):
-        raise ValueError(f"frames={frames} is no power of two")
-    room = ROOM_BLOCKS * max(frames, DEFAULT_FRAMES)
-    device = find_device(HOST)
-
-    def compiled(count: int) -> HostProgram:
-        model = nam_source(Path(source), count, room, size)
-        job = Job(model, "main", pipeline, device, threads=threads)
-        program = job.compile()
-        assert isinstance(program, Executable)
-        return cast("HostProgram", program.loaded)
-
-    return Stream(compiled, frames, room)
+    room = ROOM_BLOCKS * frames
+    model = nam_source(Path(source), frames, room, size)
+    program = Job(model, "main", pipeline, find_device(HOST), threads=threads).compile()
+    assert isinstance(program, Executable)
+    return Stream(cast("HostProgram", program.loaded), room)
 
 
 class Stream:
     """A function with states, called block after block; one thread at a time."""
 
-    def __init__(self, compiled: Callable[[int], HostProgram], frames: int, room: int) -> None:
+    def __init__(self, program: HostProgram, room: int) -> None:
         """A stream that begins in silence.
 
         Args:
-            compiled: gives the program for blocks of so many frames.
-            frames: the most frames that are computed at a time, a power of two.
+            program: computes some frames at a time.
             room: frames of a window behind those that came before the block.
         """
-        self._compiled = compiled
-        self._frames = frames
-        program = compiled(frames)
-        self._windows = HostStream(program, room)
-        self._programs = {frames: self._windows.load(program)}
+        block, output = program.inputs[0], program.outputs[0]
+        self._native = HostStream(program, room)
         # A frame of output depends on no more frames before it than all windows hold together.
         self._remembered = sum(spec.shape[-1] - room for spec in program.inputs[1:])
-        self.channels = program.inputs[0].shape[1]
+        self.channels = block.shape[1]
         """Of the blocks that go in."""
-        self.output_channels = program.outputs[0].shape[1]
+        self.output_channels = output.shape[1]
         """Of those that come out."""
         self.sample_rate = program.plan.stream.sample_rate
         """Frames a second that the model was made for; None if it does not say so."""
@@ -104,10 +89,8 @@ class Stream:
 
     def reset(self) -> None:
         """Forget everything: what comes next is heard after silence."""
-        self._windows.forget()
-        count = -(-self._remembered // self._frames) * self._frames
-        unheard = np.empty((self.output_channels, count), np.float32)
-        self._run(np.zeros((self.channels, count), np.float32), unheard)
+        self._native.forget()
+        self.process(np.zeros((self.channels, self._remembered), np.float32))
 
     def process(self, block: Block, out: Block | None = None) -> Block:
         """The output of the next block.
@@ -131,47 +114,17 @@ class Stream:
             raise ValueError(f"the block has the shape {block.shape}, not ({self.channels}, n)")
         count = block.shape[-1]
         shape = (count,) if is_flat and self.output_channels == 1 else (self.output_channels, count)
+        made = out
         if out is None:
-            out = np.empty(shape, np.float32)
+            made = out = np.empty(shape, np.float32)
         elif out.shape != shape or out.dtype != np.float32:
             raise ValueError(f"`out` is {out.dtype}{list(out.shape)}, not float32{list(shape)}")
-        elif np.may_share_memory(block, out):
-            block = block.copy()
-        self._run(block, out)
+        elif not out.flags.c_contiguous or np.may_share_memory(block, out):
+            made = np.empty(shape, np.float32)
+        if not block.flags.c_contiguous:
+            block = np.ascontiguousarray(block)
+        size = count * _FRAME_BYTES
+        self._native.run(address_of(block), address_of(made), size, size, size)
+        if made is not out:
+            out[...] = made
         return out
-
-    def _run(self, block: Block, out: Block) -> None:
-        """The outputs of `block`, f32[channels, n] or f32[n], in `out`; the two do not overlap."""
-        count = block.shape[-1]
-        is_line = block.size == count == out.size
-        if is_line and block.flags.c_contiguous and out.flags.c_contiguous:
-            self._line(address_of(block), address_of(out), count)
-            return
-        for begin, size in self._pieces(0, count):
-            piece = slice(begin, begin + size)
-            dense = np.ascontiguousarray(block[..., piece])
-            made = np.empty((*out.shape[:-1], size), np.float32)
-            self._windows.run(self._program(size), address_of(dense), address_of(made), 1)
-            out[..., piece] = made
-
-    def _line(self, x: int, y: int, count: int) -> None:
-        """One channel at the address `x`; its outputs, one channel too, go to `y`."""
-        whole = count // self._frames
-        if whole:
-            self._windows.run(self._programs[self._frames], x, y, whole)
-        for begin, size in self._pieces(whole * self._frames, count):
-            at = begin * _FRAME_BYTES
-            self._windows.run(self._program(size), x + at, y + at, 1)
-
-    def _pieces(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where blocks begin, and their frames: powers of two, the largest first."""
-        while begin < end:
-            size = min(self._frames, 1 << ((end - begin).bit_length() - 1))
-            yield begin, size
-            begin += size
-
-    def _program(self, size: int) -> BlockProgram:
-        program = self._programs.get(size)
-        if program is None:
-            program = self._programs[size] = self._windows.load(self._compiled(size))
-        return program

@@ -16,13 +16,6 @@
   i64,            ; 1 memory: which of the stream's it points into
   i64             ; 2 offset: bytes before what it points to
 }
-%program = type {
-  ptr,            ; 0 patches
-  i64,            ; 1 how many
-  ptr,            ; 2 launches, for pool_run
-  i64,            ; 3 how many
-  i64             ; 4 step: bytes of a row of a block
-}
 %stream = type {
   ptr,            ; 0 run: pool_run
   ptr,            ; 1 pool
@@ -32,23 +25,110 @@
   i64,            ; 5 states: how many
   ptr,            ; 6 memories: block, windows, output, windows
   i64,            ; 7 room: bytes of a row behind what came before
-  i64             ; 8 position: bytes that the windows have moved on
+  i64,            ; 8 position: bytes that the windows have moved on
+  ptr,            ; 9 patches
+  i64,            ; 10 how many
+  ptr,            ; 11 launches, for pool_run
+  i64,            ; 12 how many
+  i64,            ; 13 step: bytes of a row of a block
+  i64,            ; 14 rows of a block
+  i64,            ; 15 rows of an output
+  ptr,            ; 16 block: where one lies that is put together
+  ptr             ; 17 output: likewise
 }
 
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
 
-; Run `program` on `count` blocks, which lie behind each other at `x`; their outputs go to `y`.
-define void @stream_run(ptr %stream, ptr %program, i64 %x, i64 %y, i64 %count) {
+; Run the program on rows of `size` bytes at `x`, `x.pitch` apart; the output's go to `y`. The last
+; block may be a part of one. It is computed like a whole one: no frame depends on those after it,
+; and the next block is written over what the windows then hold of them.
+define void @stream_run(ptr %stream, ptr %x, ptr %y, i64 %size, i64 %x.pitch, i64 %y.pitch) {
 entry:
-  %step.ptr = getelementptr %program, ptr %program, i64 0, i32 4
+  %step.ptr = getelementptr %stream, ptr %stream, i64 0, i32 13
   %step = load i64, ptr %step.ptr
-  %patches = load ptr, ptr %program
-  %patch.count.ptr = getelementptr %program, ptr %program, i64 0, i32 1
-  %patch.count = load i64, ptr %patch.count.ptr
-  %launches.ptr = getelementptr %program, ptr %program, i64 0, i32 2
-  %launches = load ptr, ptr %launches.ptr
-  %launch.count.ptr = getelementptr %program, ptr %program, i64 0, i32 3
-  %launch.count = load i64, ptr %launch.count.ptr
+  %x.rows.ptr = getelementptr %stream, ptr %stream, i64 0, i32 14
+  %x.rows = load i64, ptr %x.rows.ptr
+  %y.rows.ptr = getelementptr %stream, ptr %stream, i64 0, i32 15
+  %y.rows = load i64, ptr %y.rows.ptr
+  %block.ptr = getelementptr %stream, ptr %stream, i64 0, i32 16
+  %block = load ptr, ptr %block.ptr
+  %output.ptr = getelementptr %stream, ptr %stream, i64 0, i32 17
+  %output = load ptr, ptr %output.ptr
+  %room.ptr = getelementptr %stream, ptr %stream, i64 0, i32 7
+  %room = load i64, ptr %room.ptr
+  %position.ptr = getelementptr %stream, ptr %stream, i64 0, i32 8
+  %x.line = icmp eq i64 %x.rows, 1
+  %y.line = icmp eq i64 %y.rows, 1
+  br label %next
+next:
+  %done = phi i64 [ 0, %entry ], [ %done.next, %advance ]
+  %some = icmp ult i64 %done, %size
+  br i1 %some, label %look, label %end
+look:
+  %reached = load i64, ptr %position.ptr
+  %behind = add i64 %reached, %step
+  %full = icmp ugt i64 %behind, %room
+  br i1 %full, label %rewind, label %take
+rewind:
+  call void @rewind(ptr %stream, i64 %reached)
+  store i64 0, ptr %position.ptr
+  br label %take
+take:
+  %position = phi i64 [ %reached, %look ], [ 0, %rewind ]
+  %left = sub i64 %size, %done
+  %taken = call i64 @llvm.umin.i64(i64 %left, i64 %step)
+  %whole = icmp eq i64 %taken, %step
+  %x.here = getelementptr i8, ptr %x, i64 %done
+  %y.here = getelementptr i8, ptr %y, i64 %done
+  %x.direct = and i1 %whole, %x.line
+  %y.direct = and i1 %whole, %y.line
+  %from = select i1 %x.direct, ptr %x.here, ptr %block
+  %to = select i1 %y.direct, ptr %y.here, ptr %output
+  br i1 %x.direct, label %run, label %gather
+gather:
+  call void @rows(ptr %block, i64 %step, ptr %x.here, i64 %x.pitch, i64 %x.rows, i64 %taken)
+  br label %run
+run:
+  call void @place(ptr %stream, ptr %from, ptr %to, i64 %position)
+  call void @patch(ptr %stream)
+  call void @launch(ptr %stream)
+  br i1 %y.direct, label %advance, label %scatter
+scatter:
+  call void @rows(ptr %y.here, i64 %y.pitch, ptr %output, i64 %step, i64 %y.rows, i64 %taken)
+  br label %advance
+advance:
+  %position.next = add i64 %position, %taken
+  store i64 %position.next, ptr %position.ptr
+  %done.next = add i64 %done, %taken
+  br label %next
+end:
+  ret void
+}
+
+; Copy `count` rows of `size` bytes.
+define internal void @rows(ptr %to, i64 %to.pitch, ptr %from, i64 %from.pitch, i64 %count, i64 %size) {
+entry:
+  br label %next
+next:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %copy ]
+  %more = icmp ult i64 %r, %count
+  br i1 %more, label %copy, label %done
+copy:
+  %to.skipped = mul i64 %r, %to.pitch
+  %from.skipped = mul i64 %r, %from.pitch
+  %target = getelementptr i8, ptr %to, i64 %to.skipped
+  %source = getelementptr i8, ptr %from, i64 %from.skipped
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %size, i1 false)
+  %r.next = add i64 %r, 1
+  br label %next
+done:
+  ret void
+}
+
+define internal void @launch(ptr %stream) {
+entry:
   %run = load ptr, ptr %stream
   %pool.ptr = getelementptr %stream, ptr %stream, i64 0, i32 1
   %pool = load ptr, ptr %pool.ptr
@@ -56,39 +136,11 @@ entry:
   %seats = load ptr, ptr %seats.ptr
   %most.ptr = getelementptr %stream, ptr %stream, i64 0, i32 3
   %most = load i64, ptr %most.ptr
-  %room.ptr = getelementptr %stream, ptr %stream, i64 0, i32 7
-  %room = load i64, ptr %room.ptr
-  %position.ptr = getelementptr %stream, ptr %stream, i64 0, i32 8
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %block ]
-  %from = phi i64 [ %x, %entry ], [ %from.next, %block ]
-  %to = phi i64 [ %y, %entry ], [ %to.next, %block ]
-  %some = icmp ult i64 %i, %count
-  br i1 %some, label %look, label %done
-look:
-  %reached = load i64, ptr %position.ptr
-  %behind = add i64 %reached, %step
-  %full = icmp ugt i64 %behind, %room
-  br i1 %full, label %rewind, label %block
-rewind:
-  call void @rewind(ptr %stream, i64 %reached)
-  store i64 0, ptr %position.ptr
-  br label %block
-block:
-  %position = phi i64 [ %reached, %look ], [ 0, %rewind ]
-  call void @place(ptr %stream, i64 %from, i64 %to, i64 %position)
-  %memories.ptr = getelementptr %stream, ptr %stream, i64 0, i32 6
-  %memories = load ptr, ptr %memories.ptr
-  call void @patch(ptr %patches, i64 %patch.count, ptr %memories)
-  call void %run(ptr %pool, ptr %seats, i64 %most, ptr %launches, i64 %launch.count)
-  %position.next = add i64 %position, %step
-  store i64 %position.next, ptr %position.ptr
-  %i.next = add i64 %i, 1
-  %from.next = add i64 %from, %step
-  %to.next = add i64 %to, %step
-  br label %next
-done:
+  %launches.ptr = getelementptr %stream, ptr %stream, i64 0, i32 11
+  %launches = load ptr, ptr %launches.ptr
+  %count.ptr = getelementptr %stream, ptr %stream, i64 0, i32 12
+  %count = load i64, ptr %count.ptr
+  call void %run(ptr %pool, ptr %seats, i64 %most, ptr %launches, i64 %count)
   ret void
 }
 
@@ -133,7 +185,7 @@ done:
 }
 
 ; Write down where block, windows and output lie.
-define internal void @place(ptr %stream, i64 %from, i64 %to, i64 %position) {
+define internal void @place(ptr %stream, ptr %from, ptr %to, i64 %position) {
 entry:
   %windows.ptr = getelementptr %stream, ptr %stream, i64 0, i32 4
   %windows = load ptr, ptr %windows.ptr
@@ -141,10 +193,10 @@ entry:
   %states = load i64, ptr %states.ptr
   %memories.ptr = getelementptr %stream, ptr %stream, i64 0, i32 6
   %memories = load ptr, ptr %memories.ptr
-  store i64 %from, ptr %memories
+  store ptr %from, ptr %memories
   %outputs = add i64 %states, 1
   %output.ptr = getelementptr i64, ptr %memories, i64 %outputs
-  store i64 %to, ptr %output.ptr
+  store ptr %to, ptr %output.ptr
   br label %each
 each:
   %w = phi i64 [ 0, %entry ], [ %w.next, %set ]
@@ -166,8 +218,14 @@ done:
 }
 
 ; Let the pointers of a program point to where its memories lie now.
-define internal void @patch(ptr %patches, i64 %count, ptr %memories) {
+define internal void @patch(ptr %stream) {
 entry:
+  %memories.ptr = getelementptr %stream, ptr %stream, i64 0, i32 6
+  %memories = load ptr, ptr %memories.ptr
+  %patches.ptr = getelementptr %stream, ptr %stream, i64 0, i32 9
+  %patches = load ptr, ptr %patches.ptr
+  %count.ptr = getelementptr %stream, ptr %stream, i64 0, i32 10
+  %count = load i64, ptr %count.ptr
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %write ]

@@ -1,13 +1,12 @@
-"""A stream on the host: one native call a block, states in memory that moves along with them.
+"""A stream on the host: one native call for any number of frames, states updated in place.
 
-The programs of a stream, one for each size of a block, share the windows of its states. A window
-is lent to a program from where the frames before its block begin; `stream.ll` says how it moves on.
+A state is a window: rows of what a program sees, the frames that came before a block and the block.
+A program is lent them from where the frames before its block begin; `stream.ll` says how they move.
 """
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from math import prod
@@ -28,99 +27,80 @@ if TYPE_CHECKING:
     from convir.runtime.program import Array, TensorSpec
 
 _RUN = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+    None,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_int64,
 )
 
-_POSITION = 8
-"""Which word of a stream says how far its windows have moved on."""
-
-
-@dataclass(frozen=True)
-class BlockProgram:
-    """A program for blocks of one size, with memory of its own."""
-
-    words: Any
-    """What the native code reads of it."""
-    address: int
-    kept: tuple[object, ...] = field(repr=False)
-    """What the words point to."""
+_POOL_WORDS = 4
+"""How many words of a stream come from the pool; they are the first."""
 
 
 class HostStream:
-    """The windows of a stream, and what runs on them; one thread at a time."""
+    """A program that is called block after block; one thread at a time."""
 
     def __init__(self, program: HostProgram, room: int) -> None:
-        """Windows full of zeros, for programs whose states are as those of `program`.
+        """Begin with states full of zeros.
 
         Args:
-            program: takes a block and windows, gives an output and the same windows.
+            program: takes a block, [1, channels, frames], and windows, gives an output and the
+                same windows.
             room: frames of a window's row behind those that came before the block.
-        """
-        specs = program.inputs[1:]
-        self._windows = [_window_memory(spec, room) for spec in specs]
-        words: list[int] = []
-        for spec, memory in zip(specs, self._windows, strict=True):
-            frame_bytes, frames = spec.dtype.itemsize, spec.shape[-1]
-            rows = prod(spec.shape[:-1])
-            pitch = frames * frame_bytes
-            words += [address_of(memory), rows, pitch, pitch - room * frame_bytes]
-        self._frame_bytes = program.inputs[0].dtype.itemsize
-        self._window_words = _words(words)
-        self._memories = _words([0] * (2 * len(specs) + 2))
-        self._room = room * self._frame_bytes
-        self._together = False
-        self._pool: ThreadPool | None = None
-        self._stream = _words([0] * (_POSITION + 1))
-        self._native = _RUN(_library().address("stream_run"))
-
-    def load(self, program: HostProgram) -> BlockProgram:
-        """`program`, ready to run on the windows.
 
         Raises:
-            ValueError: it does what cannot be done in place, or takes more than machine code.
+            ValueError: the program does what cannot be done in place, or by machine code alone.
         """
         _check_in_place(program.plan)
-        for part in program.parts:
-            if not isinstance(part, Chain):
-                raise ValueError("a stream's program has steps that are no machine code")
-            self._together |= part.together
-        self._meet_pool()
-        frame = Frame(program)
-        table = ctypes.addressof(frame.table)
-        patches = _words(
+        if not all(isinstance(part, Chain) for part in program.parts):
+            raise ValueError("a stream's program has steps that are no machine code")
+        self._together = any(link.workers != 1 for link in program.links)
+        block, *windows = program.inputs
+        output, frame_bytes = program.outputs[0], block.dtype.itemsize
+        step = block.shape[-1] * frame_bytes
+        self._windows = [_window_memory(spec, room) for spec in windows]
+        self._frame = Frame(program)
+        self._held = [
+            _words(_window_words(windows, self._windows, room)),
+            _words([0] * (len(program.inputs) + len(program.outputs))),
+            _words(_patches(program, self._frame)),
+            aligned_bytes(prod(block.shape) * frame_bytes, zeroed=True),
+            aligned_bytes(prod(output.shape) * frame_bytes),
+        ]
+        window_words, memories, patches = map(ctypes.addressof, self._held[:3])
+        self._words = _words(
             [
-                word
-                for position, memory, offset in program.given
-                for word in (table + position * POINTER_BYTES, memory, offset)
+                *[0] * _POOL_WORDS,
+                *(window_words, len(windows), memories, room * frame_bytes, 0),
+                *(patches, len(program.given), self._frame.launches, len(program.links)),
+                *(step, block.shape[1], output.shape[1]),
+                *map(address_of, self._held[3:]),
             ]
         )
-        step = program.inputs[0].shape[-1] * self._frame_bytes
-        words = _words(
-            [
-                ctypes.addressof(patches),
-                len(program.given),
-                frame.launches,
-                len(program.links),
-                step,
-            ]
-        )
-        return BlockProgram(words, ctypes.addressof(words), (program, frame, patches))
+        self._stream = ctypes.addressof(self._words)
+        self._native = _RUN(_library().address("stream_run"))
+        self._program = program
+        self._pool: ThreadPool | None = None
 
-    def run(self, program: BlockProgram, x: int, y: int, count: int) -> None:
-        """Run `program` on `count` blocks.
+    def run(self, x: int, y: int, size: int, x_pitch: int = 0, y_pitch: int = 0) -> None:
+        """Run the program on as many frames as come.
 
         Args:
-            program: from `load`.
-            x: the address of the first block; the next ones lie behind it.
-            y: where the outputs go, in the same way.
-            count: how many.
+            x: the address of the first channel's frames.
+            y: where the first channel of the output goes; the two do not overlap.
+            size: bytes of a channel's frames.
+            x_pitch: bytes from one channel to the next, where there are several.
+            y_pitch: likewise, of the output.
         """
-        if self._pool is not shared_pool():  # This process is a fork.
+        if self._pool is not shared_pool():  # Also where this process is a fork.
             self._meet_pool()
-        self._native(ctypes.addressof(self._stream), program.address, x, y, count)
+        self._native(self._stream, x, y, size, x_pitch, y_pitch)
 
     def forget(self) -> None:
-        """Fill the windows with zeros."""
+        """Fill the states with zeros."""
         for memory in self._windows:
             memory.fill(0)
 
@@ -128,14 +108,27 @@ class HostStream:
         self._pool = shared_pool()
         if self._together:
             self._pool.start()
-        self._stream[:] = [
-            *self._pool.run_words(),
-            ctypes.addressof(self._window_words),
-            len(self._windows),
-            ctypes.addressof(self._memories),
-            self._room,
-            self._stream[_POSITION],
-        ]
+        self._words[:_POOL_WORDS] = self._pool.run_words()
+
+
+def _window_words(specs: list[TensorSpec], memories: list[Array], room: int) -> list[int]:
+    """Of each window where it lies, its rows, and the bytes of a row and of what came before."""
+    words: list[int] = []
+    for spec, memory in zip(specs, memories, strict=True):
+        pitch = spec.shape[-1] * spec.dtype.itemsize
+        before = pitch - room * spec.dtype.itemsize
+        words += [address_of(memory), prod(spec.shape[:-1]), pitch, before]
+    return words
+
+
+def _patches(program: HostProgram, frame: Frame) -> list[int]:
+    """Of each pointer that a call brings where it lies, the memory it points into, and how far."""
+    table = ctypes.addressof(frame.table)
+    return [
+        word
+        for position, memory, offset in program.given
+        for word in (table + position * POINTER_BYTES, memory, offset)
+    ]
 
 
 def _window_memory(spec: TensorSpec, room: int) -> Array:

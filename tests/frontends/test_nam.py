@@ -104,8 +104,16 @@ def test_blocks_are_checked(tmp_path: Path) -> None:
         model.process(np.zeros((2, 3), np.float32))
     with pytest.raises(ValueError, match="`out` is"):
         model.process(np.zeros(3, np.float32), out=np.zeros(4, np.float32))
-    with pytest.raises(ValueError, match="no power of two"):
-        stream(path, frames=48)
+    with pytest.raises(ValueError, match="a block of 0 frames is none"):
+        stream(path, frames=0)
+    x = np.random.default_rng(1).uniform(-1, 1, 50).astype(np.float32)
+    y = model.process(x)
+    model.reset()
+    wide = np.zeros((50, 2), np.float32)
+    assert model.process(x, out=wide[:, 0]) is not None
+    np.testing.assert_array_equal(wide, np.stack([y, np.zeros_like(y)], 1))
+    model.reset()
+    np.testing.assert_array_equal(model.process(x, out=x), y)
     with pytest.raises(ValueError, match="give the shape of a block"):
         compile(path)
 
