@@ -197,11 +197,11 @@ class _Unrolled:
         if all(value is first for value in values):
             owner = first.owner
             if isinstance(owner, Operation) and owner in self._chain:
-                return Refusal(
-                    "a sample reads what another one wrote: samples depend on each other"
-                )
+                return Refusal(DEPENDENT)
             return None
         ops = [value.owner for value in values]
+        if any(isinstance(op, Operation) and op in self._chain for op in ops):
+            return Refusal(DEPENDENT)
         if any(not isinstance(op, Operation) for op in ops):
             return Refusal("the samples read different tensors")
         found = cast("list[Operation]", ops)

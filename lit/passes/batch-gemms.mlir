@@ -127,3 +127,20 @@ func.func @dependent(%x: tensor<4x5x5xf32>, %init: tensor<4x5x5xf32>) -> tensor<
   }
   return %y : tensor<4x5x5xf32>
 }
+
+// Not rewritten because the second of two samples multiplies what the first one stored.
+// REMARK-DAG: remark: [batch-gemms] tensor.insert_slice not rewritten: a sample reads what another one wrote: they depend on each other
+// CHECK-LABEL: func.func @dependent_unrolled
+// CHECK-COUNT-2: linalg.matmul
+func.func @dependent_unrolled(%x: tensor<2x5x5xf32>, %init: tensor<2x5x5xf32>) -> tensor<2x5x5xf32> {
+  %zero = arith.constant dense<0.0> : tensor<5x5xf32>
+  %x0 = tensor.extract_slice %x[0, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<2x5x5xf32> to tensor<5x5xf32>
+  %f0 = tensor.extract_slice %init[0, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<2x5x5xf32> to tensor<5x5xf32>
+  %p0 = linalg.matmul ins(%f0, %x0 : tensor<5x5xf32>, tensor<5x5xf32>) outs(%zero : tensor<5x5xf32>) -> tensor<5x5xf32>
+  %r0 = tensor.insert_slice %p0 into %init[0, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<5x5xf32> into tensor<2x5x5xf32>
+  %x1 = tensor.extract_slice %x[1, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<2x5x5xf32> to tensor<5x5xf32>
+  %f1 = tensor.extract_slice %r0[0, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<2x5x5xf32> to tensor<5x5xf32>
+  %p1 = linalg.matmul ins(%f1, %x1 : tensor<5x5xf32>, tensor<5x5xf32>) outs(%zero : tensor<5x5xf32>) -> tensor<5x5xf32>
+  %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<5x5xf32> into tensor<2x5x5xf32>
+  return %r1 : tensor<2x5x5xf32>
+}
