@@ -16,7 +16,7 @@ from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
-from convir.passes.manager import run
+from convir.passes.manager import apply_passes
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.size_rules import spelled
 from convir.runtime.object_cache import user_records
@@ -97,13 +97,28 @@ class Build:
             shapes = [tensor_spec(declared).shape for declared in entry.function_type.inputs]
         if shapes is not None:
             passes = (BindSizesPass(tuple(map(spelled, shapes)), self.function), *passes)
-        module = run(_with_callees(self.module, self.function), passes).module
         lowering = lowering_passes(
             self.device.kind, self.workspace_bytes, self.device.gpu, (str(user_records()),)
         )
-        PassPipeline(lowering).apply(new_context(), module)
+        module = _with_callees(self.module, self.function)
         verify(module)
+        try:
+            apply_passes(new_context(), module, passes, verify_each=False)
+            PassPipeline(lowering).apply(new_context(), module)
+            verify(module)
+        except Exception:
+            self._blame(passes)
+            raise
         return read_program(module, self.function)
+
+    def _blame(self, passes: Sequence[ModulePass]) -> None:
+        """Run `passes` again and verify after each, which takes as long as rewriting.
+
+        Raises:
+            DiagnosticError: one of them leaves invalid IR, or fails.
+            PassCrashError: one of them is broken.
+        """
+        apply_passes(new_context(), _with_callees(self.module, self.function), passes)
 
     def _dynamic_entry(self) -> FuncOp | None:
         """The function, if a tensor in it has a size that its type leaves open."""

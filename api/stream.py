@@ -114,17 +114,16 @@ class Stream:
             raise ValueError(f"the block has the shape {block.shape}, not ({self.channels}, n)")
         count = block.shape[-1]
         shape = (count,) if is_flat and self.output_channels == 1 else (self.output_channels, count)
-        made = out
-        if out is None:
-            made = out = np.empty(shape, np.float32)
-        elif out.shape != shape or out.dtype != np.float32:
-            raise ValueError(f"`out` is {out.dtype}{list(out.shape)}, not float32{list(shape)}")
-        elif not out.flags.c_contiguous or np.may_share_memory(block, out):
+        made = np.empty(shape, np.float32) if out is None else out
+        if made.shape != shape or made.dtype != np.float32:
+            raise ValueError(f"`out` is {made.dtype}{list(made.shape)}, not float32{list(shape)}")
+        if out is not None and (not out.flags.c_contiguous or np.may_share_memory(block, out)):
             made = np.empty(shape, np.float32)
         if not block.flags.c_contiguous:
             block = np.ascontiguousarray(block)
         size = count * _FRAME_BYTES
         self._native.run(address_of(block), address_of(made), size, size, size)
-        if made is not out:
+        if out is not None and made is not out:
             out[...] = made
-        return out
+            return out
+        return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +30,12 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from xdsl.dialects import func
 
+    from convir.dialects import kernel
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer as Name
     from convir.lowering.llvm.contraction.plan import ContractionPlan
+    from convir.lowering.llvm.contraction.read import HostContraction
     from convir.lowering.llvm.target import Target
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
@@ -68,6 +71,16 @@ def plan_program(program: Program, cpu: Target) -> HostPlan:
     )
 
 
+@dataclass(frozen=True)
+class _LoopLaunch:
+    """A launch of a loop function, wherever its arguments lie."""
+
+    code: int
+    entry: str
+    items: int
+    alone: bool
+
+
 class _Planner:
     """Collects the code and the memory of one program."""
 
@@ -76,8 +89,12 @@ class _Planner:
         self._cpu = cpu
         self._first = memory_positions(program)
         self._kept = self._first[Space.STATE] + len(program.state_bytes)
+        self._readings: dict[kernel.FuncOp, HostContraction | Refusal] = {}
         self._contractions: dict[
             tuple[Contraction, FusedEpilogue | None], tuple[int, ContractionPlan]
+        ] = {}
+        self._loop_codes: dict[
+            tuple[kernel.FuncOp, bool, tuple[int, ...]], tuple[_LoopLaunch, ...]
         ] = {}
         self._packed: dict[tuple[Buffer, Contraction], Place] = {}
         self.codes: list[ObjectCode] = []
@@ -100,23 +117,33 @@ class _Planner:
 
     def _loops(self, call: Launch) -> list[Step]:
         """The loops of a kernel, as functions to launch in order."""
+        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
+        key = call.kernel, launch_overlaps(call), reused_arguments(call)
+        if key not in self._loop_codes:
+            self._loop_codes[key] = self._compiled_loops(*key)
+        return [
+            KernelLaunch(loop.code, loop.entry, loop.items, places, loop.alone)
+            for loop in self._loop_codes[key]
+        ]
+
+    def _compiled_loops(
+        self, callee: kernel.FuncOp, overlaps: bool, reused: tuple[int, ...]
+    ) -> tuple[_LoopLaunch, ...]:
         # Most programs are contractions, which need no LLVM dialect: that takes long to import.
         from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
         from convir.lowering.loops.nests import lower_kernel, range_size  # noqa: PLC0415
 
-        loops = lower_kernel(call.kernel, reused=reused_arguments(call))
-        module = llvm_module(
-            loops, noalias=not launch_overlaps(call), f16_in_hardware=self._cpu.f16_in_hardware
-        )
+        loops = lower_kernel(callee, reused=reused)
+        sizes = [(range_size(function), _is_small(function)) for function in loops]
+        module = llvm_module(loops, noalias=not overlaps, f16_in_hardware=self._cpu.f16_in_hardware)
         names = [entry_of(function) for function in loops]
         ir = llvm_ir(module, self._cpu.triple)
         self.codes.append(object_code(ir, self._cpu, exports=names))
         code = len(self.codes) - 1
-        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
-        return [
-            KernelLaunch(code, name, range_size(function), places, _is_small(function))
-            for name, function in zip(names, loops, strict=True)
-        ]
+        return tuple(
+            _LoopLaunch(code, name, items, alone)
+            for name, (items, alone) in zip(names, sizes, strict=True)
+        )
 
     def _scatter(self, call: Launch) -> list[Step]:
         scatter = read_scatter(call.kernel)
@@ -130,7 +157,9 @@ class _Planner:
     def _contraction(self, call: Launch) -> list[Step]:
         """A register-tiled kernel: its weights are packed, at once if they are constant, then its
         rows are contracted."""
-        reading = read_host_contraction(call.kernel)
+        if call.kernel not in self._readings:
+            self._readings[call.kernel] = read_host_contraction(call.kernel)
+        reading = self._readings[call.kernel]
         if isinstance(reading, Refusal):
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
         code, plan = self._planned(reading.spec, reading.epilogue)

@@ -63,7 +63,7 @@ class HostStream:
         step = block.shape[-1] * frame_bytes
         self._windows = [_window_memory(spec, room) for spec in windows]
         self._frame = Frame(program)
-        self._held = [
+        self._held: list[Any] = [
             _words(_window_words(windows, self._windows, room)),
             _words([0] * (len(program.inputs) + len(program.outputs))),
             _words(_patches(program, self._frame)),
