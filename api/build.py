@@ -14,6 +14,7 @@ from xdsl.traits import SymbolTable
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
+from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
 from convir.passes.manager import apply_passes
@@ -63,7 +64,9 @@ class Build:
         given = self.pipeline
         passes = parse_pipeline(given) if isinstance(given, str) else tuple(given)
         return tuple(
-            replace(one, device=self.device.kind) if isinstance(one, BatchGemmsPass) else one
+            replace(one, device=self.device.kind)
+            if isinstance(one, AssignLayoutPass | BatchGemmsPass)
+            else one
             for one in passes
         )
 

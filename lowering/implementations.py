@@ -20,6 +20,8 @@ SCATTER: Final = "scatter"
 """The host's one pass over the result of a strided scatter into zeros."""
 CONTRACTION: Final = "contraction"
 """A register-tiled contraction kernel of the host."""
+PLANAR: Final = "planar"
+"""Stages on rows of frames, each frame computed by all of them at once."""
 TEMPLATE: Final = "template"
 """A CUDA template; its config is a string of its own, `FAMILY …`."""
 

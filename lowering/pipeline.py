@@ -9,6 +9,7 @@ from convir.lowering.convert_to_rt import ConvertToRtPass
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.fuse_frames import FuseFramesPass
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
 from convir.lowering.select_kernels import SelectKernelsPass
@@ -36,6 +37,7 @@ def lowering_passes(
     return (
         # What does not fit runs in chunks of its batch.
         ChunkBatchPass(device, workspace_bytes, str(gpu), records),
+        FuseFramesPass(device),  # chains of convolutions that compute frame by frame
         FuseEpiloguePass(),  # a contraction, and what its store computes
         FormKernelRegionsPass(),  # everything else that will be one launch
         SelectKernelsPass(device, str(gpu), records),  # who computes it

@@ -34,6 +34,7 @@ from convir.lowering.implementations import (
     GEMM,
     HOST,
     LOOPS,
+    PLANAR,
     SCATTER,
     TEMPLATE,
 )
@@ -41,6 +42,7 @@ from convir.lowering.library_gemm import gemm_refusal
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
+from convir.lowering.planar.read import read_planar
 from convir.lowering.records.read import find, records_of
 from convir.lowering.records.record import machine_of
 from convir.passes import remarks
@@ -102,8 +104,19 @@ def _host_scatter(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return scatter if isinstance(scatter, Refusal) else Chosen(SCATTER)
 
 
+def _host_planar(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    del gpu
+    planar = read_planar(function)
+    return planar if isinstance(planar, Refusal) else Chosen(PLANAR)
+
+
 IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
-    HOST: ((CONTRACTION, _host_contraction), (GEMM, _host_gemm), (SCATTER, _host_scatter)),
+    HOST: (
+        (PLANAR, _host_planar),
+        (CONTRACTION, _host_contraction),
+        (GEMM, _host_gemm),
+        (SCATTER, _host_scatter),
+    ),
     CUDA: ((GEMM, _gemm), (TEMPLATE, _template)),
 }
 """Per device what may stand for a kernel, best first, by name."""

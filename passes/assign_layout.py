@@ -10,7 +10,8 @@ Everything that is linked with a convolution's image by ops that compute as well
 tensors (`layout_links.py`) is permuted; where the component ends, tensors are transposed.
 
 A component is rewritten if that moves fewer bytes than its convolutions would: a kernel whose
-vectors hold channels copies an image with its channels first, and transposes its result.
+vectors hold channels copies an image with its channels first, and transposes its result. On
+the host small convolutions along neighbouring frames need no copy (docs/kernels/host-planar.md).
 With `layout=channels-outermost` images become CNHW: a 1x1 convolution is one matrix product for
 the whole batch, with no copy.
 """
@@ -41,7 +42,7 @@ from convir.dialects.linear import linear_map
 from convir.dialects.structured import structured
 from convir.passes import remarks
 from convir.passes.dce import eliminate_dead_code
-from convir.passes.layout_links import CHANNELS_FIRST, components, links_of
+from convir.passes.layout_links import CHANNELS_FIRST, HOST, components, links_of
 from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -207,6 +208,8 @@ class AssignLayoutPass(ModulePass):
     name = _NAME
 
     layout: str = LAYOUTS[0]
+    device: str = HOST
+    """Whose kernels compute the convolutions."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block.
@@ -226,7 +229,7 @@ class AssignLayoutPass(ModulePass):
         for component in components(block):
             first = component.convolutions[0]
             count = f"{len(component.convolutions)} convolutions"
-            moved, gained = component.moved, component.gained
+            moved, gained = component.moved, component.gained(self.device)
             if moved >= gained:
                 why = f"transposing moves {moved} bytes, the copies of {count} {gained}"
                 remarks.refused(_NAME, first, why)

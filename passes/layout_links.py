@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     TensorType,
+    f32,
 )
 from xdsl.ir import Operation
 
@@ -35,8 +36,15 @@ if TYPE_CHECKING:
 
     from convir.dialects.structured import Structured
 
+HOST = "host"
+"""The device whose kernels take some convolutions with their channels first."""
+
 CHANNELS_FIRST = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 """The layout that is changed, by rank."""
+
+
+MAX_PLANAR_CHANNELS = 64
+"""Channels up to which the host convolves along frames where they are neighbours, with no copy."""
 
 
 @dataclass
@@ -47,11 +55,13 @@ class Component:
     values: list[SSAValue] = field(default_factory=list["SSAValue"])
     convolutions: list[Operation] = field(default_factory=list[Operation])
 
-    @property
-    def gained(self) -> int:
+    def gained(self, device: str) -> int:
         """Bytes that kernels which want channels as neighbours would copy for the convolutions."""
         return sum(
-            2 * nbytes(value) for op in self.convolutions for value in (image_of(op), op.results[0])
+            2 * nbytes(value)
+            for op in self.convolutions
+            for value in (image_of(op), op.results[0])
+            if device != HOST or not _is_planar(op)
         )
 
     @property
@@ -72,6 +82,21 @@ class Component:
         entering, leaving = self.edges
         kept = [value for value in entering if not is_constant(value)]
         return sum(2 * nbytes(value) for value in (*kept, *leaving))
+
+
+def _is_planar(op: Operation) -> bool:
+    """Whether the host's kernels convolve `op` along neighbouring frames, with no copy."""
+    if not isinstance(op, FpropOp) or op.filter_layout.data != "KCS":
+        return False
+    geometry = op.geometry
+    kinds = {getattr(value.type, "element_type", None) for value in (op.lhs, op.rhs, op.result)}
+    channels = [cast("TensorType[Attribute]", v.type).get_shape()[1] for v in (op.lhs, op.result)]
+    return (
+        kinds == {f32}
+        and geometry.strides == (1,)
+        and (geometry.pad_low, geometry.pad_high) == ((0,), (0,))
+        and max(channels) <= MAX_PLANAR_CHANNELS
+    )
 
 
 def image_of(op: Operation) -> SSAValue:

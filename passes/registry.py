@@ -35,6 +35,7 @@ CONVIR_PASSES: tuple[str, ...] = (
 
 LOWERING_PASSES: tuple[str, ...] = (
     "chunk-batch",
+    "fuse-frames",
     "fuse-epilogue",
     "form-kernel-regions",
     "select-kernels",

@@ -1,7 +1,7 @@
 // RUN: rm -rf %t && convir-opt %s --compile-to=rt --dump-stages-to=%t | filecheck %s --check-prefix=RT
 // RUN: filecheck %s --check-prefix=INPUT < %t/stages.0-input.mlir
 // RUN: filecheck %s --check-prefix=TENSOR < %t/stages.1-tensor.mlir
-// RUN: filecheck %s --check-prefix=REGIONS < %t/stages.4-regions.mlir
+// RUN: filecheck %s --check-prefix=REGIONS < %t/stages.5-regions.mlir
 // RUN: ls %t | filecheck %s --check-prefix=FILES
 // RUN: convir-opt %s -p dce --compile-to=tensor | filecheck %s --check-prefix=TENSOR
 // RUN: convir-opt %s -p dce --compile-to=input | filecheck %s --check-prefix=INPUT
@@ -22,9 +22,10 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 // FILES:      stages.0-input.mlir
 // FILES-NEXT: stages.1-tensor.mlir
 // FILES-NEXT: stages.2-chunked.mlir
-// FILES-NEXT: stages.3-fused.mlir
-// FILES-NEXT: stages.4-regions.mlir
-// FILES-NEXT: stages.5-selected.mlir
-// FILES-NEXT: stages.6-outlined.mlir
-// FILES-NEXT: stages.7-rt.mlir
+// FILES-NEXT: stages.3-chained.mlir
+// FILES-NEXT: stages.4-fused.mlir
+// FILES-NEXT: stages.5-regions.mlir
+// FILES-NEXT: stages.6-selected.mlir
+// FILES-NEXT: stages.7-outlined.mlir
+// FILES-NEXT: stages.8-rt.mlir
 // FILES-NOT:  planned

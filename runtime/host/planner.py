@@ -10,11 +10,13 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of
+from convir.lowering.implementations import CONTRACTION, HOST, PLANAR, SCATTER, config_of
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
+from convir.lowering.llvm.planar.kernel_code import planar_ir
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
+from convir.lowering.planar.read import read_planar
 from convir.runtime.host.contraction import AS_EMITTED
 from convir.runtime.host.jit import object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.plan import ContractionPlan
     from convir.lowering.llvm.contraction.read import HostContraction
     from convir.lowering.llvm.target import Target
+    from convir.lowering.planar.program import Binding, PlanarProgram
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
 MIN_SHARED_WORK = 1 << 14
 """Scalar operations below which a launch stays on one thread: at a few a nanosecond it takes less
 than the microseconds of a handover."""
+
+PLANAR_CODE = -1
+"""Which of a plan's codes is that of its planar launches: the last one."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +63,7 @@ def plan_program(program: Program, cpu: Target) -> HostPlan:
     """
     planner = _Planner(program, cpu)
     steps = [step for call in program.calls for step in planner.steps(call)]
+    planner.compile_planar()
     return HostPlan(
         program.inputs,
         program.outputs,
@@ -97,6 +104,7 @@ class _Planner:
             tuple[kernel.FuncOp, bool, tuple[int, ...]], tuple[_LoopLaunch, ...]
         ] = {}
         self._packed: dict[tuple[Buffer, Contraction], Place] = {}
+        self._planar: dict[str, tuple[PlanarProgram, Binding]] = {}
         self.codes: list[ObjectCode] = []
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
@@ -106,6 +114,8 @@ class _Planner:
         """What the host does for one call."""
         if not isinstance(call, Launch):
             return [call]
+        if config_of(call.kernel, HOST) == PLANAR:
+            return self._rows(call)
         if config_of(call.kernel, HOST) == CONTRACTION:
             return self._contraction(call)
         if config_of(call.kernel, HOST) == SCATTER and not launch_overlaps(call):
@@ -144,6 +154,29 @@ class _Planner:
             _LoopLaunch(code, name, items, alone)
             for name, (items, alone) in zip(names, sizes, strict=True)
         )
+
+    def _rows(self, call: Launch) -> list[Step]:
+        """Stages on rows of frames; those of all launches are compiled together."""
+        reading = read_planar(call.kernel)
+        if isinstance(reading, Refusal):
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
+        entry = f"planar_{call.kernel.sym_name.data}"
+        self._planar[entry] = reading.program, reading.binding
+        copies: list[Step] = [
+            Copy(call.inputs[insertion.argument], call.outputs[insertion.result])
+            for insertion in reading.insertions
+            if call.inputs[insertion.argument] != call.outputs[insertion.result]
+        ]
+        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
+        is_small = reading.program.multiply_adds * reading.binding.frames < MIN_SHARED_WORK
+        launch = KernelLaunch(PLANAR_CODE, entry, reading.binding.items, places, is_small)
+        return [*copies, launch]
+
+    def compile_planar(self) -> None:
+        """The code of all planar launches: those that differ in numbers share their functions."""
+        if self._planar:
+            ir = planar_ir(self._planar, self._cpu)
+            self.codes.append(object_code(ir, self._cpu, AS_EMITTED, tuple(self._planar)))
 
     def _scatter(self, call: Launch) -> list[Step]:
         scatter = read_scatter(call.kernel)

@@ -19,7 +19,6 @@ from convir.frontends.onnx.ops import (
     reduction,
     resize,
     shape,
-    space,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +38,5 @@ OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     **reduction.OPERATORS,
     **resize.OPERATORS,
     **shape.OPERATORS,
-    **space.OPERATORS,
 }
 """The functions of the standard operators by name."""

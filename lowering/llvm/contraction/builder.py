@@ -11,6 +11,7 @@ code reads as a person would have written it.
 
 from __future__ import annotations
 
+import struct
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -64,6 +65,16 @@ def mask(lanes: int, active: int) -> Value:
 def integers(values: Sequence[int]) -> Value:
     """A constant vector of i64."""
     return Value(vector(I64, len(values)), f"<{', '.join(f'i64 {v}' for v in values)}>")
+
+
+def float_constant(number: float, like: str) -> Value:
+    """`number`, which the element type of `like` holds exactly, in every lane of that type."""
+    # LLVM writes a float as the bits of the double that equals it.
+    text = f"0x{int.from_bytes(struct.pack('>d', number), 'big'):016X}"
+    if not like.startswith("<"):
+        return Value(like, text)
+    lanes, element = like[1:-1].split(" x ")
+    return Value(like, f"<{', '.join([f'{element} {text}'] * int(lanes))}>")
 
 
 @dataclass

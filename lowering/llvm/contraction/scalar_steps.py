@@ -8,7 +8,6 @@ twice their bits.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -24,8 +23,10 @@ from xdsl.dialects.builtin import (
     i1,
 )
 
-from convir.lowering.llvm.contraction.builder import Value, vector
+from convir.lowering.contraction.scalar_program import Result, ScalarProgram
+from convir.lowering.llvm.contraction.builder import Value, float_constant, vector
 from convir.lowering.llvm.contraction.storage import Storage
+from convir.lowering.llvm.contraction.vector_functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
 
     from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.scalar_program import ScalarBlock
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.contraction.scalar_program import ScalarBlock, ScalarOp
+    from convir.lowering.contraction.spec import FloatType, StorageType
     from convir.lowering.llvm.contraction.builder import Function
     from convir.lowering.llvm.contraction.scalars import Lanes
 
@@ -62,7 +63,8 @@ _INTRINSICS = {
     "math.floor": "floor",
     "math.ceil": "ceil",
 }
-"""Ops that LLVM has instructions for on vectors; the others would call a library for each lane."""
+"""Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
+lane, `vector_functions` has some."""
 _COMPARE = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
@@ -78,11 +80,20 @@ def unsupported(epilogue: FusedEpilogue) -> str | None:
     if kinds:
         return f"its epilogue reads the constant {kinds[0]}"
     for op in scalars.block.ops:
-        known = op.name in _ARITHMETIC or op.name in _INTRINSICS or op.name in _CASTS
-        if not known and op.name not in ("arith.negf", "arith.cmpf", "arith.select"):
-            return f"its epilogue holds {op.name}"
-        if not all(_is_kept(value.type, computed) for value in (*op.operands, *op.results)):
-            return f"its epilogue computes {op.name} in another type than {epilogue.sum}"
+        if unsupported_step(op, epilogue.sum):
+            return f"its epilogue {unsupported_step(op, epilogue.sum)}"
+    return None
+
+
+def unsupported_step(op: Operation, element: FloatType) -> str | None:
+    """Why vectors of `element` cannot compute a scalar op; None if they can."""
+    computed = _TYPES[element]
+    known = op.name in _ARITHMETIC or op.name in _INTRINSICS or op.name in _CASTS
+    known = known or (op.name in FUNCTIONS and element == "f32")
+    if not known and op.name not in ("arith.negf", "arith.cmpf", "arith.select"):
+        return f"holds {op.name}"
+    if not all(_is_kept(value.type, computed) for value in (*op.operands, *op.results)):
+        return f"computes {op.name} in another type than {element}"
     return None
 
 
@@ -113,46 +124,74 @@ class ScalarSteps:
 
         All have the type of the arithmetic, in the same number of lanes.
         """
-        scalars = _block(self.epilogue)
-        values: dict[SSAValue, Value] = dict(
-            zip(scalars.block.args, (total, *operands), strict=True)
-        )
-        for value, number in scalars.constants.items():
-            values[value] = _constant(number, total.type)
-        for op in scalars.block.ops:
-            values[op.results[0]] = self._step(f, op, [values[x] for x in op.operands])
-        return values[scalars.value]
+        return _written(f, self.lanes, _block(self.epilogue), (total, *operands))[1]
 
-    def _step(self, f: Function, op: Operation, operands: Sequence[Value]) -> Value:
-        first = operands[0]
-        if isinstance(op, arith.CmpfOp):
-            predicate = _COMPARE[op.predicate.value.data]
-            text = f"fcmp {predicate} {first}, {operands[1].text}"
-            return f.emit(_truths(first.type), "compared", text)
-        if op.name == "arith.select":
-            _, left, right = operands
-            return f.emit(left.type, "chosen", f"select {first}, {left}, {right}")
-        if op.name == "arith.extf":
-            return first
-        if op.name in _ARITHMETIC:
-            value = f.float_binary(_ARITHMETIC[op.name], first, operands[1], "computed")
-        elif op.name == "arith.negf":
-            value = f.emit(first.type, "negated", f"fneg {first}")
-        elif op.name == "arith.truncf":
-            value = first
-        else:
-            value = self._intrinsic(f, _INTRINSICS[op.name], operands)
-        half = _HALVES.get(type(op.results[0].type))
-        return value if half is None else Storage(self.lanes, half).rounded(f, value)
 
-    def _intrinsic(self, f: Function, name: str, operands: Sequence[Value]) -> Value:
-        kind = operands[0].type
-        suffix = self.lanes.element
-        if kind.startswith("<"):
-            suffix = f"v{kind[1:].split(' x ')[0]}{suffix}"
-        parameters = ", ".join(operand.type for operand in operands)
-        declaration = f"declare {kind} @llvm.{name}.{suffix}({parameters})"
-        return f.intrinsic(declaration, kind, operands, name)
+def write_steps(
+    f: Function,
+    lanes: Lanes,
+    steps: tuple[ScalarOp, ...],
+    total: Value,
+    operands: Sequence[Value],
+) -> list[Value]:
+    """What each step gives for the sums `total` and the elements `operands`, all of one type.
+
+    Steps are those that `unsupported_step` has nothing against.
+    """
+    if not steps:
+        return []
+    kind = _TYPES[lanes.element]
+    scalars = ScalarProgram(Result(len(steps) - 1), steps).as_block(kind, [kind] * len(operands))
+    return _written(f, lanes, scalars, (total, *operands))[0]
+
+
+def _written(
+    f: Function, lanes: Lanes, scalars: ScalarBlock, arguments: Sequence[Value]
+) -> tuple[list[Value], Value]:
+    """What each op of a block gives, and the value of all of them."""
+    values: dict[SSAValue, Value] = dict(zip(scalars.block.args, arguments, strict=True))
+    for value, number in scalars.constants.items():
+        values[value] = _constant(number, arguments[0].type)
+    results: list[Value] = []
+    for op in scalars.block.ops:
+        results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
+        values[op.results[0]] = results[-1]
+    return results, values[scalars.value]
+
+
+def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -> Value:
+    first = operands[0]
+    if isinstance(op, arith.CmpfOp):
+        predicate = _COMPARE[op.predicate.value.data]
+        text = f"fcmp {predicate} {first}, {operands[1].text}"
+        return f.emit(_truths(first.type), "compared", text)
+    if op.name == "arith.select":
+        _, left, right = operands
+        return f.emit(left.type, "chosen", f"select {first}, {left}, {right}")
+    if op.name == "arith.extf":
+        return first
+    if op.name in _ARITHMETIC:
+        value = f.float_binary(_ARITHMETIC[op.name], first, operands[1], "computed")
+    elif op.name == "arith.negf":
+        value = f.emit(first.type, "negated", f"fneg {first}")
+    elif op.name == "arith.truncf":
+        value = first
+    elif op.name in FUNCTIONS:
+        value = FUNCTIONS[op.name](f, first)
+    else:
+        value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
+    half = _HALVES.get(type(op.results[0].type))
+    return value if half is None else Storage(lanes, half).rounded(f, value)
+
+
+def _intrinsic(f: Function, lanes: Lanes, name: str, operands: Sequence[Value]) -> Value:
+    kind = operands[0].type
+    suffix = lanes.element
+    if kind.startswith("<"):
+        suffix = f"v{kind[1:].split(' x ')[0]}{suffix}"
+    parameters = ", ".join(operand.type for operand in operands)
+    declaration = f"declare {kind} @llvm.{name}.{suffix}({parameters})"
+    return f.intrinsic(declaration, kind, operands, name)
 
 
 def _truths(kind: str) -> str:
@@ -161,13 +200,10 @@ def _truths(kind: str) -> str:
 
 def _constant(number: Attribute, like: str) -> Value:
     """A constant in every lane of the shape of `like`."""
-    if isinstance(number, IntegerAttr):
-        kind, text = _truths(like), "true" if number.value.data else "false"
-    else:
-        # LLVM writes a float as the bits of the double that equals it.
-        exact = cast("FloatAttr[AnyFloat]", number).value.data
-        kind, text = like, f"0x{int.from_bytes(struct.pack('>d', exact), 'big'):016X}"
+    if not isinstance(number, IntegerAttr):
+        return float_constant(cast("FloatAttr[AnyFloat]", number).value.data, like)
+    kind, text = _truths(like), "true" if number.value.data else "false"
     if not kind.startswith("<"):
         return Value(kind, text)
-    lanes, element = kind[1:-1].split(" x ")
-    return Value(kind, f"<{', '.join([f'{element} {text}'] * int(lanes))}>")
+    lanes = int(kind[1:].split(" x ", maxsplit=1)[0])
+    return Value(kind, f"<{', '.join([f'i1 {text}'] * lanes)}>")

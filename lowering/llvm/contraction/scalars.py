@@ -65,24 +65,30 @@ class Lanes:
         """The first `active` lanes from memory, zeros in the others."""
         if active >= self.count:
             return f.load(self.type, address, self.bytes, hint)
-        bits = vector("i1", self.count)
+        return self.load_masked(f, address, mask(self.count, active), hint)
+
+    def load_masked(
+        self, f: Function, address: Value, active: Value, hint: str = "vector"
+    ) -> Value:
+        """The lanes whose boolean in `active` is true from memory, zeros in the others."""
         name = f"llvm.masked.load.{self.suffix}.p0"
-        declaration = f"declare {self.type} @{name}(ptr, i32, {bits}, {self.type})"
+        declaration = f"declare {self.type} @{name}(ptr, i32, {active.type}, {self.type})"
         align = Value("i32", str(self.bytes))
-        arguments = (address, align, mask(self.count, active), zero(self.type))
-        return f.intrinsic(declaration, self.type, arguments, hint)
+        return f.intrinsic(declaration, self.type, (address, align, active, zero(self.type)), hint)
 
     def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
         """The first `active` lanes to memory."""
         if active >= self.count:
             f.store(stored, address, self.bytes)
             return
-        bits = vector("i1", self.count)
+        self.store_masked(f, stored, address, mask(self.count, active))
+
+    def store_masked(self, f: Function, stored: Value, address: Value, active: Value) -> None:
+        """The lanes whose boolean in `active` is true to memory."""
         name = f"llvm.masked.store.{self.suffix}.p0"
-        declaration = f"declare void @{name}({self.type}, ptr, i32, {bits})"
+        declaration = f"declare void @{name}({self.type}, ptr, i32, {active.type})"
         align = Value("i32", str(self.bytes))
-        arguments = (stored, address, align, mask(self.count, active))
-        f.intrinsic_effect(declaration, arguments)
+        f.intrinsic_effect(declaration, (stored, address, align, active))
 
     def load_words(self, f: Function, address: Value, active: int) -> Value:
         """As many 16-bit integers as lanes, the first `active` of them from memory."""

@@ -1,0 +1,85 @@
+"""The LLVM module of planar kernels: a function for each program, and an entry for each launch.
+
+define internal void @planar(ptr %p0, i64 %s0, i64 %t0, …)      strides of rows and taps, bytes
+define void @NAME(ptr %args, i64 %begin, i64 %end, i64 %worker)    passes those of one launch
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, integers
+from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
+from convir.lowering.llvm.contraction.scalars import Lanes
+from convir.lowering.llvm.planar.stage_code import StageCode, Tile
+from convir.lowering.llvm.planar.tiles import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from convir.lowering.llvm.target import Target
+    from convir.lowering.planar.program import Binding, PlanarProgram
+
+_POINTER_BYTES = 8
+_LINE_BYTES = 64
+
+
+def planar_ir(launches: Mapping[str, tuple[PlanarProgram, Binding]], cpu: Target) -> str:
+    """The LLVM assembly of launches by the names of their entries."""
+    module, lanes = Module(), Lanes("f32", cpu)
+    functions: dict[tuple[PlanarProgram, int], Function] = {}
+    for name, (program, binding) in launches.items():
+        key = program, binding.frames
+        if key not in functions:
+            functions[key] = module.add(
+                _function(f"planar{len(functions)}", program, binding.frames, lanes)
+            )
+        module.add(_entry(name, functions[key], binding, lanes))
+    return module.text()
+
+
+def _function(name: str, program: PlanarProgram, frames: int, lanes: Lanes) -> Function:
+    parameters = [
+        parameter
+        for number in range(program.parameters)
+        for parameter in ((PTR, f"p{number}"), (I64, f"s{number}"), (I64, f"t{number}"))
+    ]
+    f = Function(name, tuple(parameters))
+    division = Frames.of(frames, lanes)
+    stride = division.vectors * lanes.count * lanes.bytes
+    temporaries = [
+        f.stack(channels * stride, _LINE_BYTES, "temporary") for channels in program.temporaries
+    ]
+    code = StageCode(f, lanes, temporaries, stride)
+    tile = division.vectors * lanes.count
+    if division.whole:
+        with f.loop("frames", 0, division.whole, tile, runs=True) as loop:
+            for stage in program.stages:
+                code.write(stage, Tile(loop.index, division.vectors))
+    if division.rest:
+        with f.loop("rest", division.whole, frames, lanes.count, runs=True) as loop:
+            left = f.splat(f.sub(frames, loop.index), lanes.count, "left")
+            active = f.compare("slt", integers(range(lanes.count)), left)
+            for stage in program.stages:
+                code.write(stage, Tile(loop.index, 1, active))
+    return f
+
+
+def _entry(name: str, function: Function, binding: Binding, lanes: Lanes) -> Function:
+    f = Function(name, KERNEL_PARAMETERS, external=True)
+    args = f.argument("args")
+    pointers = [
+        f.load(PTR, f.element(args, bound.argument, _POINTER_BYTES), _POINTER_BYTES, "array")
+        for bound in binding.parameters
+    ]
+    with f.loop("item", f.argument("begin"), f.argument("end")) as loop:
+        given: list[Value | int] = []
+        for bound, pointer in zip(binding.parameters, pointers, strict=True):
+            skipped = f.add(f.mul(loop.index, bound.item_stride), bound.offset)
+            given += [
+                f.element(pointer, skipped, lanes.bytes),
+                bound.row_stride * lanes.bytes,
+                bound.reach * lanes.bytes,
+            ]
+        f.call(function, *given)
+    return f

@@ -1,0 +1,251 @@
+"""LLVM IR of one stage on one tile of frames.
+
+A tile is some channels by some vectors of frames, summed in registers: each row is loaded once a
+tap, each weight is broadcast once, and neither zeros between groups nor padding are visited.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.scalar_program import Constant, Operand, Result, Sum
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    PTR,
+    Value,
+    float_constant,
+    value,
+    zero,
+)
+from convir.lowering.llvm.contraction.scalar_steps import write_steps
+from convir.lowering.llvm.planar.tiles import channel_tiles
+from convir.lowering.planar.program import Column, Parameter, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from convir.lowering.contraction.scalar_program import Term as Scalar
+    from convir.lowering.llvm.contraction.builder import Function
+    from convir.lowering.llvm.contraction.builder import Operand as Integer
+    from convir.lowering.llvm.contraction.scalars import Lanes
+    from convir.lowering.planar.program import Stage, Term
+
+_STRAIGHT = 64
+"""Multiply-adds that are written without a loop: it would cost less than a tenth of them."""
+
+_ROWS_AT_ONCE = 4
+"""Rows of a stage without sums that are computed in one turn of its loop."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The frames that a stage computes at once."""
+
+    frame: Value
+    """The first one, of the block."""
+    vectors: int
+    active: Value | None = None
+    """Which lanes of the only vector are frames; None if all are."""
+
+
+@dataclass(frozen=True)
+class StageCode:
+    """Writes a stage into a function whose arguments are a program's parameters."""
+
+    f: Function
+    lanes: Lanes
+    temporaries: Sequence[Value]
+    """Where each temporary lies: rows of a tile's frames."""
+    temporary_stride: int
+    """Bytes between two rows of a temporary."""
+
+    def write(self, stage: Stage, tile: Tile) -> None:
+        """All channels of `stage` on one tile of frames."""
+        if not stage.terms:
+            sizes: tuple[int, ...] = (1,) * min(_ROWS_AT_ONCE, stage.channels)
+            block = stage.channels // len(sizes) * len(sizes)
+            self._blocks(stage, tile, sizes, 0, block)
+            rest = stage.channels - block
+            self._blocks(stage, tile, (1,) * rest, block, rest)
+            return
+        sizes = channel_tiles(stage.block, tile.vectors, self.lanes)
+        if len(sizes) == stage.channels // sum(sizes) == 1 or len(set(sizes)) > 1:
+            self._blocks(stage, tile, sizes, 0, stage.channels)
+            return
+        self._blocks(stage, tile, sizes[:1], 0, stage.channels)
+
+    def _blocks(
+        self, stage: Stage, tile: Tile, sizes: Sequence[int], first: int, channels: int
+    ) -> None:
+        """Tiles of `sizes` channels, over and over, for `channels` channels from `first`."""
+        if channels == 0:
+            return
+        with self._counted(first, channels // sum(sizes), sum(sizes)) as channel:
+            for i, size in enumerate(sizes):
+                self._tile(stage, tile, self.f.add(channel, sum(sizes[:i]), "channel"), size)
+
+    @contextmanager
+    def _counted(self, first: int, turns: int, step: int) -> Generator[Integer]:
+        if turns == 1:
+            yield first
+            return
+        with self.f.loop("channels", first, first + turns * step, step, runs=True) as loop:
+            yield loop.index
+
+    def _tile(self, stage: Stage, tile: Tile, channel: Integer, size: int) -> None:
+        f, lanes = self.f, self.lanes
+        sums: list[Value] = [zero(lanes.type)] * (size * tile.vectors)
+        for term in stage.terms:
+            sums = self._term(stage, term, tile, channel, size, sums)
+        for row in range(size):
+            at = f.add(channel, row, "channel")
+            columns = {
+                number: lanes.broadcast(f, self._column(read, at))
+                for number, read in enumerate(stage.reads)
+                if isinstance(read, Column)
+            }
+            for v in range(tile.vectors):
+                operands = [
+                    columns[number]
+                    if isinstance(read, Column)
+                    else self._load(self._row(read, at, tile), tile, v)
+                    for number, read in enumerate(stage.reads)
+                ]
+                total = sums[row * tile.vectors + v]
+                results = write_steps(f, lanes, stage.steps, total, operands)
+                for write in stage.writes:
+                    stored = _value_of(write.value, total, operands, results)
+                    self._store(stored, self._row(write.rows, at, tile), tile, v)
+
+    def _term(
+        self,
+        stage: Stage,
+        term: Term,
+        tile: Tile,
+        channel: Integer,
+        size: int,
+        sums: list[Value],
+    ) -> list[Value]:
+        """Add a term to the sums of channels from `channel`, `[channel][vector]`."""
+        f = self.f
+        group = f.div(channel, stage.channels // term.groups, "group")
+        if isinstance(channel, int):
+            group = value(channel // (stage.channels // term.groups))
+        row = self._row(term.rows, f.mul(group, term.depth, "row"), tile)
+        first = f.mul(channel, term.depth * term.taps)
+        is_filled = isinstance(term.weights, float)
+        base = Value(PTR, "null") if is_filled else self._pointer(term.weights)
+        weights = base if is_filled else f.element(base, first, self.lanes.bytes)
+        work = size * tile.vectors
+        row_stride, reach = self._strides(term.rows)
+
+        def products(
+            row: Value, weights: Value, taps: int, sums: Sequence[Value]
+        ) -> tuple[list[Value], Value]:
+            """The sums with `taps` more taps of a row, and where the next tap lies."""
+            totals = list(sums)
+            for tap in range(taps):
+                if tap:
+                    row = f.offset(row, reach, "tap")
+                inputs = [self._load(row, tile, v) for v in range(tile.vectors)]
+                for o in range(size):
+                    place = (o * term.depth * term.taps + tap) * self.lanes.bytes
+                    weight = (
+                        float_constant(term.weights, self.lanes.type)
+                        if isinstance(term.weights, float)
+                        else self.lanes.broadcast(f, f.offset(weights, place, "weight"))
+                    )
+                    for v, x in enumerate(inputs):
+                        at = o * tile.vectors + v
+                        totals[at] = self._multiply_add(weight, x, totals[at])
+            return totals, f.offset(row, reach, "tap")
+
+        def along_taps(row: Value, weights: Value, sums: Sequence[Value]) -> list[Value]:
+            """The sums with all taps of a row."""
+            unrolled = max(1, min(term.taps, _STRAIGHT // work))
+            turns, rest = divmod(term.taps, unrolled)
+            totals = list(sums)
+            if turns > 1:
+                size_bytes = unrolled * self.lanes.bytes
+                carried = (row, weights, *totals)
+                with f.loop("taps", 0, turns, carried=carried, runs=True) as loop:
+                    inner, after = products(
+                        loop.carried[0], loop.carried[1], unrolled, loop.carried[2:]
+                    )
+                    loop.carry(after, f.offset(loop.carried[1], size_bytes), *inner)
+                row, weights, *totals = loop.results
+            else:
+                rest = term.taps
+            return products(row, weights, rest, totals)[0] if rest else totals
+
+        if term.depth * term.taps * work <= _STRAIGHT or term.depth == 1:
+            for d in range(term.depth):
+                here = f.offset(row, f.mul(row_stride, d)) if d else row
+                place = d * term.taps * self.lanes.bytes
+                sums = along_taps(here, f.offset(weights, place), sums)
+            return sums
+        with f.loop("depth", 0, term.depth, carried=(row, weights, *sums), runs=True) as loop:
+            row, weights, *inner = loop.carried
+            totals = along_taps(row, weights, inner)
+            step = term.taps * self.lanes.bytes
+            loop.carry(f.offset(row, row_stride), f.offset(weights, step), *totals)
+        return list(loop.results[2:])
+
+    def _multiply_add(self, weight: Value, x: Value, total: Value) -> Value:
+        if total.text == zero(total.type).text:
+            return self.f.float_binary("fmul", weight, x, "product")
+        return self.lanes.multiply_add(self.f, weight, x, total)
+
+    def _row(self, rows: Rows, channel: Integer, tile: Tile) -> Value:
+        """Where the row of a channel begins, at the tile's first frame."""
+        f = self.f
+        at = f.add(channel, rows.first, "channel")
+        base, (stride, _) = self._pointer(rows.array), self._strides(rows)
+        row = f.offset(base, f.mul(at, stride, "row"))
+        if isinstance(rows.array, Parameter):
+            return f.element(row, tile.frame, self.lanes.bytes)
+        return row
+
+    def _column(self, column: Column, channel: Integer) -> Value:
+        return self.f.element(self._pointer(column.array), channel, self.lanes.bytes)
+
+    def _pointer(self, array: object) -> Value:
+        if isinstance(array, Parameter):
+            return Value(PTR, f"%p{array.number}")
+        return self.temporaries[array.number]  # type: ignore[attr-defined]
+
+    def _strides(self, rows: Rows) -> tuple[Integer, Integer]:
+        """Bytes between rows, and between taps."""
+        if isinstance(rows.array, Parameter):
+            number = rows.array.number
+            return Value(I64, f"%s{number}"), Value(I64, f"%t{number}")
+        return self.temporary_stride, 0
+
+    def _load(self, row: Value, tile: Tile, v: int) -> Value:
+        address = self.f.offset(row, v * self.lanes.count * self.lanes.bytes)
+        if tile.active is None:
+            return self.lanes.load(self.f, address, self.lanes.count)
+        return self.lanes.load_masked(self.f, address, tile.active)
+
+    def _store(self, stored: Value, row: Value, tile: Tile, v: int) -> None:
+        address = self.f.offset(row, v * self.lanes.count * self.lanes.bytes)
+        if tile.active is None:
+            self.lanes.store(self.f, stored, address, self.lanes.count)
+        else:
+            self.lanes.store_masked(self.f, stored, address, tile.active)
+
+
+def _value_of(
+    term: Scalar, total: Value, operands: Sequence[Value], results: Sequence[Value]
+) -> Value:
+    match term:
+        case Sum():
+            return total
+        case Operand(number=number):
+            return operands[number]
+        case Result(step=step):
+            return results[step]
+        case Constant():
+            raise ValueError("a stage writes a constant")
