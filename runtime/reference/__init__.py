@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from convir.runtime.reference.dtypes import FloatFormat
     from convir.runtime.reference.errors import EvaluationError
-    from convir.runtime.reference.evaluate import evaluate, find_function
+    from convir.runtime.reference.evaluation import evaluate, find_function
 
 __all__ = ["EvaluationError", "FloatFormat", "evaluate", "find_function"]
 
 _HOMES = {
     "EvaluationError": "errors",
     "FloatFormat": "dtypes",
-    "evaluate": "evaluate",
-    "find_function": "evaluate",
+    "evaluate": "evaluation",
+    "find_function": "evaluation",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # All at once: importing the module `evaluate` makes it an attribute, where the function goes.
-    for offered, home in _HOMES.items():
-        globals()[offered] = getattr(import_module(f"{__name__}.{home}"), offered)
-    return globals()[name]
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -14,7 +14,7 @@ from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.partition.partition import Partition
 from convir.passes import run
-from convir.runtime.reference.evaluate import evaluate
+from convir.runtime.reference import evaluate
 
 TEXT = """
 kernel.func @k(%x: tensor<3x5xSIZExf16>, %dy: tensor<3x5xCOLUMNSxf16>) -> tensor<SIZExCOLUMNSxf32>
