@@ -43,3 +43,25 @@ def leaky(body: ScalarBuilder, x: SSAValue, slope: float | SSAValue) -> SSAValue
     """`x` where it is at least 0, and `slope * x` elsewhere."""
     factor = slope if isinstance(slope, SSAValue) else body.number(slope, x.type)
     return select_positive(body, x, body.insert(arith.MulfOp(x, factor)))
+
+
+def scaled(body: ScalarBuilder, x: SSAValue, factor: float) -> SSAValue:
+    """`factor * x`; `x` itself for a factor of 1."""
+    if factor == 1:
+        return x
+    return body.insert(arith.MulfOp(x, body.number(factor, x.type)))
+
+
+def elu(body: ScalarBuilder, x: SSAValue, alpha: float) -> SSAValue:
+    """`x` where it is at least 0, and `alpha * (exp(x) - 1)` elsewhere."""
+    exponential = body.insert(math.ExpOp(x))
+    below = body.insert(arith.SubfOp(exponential, body.number(1, x.type)))
+    return select_positive(body, x, scaled(body, below, alpha))
+
+
+def softplus(body: ScalarBuilder, x: SSAValue) -> SSAValue:
+    """log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    magnitude = body.insert(math.AbsFOp(x))
+    exponential = body.insert(math.ExpOp(body.insert(arith.NegfOp(magnitude))))
+    positive = clamp(body, x, 0, None)
+    return body.insert(arith.AddfOp(positive, body.insert(math.Log1pOp(exponential))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -86,7 +85,7 @@ class ArrayBorder:
     def results(self, spec: TensorSpec) -> Callable[[], Array]:
         """What makes a new array for a result in each call; large ones on the host begin with a
         cache line, in memory of results that nobody holds any more where there is some."""
-        if self.arrays is np and _nbytes(spec) >= ALIGNED_BYTES:
+        if self.arrays is np and spec.nbytes >= ALIGNED_BYTES:
             return ResultMemory(spec).array
         return partial(self.arrays.empty, spec.shape, spec.dtype)
 
@@ -130,13 +129,9 @@ class ArrayBorder:
 
 def _aligned_empty(spec: TensorSpec) -> Array:
     """NumPy begins a large array 16 bytes into a page, where every wide store meets two lines."""
-    if _nbytes(spec) < ALIGNED_BYTES:
+    if spec.nbytes < ALIGNED_BYTES:
         return np.empty(spec.shape, spec.dtype)
-    return np.ndarray(spec.shape, spec.dtype, aligned_bytes(_nbytes(spec)).data)
-
-
-def _nbytes(spec: TensorSpec) -> int:
-    return prod(spec.shape) * spec.dtype.itemsize
+    return np.ndarray(spec.shape, spec.dtype, aligned_bytes(spec.nbytes).data)
 
 
 def _is_aligned(array: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from convir.runtime.arrays import ArrayBorder
@@ -46,6 +47,11 @@ class DeviceProgram(Protocol):
         """Run once on dense arrays of the program's shapes and dtypes."""
         ...
 
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
+        """Run once, as `run`, unless an output shares memory with an input or another output;
+        whether it did."""
+        ...
+
     def capture(self, calls: int) -> CudaGraph:
         """The program, so many times in a row, as a CUDA graph."""
         ...
@@ -70,6 +76,7 @@ class Executable:
     def __init__(self, compiled: DeviceProgram) -> None:
         self._compiled = compiled
         self._inputs, self._outputs = compiled.inputs, compiled.outputs
+        self._scopeless = isinstance(compiled.scope(), nullcontext)
         self._border = ArrayBorder(compiled.arrays, compiled.index)
         self._new_results = [self._border.results(spec) for spec in self._outputs]
 
@@ -129,6 +136,8 @@ class Executable:
                 `out` cannot be written in place; an array or the stream belongs to another GPU.
             GpuMemoryError: results or temporaries do not fit on the GPU.
         """
+        if stream is None and self._scopeless:
+            return self._run(arguments, out)
         with self._compiled.scope(stream):
             return self._run(arguments, out)
 
@@ -136,20 +145,24 @@ class Executable:
         specs, border = self._inputs, self._border
         if len(arguments) != len(specs):
             raise ValueError(f"the program takes {len(specs)} arrays, not {len(arguments)}")
-        inputs = list(arguments)
-        for i, spec in enumerate(specs):
-            if not border.is_ready(inputs[i], spec):
-                inputs[i] = border.argument(inputs[i], spec, i)
+        inputs = arguments
+        if not all(map(border.is_ready, inputs, specs)):
+            inputs = [
+                value if border.is_ready(value, spec) else border.argument(value, spec, i)
+                for i, (value, spec) in enumerate(zip(inputs, specs, strict=True))
+            ]
         if out is None:
             results = [new_result() for new_result in self._new_results]
             self._compiled.run(inputs, results)
         else:
-            results = self._destinations(out)
-            self._run_into(inputs, results)
+            is_one = len(self._outputs) == 1 and border.is_ready(out, self._outputs[0])
+            results = [out] if is_one and out.flags.writeable else self._destinations(out)
+            if not self._compiled.run_apart(inputs, results):
+                self._run_into(inputs, results)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _run_into(self, inputs: list[Array], results: list[Array]) -> None:
-        """Run into a caller's arrays, which may be the arguments, or overlap.
+    def _run_into(self, inputs: Sequence[Array], results: list[Array]) -> None:
+        """Run into a caller's arrays that are arguments, or overlap.
 
         What is still to be read must not be overwritten.
         """

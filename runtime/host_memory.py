@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import deque
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.runtime.program import Array, TensorSpec
 
 ALIGNMENT = 64
@@ -32,6 +33,14 @@ def address_of(array: Array) -> int:
         return array.__array_interface__["data"][0]
 
 
+def addresses_of(arrays: Sequence[Array]) -> list[int]:
+    """Where the elements of dense NumPy arrays begin."""
+    try:
+        return [ctypes.addressof(_byte_of(array)) for array in arrays]
+    except (TypeError, ValueError):
+        return [address_of(array) for array in arrays]
+
+
 def aligned_bytes(size: int, *, zeroed: bool = False) -> Array:
     """`size` bytes of the host that begin with a cache line."""
     make = np.zeros if zeroed else np.empty
@@ -51,7 +60,7 @@ class ResultMemory:
 
     def __init__(self, spec: TensorSpec) -> None:
         self._shape, self._dtype = spec.shape, spec.dtype
-        self._nbytes = prod(spec.shape) * spec.dtype.itemsize
+        self._nbytes = spec.nbytes
         # Views keep the array that they are of alive if its own memory is no array's.
         self._buffer_of: Any = (ctypes.c_char * self._nbytes).from_buffer
         kept = 1 if self._nbytes <= KEPT_BYTES else 0

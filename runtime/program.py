@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from convir.dialects import kernel
 
 DType: TypeAlias = np.dtype[Any]
@@ -62,6 +64,11 @@ class TensorSpec:
     shape: tuple[int, ...]
     """The sizes; `DYNAMIC_SIZE` for one that is bound at the call."""
     dtype: DType
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a dense array; all sizes are known."""
+        return prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
         sizes = ("?" if size == DYNAMIC_SIZE else str(size) for size in self.shape)
@@ -210,3 +217,21 @@ def launch_overlaps(call: Launch) -> bool:
         for out in call.outputs
         for source in call.inputs
     )
+
+
+def outputs_overlap(addresses: Sequence[int], sizes: Sequence[int], inputs: int) -> bool:
+    """Whether an output of a call shares memory with an input or another output.
+
+    Args:
+        addresses: where the inputs begin, and after them the outputs.
+        sizes: bytes of each.
+        inputs: how many of them are inputs.
+    """
+    for number in range(inputs, len(addresses)):
+        first = addresses[number]
+        end = first + sizes[number]
+        for other in range(number):
+            begin = addresses[other]
+            if begin < end and first < begin + sizes[other]:
+                return True
+    return False

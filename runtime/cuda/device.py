@@ -29,6 +29,7 @@ from convir.runtime.program import (
     Space,
     launch_overlaps,
     memory_positions,
+    outputs_overlap,
     reused_arguments,
 )
 
@@ -108,6 +109,15 @@ class CudaProgram:
             states = self._states.pop(stream, None) or self.new_states()
             self._enqueue(inputs, outputs, arena.ptr, states)
             self._states[stream] = states
+
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
+        """Enqueue the program once, as `run`, unless an output shares memory; whether it did."""
+        arrays = (*inputs, *outputs)
+        sizes = [array.nbytes for array in arrays]
+        if outputs_overlap([*map(_pointer, arrays)], sizes, len(inputs)):
+            return False
+        self.run(inputs, outputs)
+        return True
 
     def capture(self, calls: int) -> CudaGraph:
         """The program, so many times in a row, as a CUDA graph with memory of its own."""

@@ -20,8 +20,8 @@ from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
-from convir.runtime.host_memory import address_of, aligned_bytes
-from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions
+from convir.runtime.host_memory import address_of, addresses_of, aligned_bytes
+from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, outputs_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +149,8 @@ class HostProgram:
         self._program = program
         # Steps know their code by its address alone: it stays loaded as long as the program.
         self._libraries: list[Library] = [load(code, cpu) for code in plan.codes]
-        self._state_lock = threading.Lock() if plan.state_bytes else _NO_CONTEXT
+        self._state_lock = threading.Lock() if plan.state_bytes else None
+        self._sizes = [spec.nbytes for spec in (*plan.inputs, *plan.outputs)]
         self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
         self.pointers: list[tuple[int, int]] = []
         constants = [_bytes(constant) for constant in plan.constants]
@@ -189,25 +190,42 @@ class HostProgram:
 
         No output shares memory with an input or another output.
         """
+        arrays = (*inputs, *outputs)
+        self._run(arrays, addresses_of(arrays))
+
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
+        """Run once, as `run`, unless an output shares memory; whether it did."""
+        arrays = (*inputs, *outputs)
+        addresses = addresses_of(arrays)
+        if outputs_overlap(addresses, self._sizes, len(inputs)):
+            return False
+        self._run(arrays, addresses)
+        return True
+
+    def _run(self, arrays: Sequence[Array], addresses: list[int]) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
-        arrays = (*inputs, *outputs)
-        addresses = [address_of(array) for array in arrays]
         table = frame.table
         for position, memory, offset in self.given:
             table[position] = addresses[memory] + offset
         memories: list[Array] = []
         if self._reads_memories:
             memories = [*map(_bytes, arrays), *frame.memories]
-        with self._state_lock:
-            for part in self.parts:
-                if isinstance(part, Chain):
-                    frame.run(part)
-                else:
-                    part(memories)
+        if self._state_lock is None:
+            self._run_parts(frame, memories)
+        else:
+            with self._state_lock:
+                self._run_parts(frame, memories)
         self._frames.append(frame)
+
+    def _run_parts(self, frame: Frame, memories: list[Array]) -> None:
+        for part in self.parts:
+            if isinstance(part, Chain):
+                frame.run(part)
+            else:
+                part(memories)
 
     def scope(self, stream: object = None) -> nullcontext[None]:
         """Nothing to set up.

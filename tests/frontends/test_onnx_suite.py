@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx_cases import SuiteCase, suite
@@ -14,15 +18,17 @@ CONVOLUTIONS = {"Conv", "ConvTranspose"}
 NUM_CONVOLUTION_CASES = 47
 
 OPERATORS = {
-    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Div", "Dropout", "Flatten"),
-    *("Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity"),
-    *("LeakyRelu", "MatMul", "MaxPool", "Mul", "PRelu", "Pad", "Relu", "Reshape", "Resize"),
-    *("Sigmoid", "Softmax", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
+    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "DepthToSpace", "Div"),
+    *("Dropout", "Elu", "Flatten", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool"),
+    *("GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization"),
+    *("LRN", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool", "Mean", "Mish", "Mul"),
+    *("PRelu", "Pad", "Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Softmax", "Softplus"),
+    *("Softsign", "SpaceToDepth", "Squeeze", "Sub", "Swish", "ThresholdedRelu", "Transpose"),
+    *("Unsqueeze", "Upsample"),
 }
 """What convolution networks need; every node case of these that is not in UNSUPPORTED."""
 
 UNSUPPORTED = {
-    "test_wrap_pad": "'wrap'",
     "test_batchnorm_example_training_mode": "only inference",
     "test_batchnorm_epsilon_training_mode": "only inference",
     "test_maxpool_with_argmax_2d_precomputed_pads": "output #1",
@@ -32,8 +38,7 @@ UNSUPPORTED = {
 
 UNSUPPORTED_PATTERNS = {
     "uint": "elements of TensorProto type",
-    "antialias": "'antialias' is not supported",
-    "tf_crop_and_resize": "'tf_crop_and_resize'",
+    "tf_crop_and_resize": "the region .* must be a constant",
     "training_dropout": "only inference",
     "identity_opt": "elements of TensorProto type",
     "identity_sequence": "elements of TensorProto type",
@@ -72,3 +77,21 @@ def test_operators(operator: str) -> None:
             continue
         with pytest.raises(OnnxError, match=error):
             _run(case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in suite() if "tf_crop_and_resize" in case.name],
+    ids=lambda case: case.name,
+)
+def test_a_constant_region(case: SuiteCase) -> None:
+    """The cases of `tf_crop_and_resize`, whose region is an input, with a constant in its place."""
+    numpy_helper: Any = import_module("onnx.numpy_helper")
+    for inputs, outputs in case.data:
+        model = deepcopy(case.model)
+        names = [port.name for port in model.graph.input]
+        at = names.index("roi")
+        del model.graph.input[at]
+        model.graph.initializer.append(numpy_helper.from_array(inputs[at], "roi"))
+        rest = [*inputs[:at], *inputs[at + 1 :]]
+        _run(SuiteCase(case.name, model, [(rest, outputs)], case.rtol, case.atol))

@@ -19,6 +19,7 @@ from convir.frontends.onnx.ops import (
     reduction,
     resize,
     shape,
+    space,
 )
 
 if TYPE_CHECKING:
@@ -38,5 +39,6 @@ OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     **reduction.OPERATORS,
     **resize.OPERATORS,
     **shape.OPERATORS,
+    **space.OPERATORS,
 }
 """The functions of the standard operators by name."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import clamp, hard_sigmoid, leaky, select_positive, sigmoid
+from convir.frontends.scalar_functions import (
+    clamp,
+    elu,
+    hard_sigmoid,
+    leaky,
+    scaled,
+    sigmoid,
+    softplus,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +31,11 @@ _PRELU_BROADCAST_OPSET = 7
 """Before this version PRelu has one slope, or one a channel."""
 _CLIP_INPUTS_OPSET = 11
 """From this version on, the bounds of Clip are inputs and no longer attributes."""
+
+SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+"""The defaults of Selu's attributes, as the operator's schema has them."""
+GELU_CUBE = 0.044715
+"""Of the polynomial inside of the approximate Gelu."""
 
 
 def _on_floats(call: Call, body: ScalarBody) -> list[SSAValue]:
@@ -101,35 +115,90 @@ def _hard_swish(call: Call) -> Sequence[SSAValue]:
 
 def _elu(call: Call) -> Sequence[SSAValue]:
     alpha = float(call.attribute("alpha", 1.0))
+    return _on_floats(call, lambda body, args: elu(body, args[0], alpha))
 
-    def elu(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        exponential = body.insert(math.ExpOp(args[0]))
-        below = body.insert(arith.SubfOp(exponential, body.number(1, args[0].type)))
-        scaled = body.insert(arith.MulfOp(below, body.number(alpha, args[0].type)))
-        return select_positive(body, args[0], scaled)
 
-    return _on_floats(call, elu)
+def _selu(call: Call) -> Sequence[SSAValue]:
+    alpha = float(call.attribute("alpha", SELU_ALPHA))
+    gamma = float(call.attribute("gamma", SELU_GAMMA))
+    return _on_floats(call, lambda body, args: scaled(body, elu(body, args[0], alpha), gamma))
+
+
+def _thresholded_relu(call: Call) -> Sequence[SSAValue]:
+    alpha = float(call.attribute("alpha", 1.0))
+
+    def above(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (x,) = args
+        is_above = body.insert(arith.CmpfOp(x, body.number(alpha, x.type), "ogt"))
+        return body.insert(arith.SelectOp(is_above, x, body.number(0, x.type)))
+
+    return _on_floats(call, above)
 
 
 def _softplus(call: Call) -> Sequence[SSAValue]:
-    def softplus(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        # max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-        magnitude = body.insert(math.AbsFOp(args[0]))
-        exponential = body.insert(math.ExpOp(body.insert(arith.NegfOp(magnitude))))
-        positive = clamp(body, args[0], 0, None)
-        return body.insert(arith.AddfOp(positive, body.insert(math.Log1pOp(exponential))))
+    return _on_floats(call, lambda body, args: softplus(body, args[0]))
 
-    return _on_floats(call, softplus)
+
+def _softsign(call: Call) -> Sequence[SSAValue]:
+    def softsign(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (x,) = args
+        magnitude = body.insert(math.AbsFOp(x))
+        above = body.insert(arith.AddfOp(magnitude, body.number(1, x.type)))
+        return body.insert(arith.DivfOp(x, above))
+
+    return _on_floats(call, softsign)
+
+
+def _mish(call: Call) -> Sequence[SSAValue]:
+    def mish(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        gate = body.insert(math.TanhOp(softplus(body, args[0])))
+        return body.insert(arith.MulfOp(args[0], gate))
+
+    return _on_floats(call, mish)
+
+
+def _swish(call: Call) -> Sequence[SSAValue]:
+    alpha = float(call.attribute("alpha", 1.0))
+
+    def swish(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        gate = sigmoid(body, scaled(body, args[0], alpha))
+        return body.insert(arith.MulfOp(args[0], gate))
+
+    return _on_floats(call, swish)
+
+
+def _gelu(call: Call) -> Sequence[SSAValue]:
+    form = call.choice("approximate", "none", ("none", "tanh"))
+
+    def gate(body: ScalarBuilder, x: SSAValue) -> SSAValue:
+        if form == "none":
+            return body.insert(math.ErfOp(scaled(body, x, sqrt(1 / 2))))
+        cube = body.insert(arith.MulfOp(body.insert(arith.MulfOp(x, x)), x))
+        curved = body.insert(arith.AddfOp(x, scaled(body, cube, GELU_CUBE)))
+        return body.insert(math.TanhOp(scaled(body, curved, sqrt(2 / pi))))
+
+    def gelu(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (x,) = args
+        above = body.insert(arith.AddfOp(gate(body, x), body.number(1, x.type)))
+        return body.insert(arith.MulfOp(scaled(body, x, 1 / 2), above))
+
+    return _on_floats(call, gelu)
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
     "Clip": _clip,
     "Elu": _elu,
+    "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid_node,
     "HardSwish": _hard_swish,
     "LeakyRelu": _leaky_relu,
+    "Mish": _mish,
     "PRelu": _prelu,
     "Relu": _relu,
+    "Selu": _selu,
     "Sigmoid": _sigmoid,
     "Softplus": _softplus,
+    "Softsign": _softsign,
+    "Swish": _swish,
+    "ThresholdedRelu": _thresholded_relu,
 }

@@ -65,6 +65,19 @@ def _binary(name: str, call: Call) -> Sequence[SSAValue]:
     return [total]
 
 
+def _mean(call: Call) -> Sequence[SSAValue]:
+    (total,) = _binary("Sum", call)
+    element, count = element_of(total), len(call.node.inputs)
+    if not isinstance(element, AnyFloat):
+        raise call.error(f"is not supported on elements of type {element}")
+    return [
+        call.emit.elementwise(
+            [total],
+            lambda body, args: body.insert(arith.DivfOp(args[0], body.number(count, element))),
+        )
+    ]
+
+
 def _aligned(call: Call, operand: SSAValue, rank: int) -> SSAValue:
     """The second operand with the dimensions that old versions leave out behind it."""
     shape = shape_of(operand)
@@ -85,4 +98,5 @@ def _unary(name: str, call: Call) -> Sequence[SSAValue]:
 OPERATORS = {
     **{name: partial(_binary, name) for name in _BINARY},
     **{name: partial(_unary, name) for name in _UNARY},
+    "Mean": _mean,
 }

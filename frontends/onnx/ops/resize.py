@@ -45,6 +45,12 @@ _COORDINATES: Mapping[str, Callable[[Array, float, float, int, int], Array]] = {
 }
 """The input position of output position x; with the scale, size * scale, and both sizes."""
 
+_CROPPED = "tf_crop_and_resize"
+"""Coordinates that depend on a region of interest, and may lie outside of the input."""
+
+_WHOLE = (0.0, 1.0)
+"""The region that is all of a dimension."""
+
 _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -68,35 +74,77 @@ def _resize(call: Call) -> Sequence[SSAValue]:
     if not isinstance(element_of(x), AnyFloat):
         raise call.error(f"is not supported on elements of type {element_of(x)}")
     mode = call.choice("mode", "nearest", ("nearest", "linear", "cubic"))
-    call.attribute("extrapolation_value", 0.0)  # For a mode of coordinates that is refused.
-    if int(call.attribute("antialias", 0)):
-        raise call.error("'antialias' is not supported")
+    beyond = float(call.attribute("extrapolation_value", 0.0))
+    antialias = bool(call.attribute("antialias", 0))
     old = call.opset < _ROI_OPSET
     transform = call.choice(
         "coordinate_transformation_mode",
         "asymmetric" if old else "half_pixel",
-        tuple(_COORDINATES),
+        (*_COORDINATES, _CROPPED),
     )
     rounding = call.choice(
         "nearest_mode", "floor" if old else "round_prefer_floor", tuple(_ROUNDINGS)
     )
     cubic = float(call.attribute("cubic_coeff_a", -0.75))
-    outside = bool(call.attribute("exclude_outside", 0))
+    excludes = bool(call.attribute("exclude_outside", 0))
     scales, sizes = _target(call, shape_of(x), old=old)
+    crops = _crops(call, len(scales)) if transform == _CROPPED else {}
     taps: dict[int, _Taps] = {}
+    outside: dict[int, Array] = {}
     for dim, (size, scale, out) in enumerate(zip(shape_of(x), scales, sizes, strict=True)):
-        if size == out and scale == 1:
+        if size == out and scale == 1 and crops.get(dim, _WHOLE) == _WHOLE:
             continue
-        length = size * scale
-        positions = _COORDINATES[transform](
-            np.arange(out, dtype=np.float64), scale, length, size, out
-        )
-        taps[dim] = _taps(mode, positions, size, _ROUNDINGS[rounding], cubic, outside)
+        length, places = size * scale, np.arange(out, dtype=np.float64)
+        if transform == _CROPPED:
+            positions = _cropped(places, length, size, crops.get(dim, _WHOLE))
+            outside[dim] = (positions < 0) | (positions > size - 1)
+        else:
+            positions = _COORDINATES[transform](places, scale, length, size, out)
+        if antialias and mode != "nearest":
+            taps[dim] = _stretched(mode, positions, size, min(scale, 1.0), cubic, excludes)
+        else:
+            taps[dim] = _taps(mode, positions, size, _ROUNDINGS[rounding], cubic, excludes)
     if mode == "nearest":
-        return [_gathered(call, x, taps)]
-    for dim, found in taps.items():
-        x = _interpolated(call, x, dim, found)
+        x = _gathered(call, x, taps)
+    else:
+        for dim, found in taps.items():
+            x = _interpolated(call, x, dim, found)
+    for dim, is_outside in outside.items():
+        x = _replaced(call, x, dim, is_outside, beyond)
     return [x]
+
+
+def _crops(call: Call, rank: int) -> dict[int, tuple[float, float]]:
+    """Where in each dimension the part begins and ends that is resized, 0 to 1."""
+    given = call.attribute("axes", None)
+    axes = list(range(rank)) if given is None else [int(axis) % rank for axis in given]
+    region = [float(end) for end in call.known(1, "the region").tolist()]
+    if len(region) != 2 * len(axes):
+        raise call.error(f"{len(region)} ends of a region for {len(axes)} axes")
+    ends = zip(region[: len(axes)], region[len(axes) :], strict=True)
+    return dict(zip(axes, ends, strict=True))
+
+
+def _cropped(places: Array, length: float, size: int, crop: tuple[float, float]) -> Array:
+    """The input positions of a part of a dimension, whose corners are aligned."""
+    start, end = crop
+    within = places / (length - 1) if length > 1 else np.full_like(places, 1 / 2)
+    return (start + within * (end - start)) * (size - 1)
+
+
+def _replaced(call: Call, x: SSAValue, dim: int, is_outside: Array, value: float) -> SSAValue:
+    """`x` with `value` at the places of dimension `dim` that `is_outside` says."""
+    if not is_outside.any():
+        return x
+    ones = [1] * (len(shape_of(x)) - 1 - dim)
+    table = call.emit.reshape(_table(call, is_outside.astype(np.float32)), [len(is_outside), *ones])
+
+    def choose(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        kept, flag = args
+        is_set = body.insert(arith.CmpfOp(flag, body.number(0, f32), "one"))
+        return body.insert(arith.SelectOp(is_set, body.number(value, kept.type), kept))
+
+    return call.emit.elementwise([x, table], choose)
 
 
 def _upsample(call: Call) -> Sequence[SSAValue]:
@@ -168,6 +216,26 @@ def _taps(
     if exclude_outside:
         weights = np.where((indices >= 0) & (indices < size), weights, 0)
         weights = weights / weights.sum(axis=1, keepdims=True)
+    return _Taps(np.clip(indices, 0, size - 1), weights)
+
+
+def _stretched(
+    mode: str, positions: Array, size: int, scale: float, cubic: float, exclude_outside: bool
+) -> _Taps:
+    """As `_taps`, with filters as wide as `1 / scale` of them, so that every input counts."""
+    reach = {"linear": 1, "cubic": 2}[mode]
+    first = int(np.floor(-reach / scale)) + 1
+    offsets = np.arange(first, 2 - first)
+    base = np.ceil(positions).astype(np.int64) - 1
+    distance = np.abs(offsets[None, :] - (positions - base)[:, None]) * scale
+    if mode == "linear":
+        weights = np.clip(1 - distance, 0, 1)
+    else:
+        weights = np.where(distance < reach, _cubic_weights(distance, cubic), 0)
+    indices = base[:, None] + offsets[None, :]
+    if exclude_outside:
+        weights = np.where((indices >= 0) & (indices < size), weights, 0)
+    weights = weights / weights.sum(axis=1, keepdims=True)
     return _Taps(np.clip(indices, 0, size - 1), weights)
 
 

@@ -158,7 +158,7 @@ def _slice(call: Call) -> Sequence[SSAValue]:
 def _pad(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
     rank, element = len(shape_of(x)), element_of(x)
-    mode = call.choice("mode", "constant", ("constant", "edge", "reflect"))
+    mode = call.choice("mode", "constant", ("constant", "edge", "reflect", "wrap"))
     if call.opset < _PAD_INPUT_OPSET:
         amounts, value = call.integers("pads", [0] * (2 * rank)), float(call.attribute("value", 0))
         axes = list(range(rank))
@@ -174,16 +174,17 @@ def _pad(call: Call) -> Sequence[SSAValue]:
         low[axis], high[axis] = amounts[position], amounts[len(axes) + position]
     if mode == "constant":
         return [call.emit.pad(x, low, high, call.emit.number(value, element))]
-    return [_padded_with_itself(call, x, low, high, reflect=mode == "reflect")]
+    return [_padded_with_itself(call, x, low, high, mode)]
 
 
 def _padded_with_itself(
-    call: Call, x: SSAValue, low: Sequence[int], high: Sequence[int], *, reflect: bool
+    call: Call, x: SSAValue, low: Sequence[int], high: Sequence[int], mode: str
 ) -> SSAValue:
-    """`x` with its edge, or its mirror image, around it: every index is clamped or mirrored."""
+    """`x` with its edge, its mirror image or itself around it: indices are moved inside."""
     shape = shape_of(x)
     for size, before, after in zip(shape, low, high, strict=True):
-        if min(before, after) < 0 or (reflect and max(before, after) >= size):
+        most = {"reflect": size - 1, "wrap": size}.get(mode, max(before, after))
+        if min(before, after) < 0 or max(before, after) > most:
             raise call.error(f"padding {before}, {after} of a dimension of size {size}")
     sizes = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
     init = call.emit.empty(sizes, element_of(x))
@@ -194,7 +195,7 @@ def _padded_with_itself(
         for dim, (size, before) in enumerate(zip(shape, low, strict=True)):
             index = body.index(dim)
             if before or sizes[dim] != size:
-                index = _index_inside(body, index, before, size - 1, reflect=reflect)
+                index = _index_inside(body, index, before, size, mode)
             indices.append(index)
         return body.insert(tensor.ExtractOp(x, indices, element_of(x)))
 
@@ -202,20 +203,23 @@ def _padded_with_itself(
 
 
 def _index_inside(
-    body: ScalarBuilder, index: SSAValue, before: int, last: int, *, reflect: bool
+    body: ScalarBuilder, index: SSAValue, before: int, size: int, mode: str
 ) -> SSAValue:
-    """Which index of a dimension that ends with `last` stands at `index` of the padded one."""
+    """Which index of a dimension of `size` stands at `index` of the padded one."""
 
     def number(value: int) -> SSAValue:
         return body.number(value, index.type)
 
+    if mode == "wrap":
+        turned = body.insert(arith.AddiOp(index, number(size - before)))
+        return body.insert(arith.RemSIOp(turned, number(size)))
     moved = body.insert(arith.SubiOp(index, number(before)))
-    if not reflect:
+    if mode == "edge":
         above = body.insert(arith.MaxSIOp(moved, number(0)))
-        return body.insert(arith.MinSIOp(above, number(last)))
+        return body.insert(arith.MinSIOp(above, number(size - 1)))
     mirrored = body.insert(arith.MaxSIOp(moved, body.insert(arith.SubiOp(number(0), moved))))
     return body.insert(
-        arith.MinSIOp(mirrored, body.insert(arith.SubiOp(number(2 * last), mirrored)))
+        arith.MinSIOp(mirrored, body.insert(arith.SubiOp(number(2 * (size - 1)), mirrored)))
     )
 
 
