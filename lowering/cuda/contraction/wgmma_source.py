@@ -16,6 +16,7 @@ from convir.lowering.cuda.contraction.wgmma_problem import (
     PIECE_CHUNKS,
     WgmmaProblem,
 )
+from convir.lowering.cuda.contraction.wgmma_turns import clusters_of, tiles_of, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,8 @@ def source_of(
 
     Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
     """
-    tables = [table for table in _tables(problem, config) if table.rows]
+    turns = turns_of(tiles_of(contraction, problem, config), clusters_of(config)) or ()
+    tables = [table for table in _tables(problem, config, turns) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
     maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
     operands = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -60,6 +62,7 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
         )
+        + f"  static constexpr int kTurns = {max(map(len, turns), default=0)};\n"
         + "".join(table.accessor for table in tables)
         + "};\n"
         f"using Config = {_config(config)};\n"
@@ -127,11 +130,14 @@ class _Table:
         )
 
 
-def _tables(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[_Table]:
+def _tables(
+    problem: WgmmaProblem, config: WgmmaConfig, turns: Sequence[Sequence[int]]
+) -> Iterator[_Table]:
     yield _Table("Phase", "phase", tuple(_phases(problem)))
     taps = [tap for phase in problem.phases for tap in phase.taps]
     yield _Table("Tap", "tap", tuple(braced([braced(at), weight]) for at, weight in taps))
     yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
+    yield _Table("Turn", "turn", tuple(_turns(turns)))
     yield _Table("Piece", "piece", tuple(braced([offset]) for offset in problem.pieces))
     cells = [braced([braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
     yield _Table("CellHole", "cell_hole", tuple(cells))
@@ -171,6 +177,12 @@ def _groups(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[str]:
         m_tiles = -(-group[0].positions // (config.block_m * config.cluster))
         yield braced([first, len(group), m_tiles])
         first += len(group)
+
+
+def _turns(turns: Sequence[Sequence[int]]) -> Iterator[str]:
+    longest = max(map(len, turns), default=0)
+    for mine in turns:
+        yield ", ".join(map(str, (*mine, *["convir::wgmma::kNoTile"] * (longest - len(mine)))))
 
 
 def braced(values: Sequence[object]) -> str:

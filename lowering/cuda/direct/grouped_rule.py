@@ -96,7 +96,12 @@ _DENSE = (
 _DEEP = (_Shape(32, 25, 32, 2, 2, 1, 12, 4, 1, TMA, WGMMA), *_DENSE)
 """The same, where a group's channels of A fill slices: their weights leave few registers."""
 
-_SHALLOW = (_Shape(64, 25, 32, 4, 4, 1, 8, 0, 1), *_DENSE)
+_SHALLOW = (
+    _Shape(64, 28, 32, 4, 4, 1, 8, 1, 1, TMA),
+    _Shape(64, 28, 32, 4, 4, 1, 8, 0, 1),
+    _Shape(64, 25, 32, 4, 4, 1, 8, 0, 1),
+    *_DENSE,
+)
 """The same, where a group has 8 channels of A."""
 
 

@@ -12,6 +12,20 @@
 
 namespace convir {
 
+constexpr int kMostHeld = 64;                  // values of A that a thread holds
+constexpr int kStagedAtOnce = 4;              // weights of a tap whose loads a thread has in flight
+constexpr long long kMostCounted = 1ll << 31;  // units that 32 bits count, and a grid beyond
+
+// What counts units: 32 bits where they suffice, as divisions by constants are short then.
+template <bool kIsSmall>
+struct IndexOf {
+  using Type = unsigned;
+};
+template <>
+struct IndexOf<false> {
+  using Type = unsigned long long;
+};
+
 template <typename P, typename S>
 struct ScalarDirect {
   using T = typename P::Element;
@@ -24,8 +38,12 @@ struct ScalarDirect {
   static constexpr int kColTiles = divide_up(P::cols, S::run);
   static constexpr long long kWork =
       static_cast<long long>(P::images) * kRowTiles * kColTiles * kVectors;
+  using Index = typename IndexOf<(kWork < kMostCounted)>::Type;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
+  // Loads of a pixel, and whether a thread has registers for all pixels of a window.
+  static constexpr int kSteps = kDepthwise ? 1 : P::depth / kRead;
+  static constexpr bool kHoldsWindow = kWindowRows * kWindowCols * kSteps * kRead <= kMostHeld;
   static constexpr int kTaps = tap_count<P>();
   static constexpr int kTapWeights = P::depth * kChannels;
   static constexpr int kSharedBytes = larger(1, kTaps) * kTapWeights * 4;
@@ -37,7 +55,10 @@ struct ScalarDirect {
 
   // Weights as [tap][depth][channel].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, float* shared) {
-    for (int e = threadIdx.x; e < kTapWeights; e += S::threads) {
+#pragma unroll kStagedAtOnce
+    for (int i = 0; i < divide_up(kTapWeights, S::threads); ++i) {
+      const int e = i * S::threads + threadIdx.x;
+      if (kTapWeights % S::threads != 0 && e >= kTapWeights) break;
       const int channel = e % kChannels;
       const T* source = b + channel / P::columns * P::b_group + e / kChannels * P::b_depth +
                         channel % P::columns * P::b_column;
@@ -85,62 +106,114 @@ struct ScalarDirect {
     });
   }
 
-  // One unit of work: all outputs of `vector` channels at unroll_rows x run positions.
-  static __device__ __forceinline__ void unit(long long index, const T* a, const float* weights,
-                                              const Target<P>& out) {
+  // What a thread computes at once: all outputs of `vector` channels at unroll_rows x run positions.
+  struct Unit {
+    int channel, row, col, image;
+
     // Threads that are neighbours have neighbours in memory: channels, or columns of a plane.
-    long long tile = P::planar ? index : index / kVectors;
-    const int col = static_cast<int>(tile % kColTiles) * S::run;
-    tile /= kColTiles;
-    const int row = static_cast<int>(tile % kRowTiles) * S::unroll_rows;
-    tile /= kRowTiles;
-    const int vector_number = static_cast<int>((P::planar ? tile : index) % kVectors);
-    const int channel = vector_number * kVector;
-    const long long image = P::planar ? tile / kVectors : tile;
-    const int group = channel / P::columns;
-    const T* source = a + image * P::a_image + group * P::a_group;
+    __device__ __forceinline__ explicit Unit(Index index) {
+      Index tile = P::planar ? index : index / kVectors;
+      col = static_cast<int>(tile % kColTiles) * S::run;
+      tile /= kColTiles;
+      row = static_cast<int>(tile % kRowTiles) * S::unroll_rows;
+      tile /= kRowTiles;
+      channel = static_cast<int>((P::planar ? tile : index) % kVectors) * kVector;
+      image = static_cast<int>(P::planar ? tile / kVectors : tile);
+    }
+  };
+
+  // body(row, column) for every pixel of a window, constants both.
+  template <typename Body>
+  static __device__ __forceinline__ void for_each_pixel(const Body& body) {
+    static_for<kWindowRows>([&](auto row) {
+      static_for<kWindowCols>([&](auto col) { body(row, col); });
+    });
+  }
+
+  // Channels `depth` to `depth + kRead` of a pixel of the window, zeros outside of A.
+  template <int kRow, int kCol>
+  static __device__ __forceinline__ void load_pixel(const Unit& unit, const T* a, int depth,
+                                                    float (&pixel)[kRead]) {
+    const int row = unit.row * P::row_step + kRow + P::row_origin;
+    const int col = unit.col * P::col_step + kCol + P::col_origin;
+    const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows) &&
+                        static_cast<unsigned>(col) < static_cast<unsigned>(P::a_cols);
+    const T* source = a + unit.image * P::a_image + unit.channel / P::columns * P::a_group;
+#pragma unroll
+    for (int e = 0; e < kRead; ++e) pixel[e] = 0.0f;
+    if (inside) {
+      const auto vector = convir::load<kRead>(source + row * P::a_row_stride +
+                                              col * P::a_col_stride + depth * P::a_channel);
+#pragma unroll
+      for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector[e]);
+    }
+  }
+
+  // All pixels of a unit's window.
+  struct Window {
+    float pixel[kWindowRows][kWindowCols][kSteps][kRead];
+
+    __device__ __forceinline__ void load(const Unit& unit, const T* a) {
+      for_each_pixel([&](auto row, auto col) {
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i) {
+          load_pixel<row.value, col.value>(unit, a, i * kRead, pixel[row.value][col.value][i]);
+        }
+      });
+    }
+  };
+
+  static __device__ __forceinline__ void compute(const Unit& unit, const Window& window,
+                                                 const float* weights, const Target<P>& out) {
+    Sums sums = {};
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      for_each_pixel([&](auto row, auto col) {
+        multiply_pixel<row.value, col.value>(sums, window.pixel[row.value][col.value][i],
+                                             weights + i * kRead * kChannels + unit.channel);
+      });
+    }
+    store(unit, sums, out);
+  }
+
+  // The same, a few channels of A at a time.
+  static __device__ __forceinline__ void compute(const Unit& unit, const T* a,
+                                                 const float* weights, const Target<P>& out) {
     Sums sums = {};
 #pragma unroll 1
     for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
-      static_for<kWindowRows>([&](auto row_) {
-        static_for<kWindowCols>([&](auto col_) {
-          constexpr int window_row = decltype(row_)::value, window_col = decltype(col_)::value;
-          const int a_row = row * P::row_step + window_row + P::row_origin;
-          const int a_col = col * P::col_step + window_col + P::col_origin;
-          const bool inside = static_cast<unsigned>(a_row) < static_cast<unsigned>(P::a_rows) &&
-                              static_cast<unsigned>(a_col) < static_cast<unsigned>(P::a_cols);
-          float pixel[kRead] = {};
-          if (inside) {
-            const auto vector = *reinterpret_cast<const Vector<T, kRead>*>(
-                source + a_row * P::a_row_stride + a_col * P::a_col_stride +
-                depth * P::a_channel);
-#pragma unroll
-            for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector[e]);
-          }
-          multiply_pixel<window_row, window_col>(sums, pixel,
-                                                 weights + depth * kChannels + channel);
-        });
+      for_each_pixel([&](auto row, auto col) {
+        float pixel[kRead];
+        load_pixel<row.value, col.value>(unit, a, depth, pixel);
+        multiply_pixel<row.value, col.value>(sums, pixel,
+                                             weights + depth * kChannels + unit.channel);
       });
     }
-    const long long first = image * P::c_image + row * P::c_row_stride +
-                            static_cast<long long>(col) * P::c_col_stride +
-                            group * P::c_group + channel % P::columns * P::c_channel;
+    store(unit, sums, out);
+  }
+
+  static __device__ __forceinline__ void store(const Unit& unit, const Sums& sums,
+                                               const Target<P>& out) {
+    const long long first = unit.image * P::c_image + unit.row * P::c_row_stride +
+                            static_cast<long long>(unit.col) * P::c_col_stride +
+                            unit.channel / P::columns * P::c_group +
+                            unit.channel % P::columns * P::c_channel;
     static_for<P::phase_count>([&](auto phase_) {
       constexpr int p = decltype(phase_)::value;
 #pragma unroll
       for (int i = 0; i < S::unroll_rows; ++i) {
 #pragma unroll
         for (int j = 0; j < S::run; ++j) {
-          if (row + i >= P::phases[p].rows || col + j >= P::phases[p].cols) continue;
+          if (unit.row + i >= P::phases[p].rows || unit.col + j >= P::phases[p].cols) continue;
           const long long element =
               first + P::phases[p].offset + i * P::c_row_stride + j * P::c_col_stride;
           Vector<T, kVector> vector;
 #pragma unroll
           for (int v = 0; v < kVector; ++v) {
             vector[v] =
-                result<P>(sums.of[p][i][j][v], out, element + v, channel + v, is_hole<P>(p));
+                result<P>(sums.of[p][i][j][v], out, element + v, unit.channel + v, is_hole<P>(p));
           }
-          *reinterpret_cast<Vector<T, kVector>*>(out.c + element) = vector;
+          store_whole(out.c + element, vector);
         }
       }
     });
@@ -149,12 +222,26 @@ struct ScalarDirect {
   static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(16) unsigned char shared[];
     float* weights = reinterpret_cast<float*>(shared);
-    stage_weights(b, weights);
-    __syncthreads();
-    const long long stride = static_cast<long long>(gridDim.x) * S::threads;
-    for (long long index = blockIdx.x * static_cast<long long>(S::threads) + threadIdx.x;
-         index < kWork; index += stride) {
-      unit(index, a, weights, out);
+    const Index stride = static_cast<Index>(gridDim.x) * S::threads;
+    Index index = blockIdx.x * static_cast<Index>(S::threads) + threadIdx.x;
+    if constexpr (kHoldsWindow) {
+      // Pixels are under way while weights are: a short kernel waits for memory once.
+      Window window;
+      const bool has_work = index < kWork;
+      const Unit first(has_work ? index : 0);
+      window.load(first, a);
+      stage_weights(b, weights);
+      __syncthreads();
+      if (has_work) compute(first, window, weights, out);
+      for (index += stride; index < kWork; index += stride) {
+        const Unit unit(index);
+        window.load(unit, a);
+        compute(unit, window, weights, out);
+      }
+    } else {
+      stage_weights(b, weights);
+      __syncthreads();
+      for (; index < kWork; index += stride) compute(Unit(index), a, weights, out);
     }
   }
 };

@@ -52,4 +52,24 @@ __device__ inline void store(T *to, const Vector<T, kLanes> &vector) {
   *reinterpret_cast<Bits *>(to) = bits;
 }
 
+// The same to global memory, in one instruction even where the compiler would take it apart, as it
+// does with the results of long sums.
+template <typename T, int kLanes>
+__device__ inline void store_whole(T *to, const Vector<T, kLanes> &vector) {
+  if constexpr (sizeof(T) * kLanes == 16) {
+    uint4 bits;
+    memcpy(&bits, &vector, sizeof(bits));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(bits.x), "r"(bits.y),
+                 "r"(bits.z), "r"(bits.w)
+                 : "memory");
+  } else if constexpr (sizeof(T) * kLanes == 8) {
+    uint2 bits;
+    memcpy(&bits, &vector, sizeof(bits));
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(bits.x), "r"(bits.y)
+                 : "memory");
+  } else {
+    store(to, vector);
+  }
+}
+
 }  // namespace convir

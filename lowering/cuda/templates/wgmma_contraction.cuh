@@ -10,6 +10,7 @@
 //   kWeightsByDepth          whether depths, not columns, of B have stride 1
 //   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
 //   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
+//   kTurns, turn(i)          tiles of a cluster at most, and the table of all; 0 without one
 //   kCellHoles, cell_hole(i), kHoles, hole(i)
 //   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
 //   kPieceChunks             16-byte chunks of a piece of a hole
@@ -126,6 +127,9 @@ struct Kernel {
     }
   }
 
+  __device__ __forceinline__ bool tile_of_turn(int turn, Tile& tile) const {
+    return tile_of<Problem>(cluster, clusters, turn, kNTiles, tile);
+  }
   __device__ int m_of(const Tile& tile) const { return (tile.m * kCluster + rank) * kBlockM; }
 
   template <class... Maps>
@@ -144,7 +148,7 @@ struct Kernel {
   __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
     hopper::Ring<kStages> ring;
     Tile tile;
-    for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
+    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
       const hopper::TensorMap* map = pick(phase.map, a...);
       const int m = m_of(tile), n = tile.n * kBlockN;
@@ -205,7 +209,7 @@ struct Kernel {
         fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
       hopper::fence_proxy();
       hopper::named_sync(kFillBarrier, warps * 32);
-      for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
+      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
         fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
@@ -216,7 +220,7 @@ struct Kernel {
     }
     if constexpr (Problem::kHoles > 0) {
       int iterations = 0;
-      for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
+      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
         iterations += Problem::phase(tile.phase).taps * kChunksK;
       }
       fill_holes<Problem>(c, progress, iterations, warp, warps);
@@ -250,7 +254,7 @@ struct Kernel {
     Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
-    for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
+    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
         ring.skip(phase.taps * kChunksK);
@@ -359,7 +363,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
-    touch_tables<Problem>(threadIdx.x - 64, kWarpgroup - 64);
+    touch_tables<Problem>(kernel.cluster, threadIdx.x - 64, kWarpgroup - 64);
   }
   __syncwarp();
   kernel.start();

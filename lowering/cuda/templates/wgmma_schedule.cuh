@@ -30,6 +30,10 @@ struct TileGroup {
   int m_tiles;  // of one phase, in clusters
 };
 
+// The number of a tile, in the table of those that each cluster computes in turn.
+using Turn = unsigned short;
+constexpr Turn kNoTile = 0xffff;
+
 // Other zeros: runs of contiguous bytes, at every position of `sizes`.
 struct Hole {
   int chunks;  // of 16 bytes, in a run
@@ -64,7 +68,8 @@ struct Tile {
 // A few threads: brings the tables into the multiprocessor's cache, all of it at once. Nothing else
 // of a small problem takes as long as their first reads, if one waits for the other.
 template <class Problem>
-__device__ __forceinline__ void touch_tables(int thread, int threads) {
+__device__ __forceinline__ void touch_tables(int cluster, int thread, int threads) {
+  if constexpr (Problem::kTurns > 0) touch(Problem::turn(cluster * Problem::kTurns));
   for (int i = thread; i < Problem::kTaps; i += threads) touch(Problem::tap(i).weight);
   for (int i = thread; i < Problem::kPhases; i += threads) {
     touch(Problem::phase(i).positions);
@@ -92,6 +97,20 @@ __device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
     t -= count;
   }
   return false;
+}
+
+// The tile of a cluster's turn, or false if it has no more: tiles go round the clusters, or a table
+// has those of each.
+template <class Problem>
+__device__ __forceinline__ bool tile_of(int cluster, int clusters, int turn, int n_tiles,
+                                        Tile& tile) {
+  if constexpr (Problem::kTurns > 0) {
+    if (turn >= Problem::kTurns) return false;
+    const int t = Problem::turn(cluster * Problem::kTurns + turn);
+    return t != kNoTile && tile_at<Problem>(t, n_tiles, tile);
+  } else {
+    return tile_at<Problem>(cluster + turn * clusters, n_tiles, tile);
+  }
 }
 
 // Splits a position's number into its positions along axes of `sizes`.
