@@ -16,7 +16,7 @@ from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.plan import HostPlan
-from convir.runtime.program_cache import Question, load_program, store_program
+from convir.runtime.program_cache import Question, Signature, load_program, store_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from convir.api.sources import Source
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
-    from convir.runtime.program_cache import Signature
 
 DEFAULT_PIPELINE = "default"
 
@@ -106,7 +105,7 @@ class Job:
         entry = None if key is None else load_program(key)
         if isinstance(entry, HostPlan):
             return self._executable(entry, lambda: self._build.program())
-        signature = entry or self._build.signature()
+        signature = entry if isinstance(entry, Signature) else self._build.signature()
         if signature is None:
             return self._compile(key, None)
         if key is not None and entry is None:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from convir.frontends.onnx.files import digest_of_file, external_files
+from convir.runtime.program_cache import ModelFiles, files_key, load_program, store_program
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -72,12 +75,41 @@ def _text(content: bytes, name: str) -> Source:
 
 
 def _onnx(path: str | Path, shapes: Shapes) -> Source:
+    content = _onnx_content(Path(path), shapes)
+
     def read() -> ModuleOp:
+        from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415
         from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
 
-        return import_model(path, shapes=shapes)
+        module = import_model(path, shapes=shapes)
+        if content is not None and content != _onnx_content(Path(path), shapes):
+            raise DiagnosticError(
+                Diagnostic(str(path), 0, 0, "error", "was written while it was compiled")
+            )
+        return module
 
-    return Source(str(path), None, read)  # Its weights may lie in further files.
+    return Source(str(path), content, read)
+
+
+def _onnx_content(path: Path, shapes: Shapes) -> bytes | None:
+    """The shapes, and the digests of all files of a model; None where one cannot be read."""
+    try:
+        digest = digest_of_file(path)
+        key = files_key(digest)
+        if key is None:
+            return None
+        files = load_program(key)
+        if not isinstance(files, ModelFiles):
+            files = ModelFiles(external_files(path))
+            store_program(key, files)
+        parts = [(name, digest_of_file(path.parent / name)) for name in files.names]
+    except Exception:
+        return None
+    return repr(("onnx", [*map(_spelled, shapes)], digest, parts)).encode()
+
+
+def _spelled(shape: Sequence[int] | None) -> list[int] | None:
+    return None if shape is None else list(shape)
 
 
 def _nam(path: Path, shapes: Shapes, size: float) -> Source:

@@ -2,6 +2,7 @@
 
     python benchmarks/compile_time.py
     python benchmarks/compile_time.py --repeats 9 --json compile_time.json
+    python benchmarks/compile_time.py --repeats 3 --networks
 
 Every compile is a process of its own. Cold means an empty cache folder, warm the folder that the
 process before has filled. Times are those of `convir.compile` on the text of one convolution, in
@@ -23,9 +24,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from convir.runtime.bench import onnx_networks as networks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Shapes: TypeAlias = Sequence[Sequence[int]]
 
 LINES = (
     "conv -n 1 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1",
@@ -33,6 +42,8 @@ LINES = (
     "conv -n 8 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4",
 )
 """A forward, a strided backward data and a backward weight convolution."""
+
+NETWORKS = (("resnet50", (1, 3, 224, 224)), ("centerface", (1, 3, 480, 640)))
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 
@@ -45,9 +56,10 @@ from convir.api.compile import compile
 if sys.argv[2] == "loaded":
     import convir.api.build, convir.passes.pipelines, convir.runtime.host.planner
 imported = time.perf_counter()
-executable = compile(sys.argv[1], device="host")
+shapes = json.loads(sys.argv[3])
+executable = compile(sys.argv[1], device="host", shapes=shapes)
 compiled = time.perf_counter()
-compile(sys.argv[1], device="host")
+compile(sys.argv[1], device="host", shapes=shapes)
 again = time.perf_counter()
 executable(*[executable.empty(spec) for spec in executable.inputs])
 print(json.dumps({"compile": compiled - imported, "again": again - compiled}))
@@ -94,22 +106,23 @@ def run(program: str, *arguments: str, cache: str) -> tuple[dict[str, float], fl
     return json.loads(done.stdout), time.perf_counter() - begin
 
 
-def measure(file: str, repeats: int) -> dict[str, float]:
-    """The medians for one convolution, in ms."""
+def measure(file: str, repeats: int, shapes: Shapes = ()) -> dict[str, float]:
+    """The medians for one convolution, or for a model with inputs of `shapes`, in ms."""
     samples: dict[str, list[float]] = {}
+    given = json.dumps(shapes)
 
     def keep(name: str, seconds: float) -> None:
         samples.setdefault(name, []).append(seconds * MS_PER_S)
 
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as cache:
-            times, process = run(COMPILE, file, "loaded", cache=cache)
+            times, process = run(COMPILE, file, "loaded", given, cache=cache)
             keep("cold, compiler imported", times["compile"])
         with tempfile.TemporaryDirectory() as cache:
-            times, process = run(COMPILE, file, "", cache=cache)
+            times, process = run(COMPILE, file, "", given, cache=cache)
             keep("cold", times["compile"])
             keep("cold process", process)
-            times, process = run(COMPILE, file, "", cache=cache)
+            times, process = run(COMPILE, file, "", given, cache=cache)
             keep("warm", times["compile"])
             keep("warm process", process)
             keep("again", times["again"])
@@ -137,6 +150,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="How long compiling takes, and what a call costs.")
     parser.add_argument("--repeats", type=int, default=5, help="processes of each kind (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    parser.add_argument("--networks", action="store_true", help="whole ONNX models too")
     parser.add_argument("lines", nargs="*", default=LINES, help="MIOpenDriver lines")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -145,6 +159,11 @@ def main() -> int:
             file = Path(folder) / f"{number}.mlir"
             file.write_text(text_of(line))
             rows.append({"line": line, "ms": measure(str(file), arguments.repeats)})
+        for name, shape in NETWORKS if arguments.networks else ():
+            file = Path(folder) / f"{name}.onnx"
+            import_module("onnx").save(networks.NETWORKS[name](), file)
+            label = f"{name} {'x'.join(map(str, shape))}"
+            rows.append({"line": label, "ms": measure(str(file), arguments.repeats, [shape])})
         calls, _ = run(CALL, cache=folder)
     where = environment()
     print(f"{where['cores']} CPUs, load {where['load']:.1f}\n\ncompile, ms")

@@ -2,7 +2,11 @@
 
 A hit reads one file and loads machine code: nothing is parsed, rewritten or lowered, and xDSL is
 not even imported. The key holds all that the result depends on: the text, what was asked for, the
-processor, and the compiler itself (`convir.runtime.fingerprint`).
+processor, and the compiler itself (`convir.runtime.fingerprint`). The digests of a model's files
+stand for its text.
+
+Large constants are an entry of their own, named after their bytes: programs of one model for
+several shapes share it.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ import hashlib
 import logging
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from convir.lowering.llvm.llvm_binding import VERSIONS
 from convir.runtime.fingerprint import compiler_fingerprint
@@ -23,13 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.llvm.target import Target
-    from convir.runtime.program import TensorSpec
+    from convir.runtime.program import DType, TensorSpec
 
 SWITCH_VARIABLE = "CONVIR_PROGRAM_CACHE"
 """Set to 0, every program is compiled from its text; object code is cached all the same."""
 
-MAX_CONSTANT_BYTES = 64 << 20
+MAX_CONSTANT_BYTES = 256 << 20
 """Programs with larger constants are not kept: they would displace all others."""
+
+INLINE_BYTES = 64 << 10
+"""Constants up to this size stay in the program's own entry."""
+
+_ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector register."""
 
 _FORMAT = "convir program 1"
 
@@ -44,7 +56,25 @@ class Signature:
     outputs: tuple[TensorSpec, ...]
 
 
-Entry: TypeAlias = "HostPlan | Signature"
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files that a model names beside its own."""
+
+    names: tuple[str, ...]
+
+
+Entry: TypeAlias = "HostPlan | Signature | ModelFiles"
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A plan whose constants are another entry."""
+
+    plan: HostPlan
+    """Without them."""
+    key: str
+    constants: tuple[tuple[DType, tuple[int, ...], int], ...]
+    """Of each its dtype, its shape, and the byte where it begins."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +102,14 @@ class Question:
         return hashlib.sha256(repr((*asked, *rest)).encode() + self.source).hexdigest()
 
 
+def files_key(digest: str) -> str | None:
+    """The key of the `ModelFiles` of the model whose file has `digest`; None where nothing can be
+    cached."""
+    if os.environ.get(SWITCH_VARIABLE) == "0":
+        return None
+    return hashlib.sha256(f"{_FORMAT} model {digest}".encode()).hexdigest()
+
+
 def load_program(key: str) -> Entry | None:
     """What was stored under `key`; None if nothing was, or it cannot be read."""
     payload = _cache().load(key)
@@ -82,17 +120,46 @@ def load_program(key: str) -> Entry | None:
     except Exception as error:
         _log.warning("program cache: an entry cannot be read, compiling again: %s", error)
         return None
-    return entry if isinstance(entry, HostPlan | Signature) else None
+    if isinstance(entry, _Apart):
+        return _with_constants(entry)
+    return entry if isinstance(entry, HostPlan | Signature | ModelFiles) else None
 
 
 def store_program(key: str, entry: Entry) -> None:
     """Keep `entry` under `key`, unless it is too large."""
+    stored: Entry | _Apart = entry
     if isinstance(entry, HostPlan):
         size = sum(constant.nbytes for constant in entry.constants)
         if size > MAX_CONSTANT_BYTES:
             _log.info("program cache: not kept for its %d MiB of constants", size >> 20)
             return
-    _cache().store(key, pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+        if size > INLINE_BYTES:
+            stored = _apart(entry)
+    _cache().store(key, pickle.dumps(stored, pickle.HIGHEST_PROTOCOL))
+
+
+def _apart(plan: HostPlan) -> _Apart:
+    """Store the constants of a plan."""
+    places: list[tuple[DType, tuple[int, ...], int]] = []
+    content = bytearray()
+    for constant in plan.constants:
+        content += bytes(-len(content) % _ALIGNMENT)
+        places.append((constant.dtype, constant.shape, len(content)))
+        content += constant.tobytes()
+    key = hashlib.sha256(content).hexdigest()
+    _cache().store(key, bytes(content))
+    return _Apart(replace(plan, constants=()), key, tuple(places))
+
+
+def _with_constants(entry: _Apart) -> HostPlan | None:
+    """The whole plan; None if its constants are no longer there."""
+    content = _cache().load(entry.key)
+    if content is None:
+        return None
+    constants = tuple(
+        np.ndarray(shape, dtype, content, offset) for dtype, shape, offset in entry.constants
+    )
+    return replace(entry.plan, constants=constants)
 
 
 _caches: dict[str, ObjectCache] = {}

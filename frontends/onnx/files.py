@@ -1,0 +1,59 @@
+"""The files of a model, and their digests: all that an imported module depends on.
+
+Reading them takes no ONNX: what a warm compile needs is small, and the package is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 digest of a file, computed once as long as the file is not written.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = path.stat()
+    return _digest(str(path), status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=64)
+def _digest(path: str, _modified_ns: int, _size: int, _number: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def external_files(path: Path) -> tuple[str, ...]:
+    """The further files that hold tensors of a model, as the model spells them: relative to it.
+
+    Raises:
+        OnnxError: the package onnx is missing.
+        Exception: whatever it raises for a file that is no model.
+    """
+    from convir.frontends.onnx.errors import onnx_library  # noqa: PLC0415  (brings xDSL along)
+
+    model = onnx_library("onnx", str(path)).load(path, load_external_data=False)
+    found = {
+        entry.value
+        for tensor in _tensors(model.graph)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return tuple(sorted(found))
+
+
+def _tensors(graph: Any) -> Generator[Any]:
+    """Every tensor of a graph, those of its nodes' attributes included."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
