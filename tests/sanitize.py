@@ -46,6 +46,7 @@ TESTS: dict[str, tuple[str, str]] = {
     "direct": ("test_cuda_direct.py", "convfp16 or f32"),
     "wgmma wgrad": ("test_wgmma_wgrad_kernels.py", ""),
     "taps wgrad": ("test_taps_wgrad_on_gpu.py", ""),
+    "stacked wgrad": ("test_stacked_wgrad_on_gpu.py", "every_weight"),
     "grouped wgrad": ("test_cuda_grouped_wgrad.py", "convfp16"),
     "implicit GEMM": (
         "test_cuda_contractions.py",

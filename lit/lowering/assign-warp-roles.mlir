@@ -5,12 +5,12 @@
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
 // Which warps load and which multiply is part of a kernel's config, and its launch carries it.
 
-// REMARK: remark: [assign-warp-roles] kernel.region rewritten: taps-wgrad {{.*}} roles=4:4
-// CHECK: kernel.region configs {cuda = "taps-wgrad {{.*}} roles=4:4 {{.*}}"} {
+// REMARK: remark: [assign-warp-roles] kernel.region rewritten: stacked-wgrad {{.*}} roles=4:4
+// CHECK: kernel.region configs {cuda = "stacked-wgrad {{.*}} roles=4:4 {{.*}}"} {
 // NONE: remark: [assign-warp-roles] kernel.region not rewritten: there are no roles of 3 and 5 warps
 // LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
 // LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
-// LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "taps-wgrad {{.*}} roles=0:8 {{.*}}"}}
+// LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "stacked-wgrad {{.*}} roles=0:8 {{.*}}"}}
 func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>

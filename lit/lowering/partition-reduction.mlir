@@ -3,8 +3,8 @@
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
 // How a kernel's reduction is divided is part of its config.
 
-// REMARK: remark: [partition-reduction] kernel.region rewritten: taps-wgrad {{.*}} partition=stream-k:tree blocks=132
-// CHECK: kernel.region configs {cuda = "taps-wgrad {{.*}} partition=stream-k:tree blocks=132"} {
+// REMARK: remark: [partition-reduction] kernel.region rewritten: stacked-wgrad {{.*}} partition=stream-k:tree blocks=132
+// CHECK: kernel.region configs {cuda = "stacked-wgrad {{.*}} partition=stream-k:tree blocks=132"} {
 // MANY: remark: [partition-reduction] kernel.region not rewritten: {{[0-9]+}} steps are not divided into 40
 // MANY-NOT: partition=split-k:40
 func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {

@@ -11,7 +11,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Contraction
+    from convir.lowering.contraction.spec import Axis, Channels, Contraction
 
 MAX_POSITIONS = 1 << 30
 """Positions of the grid, which 32 bits count."""
@@ -68,7 +68,7 @@ class TapsProblem:
 
 def problem_of(spec: Contraction) -> TapsProblem | Refusal:
     """The grid of `spec`, or why the template does not compute it."""
-    reason = _unsupported(spec)
+    reason = narrow_gradient_refusal(spec)
     if reason is not None:
         return Refusal(reason)
     axes = spec.phases[0].axes
@@ -90,7 +90,7 @@ def problem_of(spec: Contraction) -> TapsProblem | Refusal:
     if prod(grid) >= MAX_POSITIONS:
         return Refusal(f"{prod(grid)} positions are more than 32 bits count")
     pieces = [
-        _piece(STORAGE_BYTES[channels.type], count, [*strides, channels.group_stride])
+        copied_bytes(channels, count, strides)
         for channels, count, strides in (
             (spec.a, spec.depth, [axis.row_stride for axis in axes if axis.extent > 1]),
             (spec.c, spec.columns, [axis.out_stride for axis in axes if axis.size > 1]),
@@ -101,7 +101,8 @@ def problem_of(spec: Contraction) -> TapsProblem | Refusal:
     return TapsProblem(grid, tuple(taps), *pieces)
 
 
-def _unsupported(spec: Contraction) -> str | None:
+def narrow_gradient_refusal(spec: Contraction) -> str | None:
+    """Why tensor cores do not multiply the rows of `spec` as they lie; None if they do."""
     if spec.result != "B":
         return "it is no gradient of weights"
     if spec.a.type != spec.c.type or spec.a.type not in ("f16", "bf16"):
@@ -123,6 +124,13 @@ def _grid_of(axis: Axis) -> int:
     return max(axis.size + last, -(-axis.extent // axis.step) - first)
 
 
-def _piece(element_bytes: int, channels: int, strides: list[int]) -> int:
-    """Bytes of the widest copies that divide every row."""
-    return gcd(max(PIECES), element_bytes * gcd(channels, *strides))
+def copied_bytes(channels: Channels, count: int, strides: list[int]) -> int:
+    """Bytes of the widest copies that divide every row.
+
+    Args:
+        channels: how an operand stores its channels.
+        count: channels of a row.
+        strides: elements between neighbouring rows.
+    """
+    distances = gcd(count, *strides, channels.group_stride)
+    return gcd(max(PIECES), STORAGE_BYTES[channels.type] * distances)

@@ -43,12 +43,8 @@ MOST_SUMS = 160
 
 SUM_BYTES = STORAGE_BYTES["f32"]
 
-ADDED = 4 * WARP
-"""Sums that a block of the second launch adds up."""
-
-ADDING_THREADS = 8 * WARP
-
-PARTS = Pointer("workspace", 0)
+COUNTER_BYTES = 4
+"""Of the parts of a block of channels that have come and gone."""
 
 
 def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:
@@ -95,8 +91,16 @@ def ring_shape(merged: MergedGroups, config: GroupedWgradConfig) -> RingShape:
 def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Shared memory of a block: rows of A and C, and a pixel of zeros."""
     zeros = -(-gradient_channels(merged, config) * ELEMENT_BYTES // BANKS) * BANKS
-    rings = _rings(problem, merged, config)
-    return rings + zeros + barrier_bytes(config.stages, config.loaders)
+    held = _rings(problem, merged, config)
+    if config.warps > jobs(merged, config):
+        held = max(held, _job_bytes(problem, merged, config))
+    held = -(-held // BANKS) * BANKS
+    return held + zeros + barrier_bytes(config.stages, config.loaders)
+
+
+def _job_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Bytes of the sums of a block, when warps that share them have added up."""
+    return jobs(merged, config) * sums(problem, config) * WARP * SUM_BYTES
 
 
 def _rings(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
@@ -160,7 +164,7 @@ def legality(
 def kernels(
     contraction: Contraction, epilogue: Epilogue, config: GroupedWgradConfig
 ) -> KernelPlan | Refusal:
-    """The launches of one config: sums of every block, then their sum; or why it is not legal."""
+    """The launch of one config, whose blocks add up their sums; or why it is not legal."""
     read = reading(contraction, epilogue, merged_groups, "B")
     if isinstance(read, Refusal):
         return read
@@ -196,40 +200,26 @@ def kernels(
         gradients = box_map(_without_windows(problem), gradients, of_all[1], of_c, shape)
     element = problem.element
     operands = f"{parameter(rows, element, 'a')}, {parameter(gradients, element, 'c')}"
-    gradient = "convir::GroupedWgrad<Problem, Schedule>"
     source = "\n".join(
         [
             *definitions("GroupedWgrad", problem, epilogue, asdict(merged), schedule),
             f'extern "C" __global__ void __launch_bounds__({threads}, {config.blocks[1]})',
-            f"{SYMBOL}({operands}, float* parts) {{",
-            f"  {gradient}::run({passed(rows, 'a')}, {passed(gradients, 'c')}, parts);",
-            "}",
-            f'extern "C" __global__ void __launch_bounds__({ADDING_THREADS})',
-            f"add_parts(const float* parts, {element}* b) {{",
-            f"  {gradient}::add(parts, b);",
+            f"{SYMBOL}({operands}, {element}* b, float* parts, unsigned* counters) {{",
+            f"  convir::GroupedWgrad<Problem, Schedule>::run({passed(rows, 'a')},",
+            f"      {passed(gradients, 'c')}, b, parts, counters);",
             "}",
             "",
         ]
     )
-    job_sums = jobs(merged, config) * sums(problem, config) * WARP
-    stored = 1 if _rings(problem, merged, config) >= job_sums * SUM_BYTES else config.warps
-    stored = min(stored, config.warps // jobs(merged, config))
+    units = channel_blocks * parts
     multiply = CudaKernel(
         source,
         SYMBOL,
-        (channel_blocks * parts, 1, 1),
+        (units, 1, 1),
         (threads, 1, 1),
         needed,
-        (rows, gradients, PARTS),
+        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
+        is_cooperative=True,
     )
-    results = channel_blocks * job_sums
-    add = CudaKernel(
-        source,
-        "add_parts",
-        (results // ADDED, 1, 1),
-        (ADDING_THREADS, 1, 1),
-        0,
-        (PARTS, Pointer("b")),
-    )
-    workspace = channel_blocks * parts * stored * job_sums * SUM_BYTES
-    return KernelPlan((multiply, add), (workspace,))
+    workspace = units * _job_bytes(problem, merged, config)
+    return KernelPlan((multiply,), (workspace,), (channel_blocks * COUNTER_BYTES,))

@@ -5,9 +5,10 @@
 // A block streams the rows of A and of C of its channels through shared memory, once, and keeps the
 // sums of all taps in registers: a warp has 16 depths and a slice of the columns of their group.
 // The reduced index of a matrix instruction is 16 positions, so both operands arrive transposed.
-// Blocks store their sums; `add` adds those of all blocks, in a fixed order.
+// Blocks publish their sums, and each adds a slice of those of all blocks, in a fixed order.
 #pragma once
 
+#include "partition.cuh"
 #include "row_loads.cuh"
 
 namespace convir {
@@ -55,14 +56,13 @@ struct GroupedWgrad {
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
   static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
   static constexpr int kJobSums = kJobs * kSums * 32;
-  // Warps that share a job add their sums in shared memory, where the rings have room for those of
-  // one of them, or store them all.
-  static constexpr bool kFolds = Rows::kBytes + Gradients::kBytes >= kJobSums * 4;
-  static constexpr int kStored = kFolds ? 1 : kPositionWarps;
+  static constexpr int kRingBytes = Rows::kBytes + Gradients::kBytes;
+  // Warps that share a job add their sums in shared memory, where the rings were.
+  static constexpr int kFoldBytes = kPositionWarps > 1 ? kJobSums * 4 : 0;
+  static constexpr int kHeldBytes = divide_up(larger(kRingBytes, kFoldBytes), 128) * 128;
 
   static constexpr int kZeroBytes = divide_up(kColumns * 2, 128) * 128;
-  static constexpr int kSharedBytes =
-      Rows::kBytes + Gradients::kBytes + kZeroBytes + Stream::kBytes;
+  static constexpr int kSharedBytes = kHeldBytes + kZeroBytes + Stream::kBytes;
 
   static_assert(P::phase_count == 1 && P::depth % 16 == 0 && P::columns % kSlice == 0);
   static_assert(kSlice % 16 == 0 && S::channels % P::depth == 0 && kWarps % kJobs == 0);
@@ -125,15 +125,16 @@ struct GroupedWgrad {
 
   // A and C are pointers, or maps of the copy engine.
   template <typename A>
-  static __device__ __forceinline__ void run(const A* a, const A* c, float* sums) {
+  static __device__ __forceinline__ void run(const A* a, const A* c, T* b, float* sums,
+                                             unsigned* counters) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
     const int part = blockIdx.x / kChannelBlocks;
     const unsigned rows = shared_address(shared);
     const unsigned gradients = rows + Rows::kBytes;
-    const unsigned zeros = gradients + Gradients::kBytes;
+    const unsigned zeros = rows + kHeldBytes;
     for (int i = threadIdx.x; i < kZeroBytes / 4; i += S::threads) {
-      reinterpret_cast<unsigned*>(shared + Rows::kBytes + Gradients::kBytes)[i] = 0;
+      reinterpret_cast<unsigned*>(shared + kHeldBytes)[i] = 0;
     }
     const typename Rows::Range range(part, S::parts);
     const typename Gradients::Range gradient_range(part, S::parts);
@@ -173,14 +174,17 @@ struct GroupedWgrad {
       stream.release();
     }
     wait_copies<0>();
-    if constexpr (kFolds) self.fold(reinterpret_cast<float4*>(shared), job, position_warp);
-    if (position_warp >= kStored) return;
-    const long long stored = static_cast<long long>(blockIdx.x) * kStored + position_warp;
-    float4* target = reinterpret_cast<float4*>(sums) + stored * (kJobSums / 4);
-    self.for_each_four([&](int i, float* four) {
-      __stcg(target + place(job, i), make_float4(four[0], four[1], four[2], four[3]));
-    });
+    self.fold(reinterpret_cast<float4*>(shared), job, position_warp);
+    if (position_warp > 0) return;
+    const partition::Work work{block, 0, 0, part, S::parts, block, kChannelBlocks};
+    const Slices slices{sums, counters, static_cast<int>(threadIdx.x)};
+    slices(
+        work, [&](int i) -> float& { return (&self.sum[0][0][0][0])[i]; },
+        [&](int v, const float4& total) { store(b, block, v, total); });
   }
+
+  // Of the warps that have the sums, when those of a job have added up; barrier 2 is theirs.
+  using Slices = partition::Slices<kJobs * 32, kSums, 2>;
 
   // body(i, four of the sums) for all of them; where the i-th of a job lies among those of all.
   template <typename Body>
@@ -214,30 +218,11 @@ struct GroupedWgrad {
     four[3] += other.w;
   }
 
-  // Adds the sums of all blocks: a lane four of a lane's, a warp those of every kAddingWarps-th
-  // part, and the first warp what the warps have, in their order.
-  static constexpr int kAddingWarps = 8;
-  static __device__ __forceinline__ void add(const float* sums, T* b) {
-    constexpr int kFours = kJobSums / 4;
-    __shared__ float4 some[kAddingWarps][32];
-    const int four = blockIdx.x * 32 + threadIdx.x % 32;
-    const int block = four / kFours, in_block = four % kFours;
-    const float4* first = reinterpret_cast<const float4*>(sums) + in_block;
-    float total[4] = {};
-#pragma unroll 8
-    for (int part = threadIdx.x / 32; part < S::parts * kStored; part += kAddingWarps) {
-      const int unit = part / kStored * kChannelBlocks + block;
-      const long long stored = static_cast<long long>(unit) * kStored + part % kStored;
-      add_to(total, __ldcg(first + stored * kFours));
-    }
-    some[threadIdx.x / 32][threadIdx.x % 32] = make_float4(total[0], total[1], total[2], total[3]);
-    __syncthreads();
-    if (threadIdx.x >= 32) return;
-#pragma unroll
-    for (int warp = 1; warp < kAddingWarps; ++warp) add_to(total, some[warp][threadIdx.x]);
-    const int lane = in_block % 32, n = in_block / 32 % (kSlice / 8);
-    const int tap = in_block / 32 / (kSlice / 8) % (kRowTaps * kColTaps);
-    const int job = in_block / (kSums / 4 * 32);
+  // Stores vector v of a block's sums, four of a lane: in the numbering of `Slices`.
+  static __device__ __forceinline__ void store(T* b, int block, int v, const float4& sums) {
+    const float total[4] = {sums.x, sums.y, sums.z, sums.w};
+    const int thread = v % (kJobs * 32), job = thread / 32, lane = thread % 32;
+    const int n = v / (kJobs * 32) % (kSlice / 8), tap = v / (kJobs * 32) / (kSlice / 8);
     constexpr int kRealDepth = P::depth / P::merged, kRealColumns = P::columns / P::merged;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

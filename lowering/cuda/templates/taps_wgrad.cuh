@@ -192,9 +192,9 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     }
     sums.finish();
     if (C::kIsWgmma) release();
-    sync_math<L>();  // nobody reads the pipeline any more
-    Kept<P, C> kept(sums, shared, thread);
-    sync_math<L>();  // the exchanged sums have been read
+    L::Groups::sync();  // nobody reads the pipeline any more
+    typename L::Kept kept(sums, shared, thread);
+    L::Groups::sync();  // the exchanged sums have been read
     finish_tile<P, C, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncwarp();
     if (thread % 32 == 0) arrive(drained);
@@ -273,7 +273,7 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
     }
     wait_copies<0>();
     __syncthreads();
-    Kept<P, C> kept(sums, shared, thread);
+    typename L::Kept kept(sums, shared, thread);
     __syncthreads();
     finish_tile<P, C, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncthreads();

@@ -4,7 +4,7 @@
 #include "barriers.cuh"
 #include "hopper/wgmma.cuh"
 #include "hopper/wgmma_planes.cuh"
-#include "partition.cuh"
+#include "math_groups.cuh"
 #include "taps_wgrad_tile.cuh"
 #include "tiles.cuh"
 
@@ -21,6 +21,10 @@ template <class P, class C>
 struct Sums {
   using L = Layout<P, C>;
   float of[P::kTaps][C::kN8][4];
+
+  __device__ __forceinline__ const float (&operator()(int tile8) const)[4] {
+    return of[tile8 / C::kN8][tile8 % C::kN8];
+  }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -112,71 +116,11 @@ struct Sums {
   }
 };
 
-// The sums that a thread keeps when the math groups have added theirs up: of kKept of the tile's
-// kTiles8 times 8 columns.
-template <class P, class C>
-struct Kept {
-  using L = Layout<P, C>;
-  float of[L::kKept][4];
-
-  __device__ __forceinline__ Kept(const Sums<P, C>& sums, char* shared, int thread) {
-    if constexpr (C::kMathGroups == 1) {
-#pragma unroll
-      for (int i = 0; i < L::kTiles8; ++i) copy(of[i], tile8(sums, i));
-    } else {
-      const int group = thread / kGroupThreads;
-      float4* to = reinterpret_cast<float4*>(shared) + thread % kGroupThreads;
-      const float4* from = to;
-      if (group == 0) {
-        keep<0, L::kKept>(sums, to, from + L::kKept * kGroupThreads);
-      } else {
-        keep<L::kKept, 0>(sums, to + L::kKept * kGroupThreads, from);
-      }
-    }
-  }
-
-  static __device__ __forceinline__ const float (&tile8(const Sums<P, C>& sums, int i))[4] {
-    return sums.of[i / C::kN8][i % C::kN8];
-  }
-  static __device__ __forceinline__ void copy(float (&to)[4], const float (&from)[4]) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) to[k] = from[k];
-  }
-
-  // Keeps kKept tiles from kOwn on, and gives away those from kOther on.
-  template <int kOwn, int kOther>
-  __device__ __forceinline__ void keep(const Sums<P, C>& sums, float4* to, const float4* from) {
-#pragma unroll
-    for (int i = 0; i < L::kKept; ++i) {
-      if (kOther + i < L::kTiles8) {
-        const float(&given)[4] = tile8(sums, kOther + i);
-        to[i * kGroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
-      }
-    }
-    sync_math<L>();
-#pragma unroll
-    for (int i = 0; i < L::kKept; ++i) {
-      if (kOwn + i < L::kTiles8) {
-        copy(of[i], tile8(sums, kOwn + i));
-        const float4 other = from[i * kGroupThreads];
-        of[i][0] += other.x;
-        of[i][1] += other.y;
-        of[i][2] += other.z;
-        of[i][3] += other.w;
-      }
-    }
-  }
-};
-
-// Stores vector v of a tile: four sums of thread v % kMathThreads, in the numbering of partition.cuh.
+// Stores four sums of a thread of a math group: those of block `tile8` of 8 columns.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
-                                      int v, const float (&sums)[4]) {
-  using L = Layout<P, C>;
-  const int thread = v % L::kMathThreads;
-  const int tile8 = thread / kGroupThreads * L::kKept + v / L::kMathThreads;
-  if (tile8 >= L::kTiles8) return;
-  const int lane = thread % 32, warp = thread % kGroupThreads / 32;
+                                      int tile8, int thread, const float (&sums)[4]) {
+  const int lane = thread % 32, warp = thread / 32;
   const int depth = place.depth + warp * 16 + lane / 4;
   const int column = place.column + tile8 % C::kN8 * 8 + lane % 4 * 2;
   const long long weight = P::kWeight[place.set][tile8 / C::kN8];
@@ -192,38 +136,20 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   }
 }
 
-// Puts a tile's parts together and stores it. Sums pass through shared memory, each thread's own: a
-// loop over them needs the addresses of four at a time, not of all.
+// Puts a tile's parts together and stores it.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void finish_tile(const partition::Work& work, const Place<P, C>& place,
-                                            Kept<P, C>& kept, char* shared,
+                                            typename Layout<P, C>::Kept& kept, char* shared,
                                             typename Epilogue::Stored* out, float* workspace,
                                             unsigned* flags, int thread) {
-  using L = Layout<P, C>;
-  const auto sum = [&](int i) -> float& { return kept.of[i / 4][i % 4]; };
-  if constexpr (C::kHasSlices) {
-    const partition::Slices<L::kMathThreads, 4 * L::kKept, kMathBarrier> slices{workspace, flags,
-                                                                               thread};
-    slices(work, sum, [&](int v, const float4& total) {
-      store<P, C, Epilogue>(out, place, v, {total.x, total.y, total.z, total.w});
-    });
-  } else {
-    const partition::FixUp<L::kMathThreads, 4 * L::kKept, C::kIsTree, kMathBarrier> fix_up{
-        workspace, flags, thread};
-    if (!fix_up(work, sum)) return;
-    float4* own = reinterpret_cast<float4*>(shared) + thread;
-#pragma unroll
-    for (int i = 0; i < L::kKept; ++i) {
-      own[i * L::kMathThreads] =
-          make_float4(kept.of[i][0], kept.of[i][1], kept.of[i][2], kept.of[i][3]);
-    }
-#pragma unroll 1
-    for (int i = 0; i < L::kKept; ++i) {
-      const float4 total = own[i * L::kMathThreads];
-      store<P, C, Epilogue>(out, place, i * L::kMathThreads + thread,
-                            {total.x, total.y, total.z, total.w});
-    }
-  }
+  constexpr math_groups::Reduction kReduction = C::kHasSlices ? math_groups::kSlices
+                                                : C::kIsTree  ? math_groups::kTree
+                                                              : math_groups::kLinear;
+  math_groups::finish<kReduction, 1>(
+      work, kept, shared, workspace, flags, thread,
+      [&](int tile8, int of, const float(&sums)[4]) {
+        store<P, C, Epilogue>(out, place, tile8, of, sums);
+      });
 }
 
 }  // namespace convir::taps_wgrad

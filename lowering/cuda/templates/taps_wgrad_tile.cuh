@@ -1,13 +1,15 @@
 // A tile of taps_wgrad.cuh: what it holds in shared memory, and which results it has.
 #pragma once
 
+#include "math_groups.cuh"
+
 namespace convir::taps_wgrad {
 
+using math_groups::kGroupThreads;
+
 constexpr int kRows = 64;           // depths of a tile: 16 for each warp of a math group
-constexpr int kGroupThreads = 128;  // of a math group
 constexpr int kSlab = 16;           // positions of one multiplication
 constexpr int kGroupChunk = 64;     // positions of a chunk, for each math group
-constexpr int kMathBarrier = 1;
 // Registers of a thread where twelve or sixteen warps trade them.
 constexpr int kLoadRegisters = 40;
 template <int kLoadWarps>
@@ -25,10 +27,10 @@ struct Layout {
   static constexpr int kPipelineBytes = kRingAt + C::kN8 * kPlaneBytes;
 
   static constexpr int kTiles8 = P::kTaps * C::kN8;  // of 8 columns
-  static constexpr int kKept = (kTiles8 + C::kMathGroups - 1) / C::kMathGroups;  // by a group
-  static constexpr int kExchangeBytes = kKept * C::kMathGroups * kGroupThreads * 16;
+  using Groups = math_groups::Layout<C::kMathGroups, kTiles8>;
+  using Kept = math_groups::Kept<C::kMathGroups, kTiles8>;
   static constexpr int kBarriersAt =
-      kPipelineBytes > kExchangeBytes ? kPipelineBytes : kExchangeBytes;
+      kPipelineBytes > Groups::kExchangeBytes ? kPipelineBytes : Groups::kExchangeBytes;
   static constexpr int kSharedBytes = kBarriersAt + 8 * (2 * C::kStages + 1);
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
@@ -37,11 +39,6 @@ struct Layout {
   static constexpr int kMathThreads = C::kMathGroups * kGroupThreads;
   static constexpr int kLoadThreads = C::kLoadWarps > 0 ? C::kLoadWarps * 32 : kMathThreads;
 };
-
-template <class L>
-__device__ __forceinline__ void sync_math() {
-  asm volatile("bar.sync %0, %1;" ::"n"(kMathBarrier), "n"(L::kMathThreads) : "memory");
-}
 
 // Which results a tile has.
 template <class P, class C>

@@ -12,16 +12,20 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
 
 // Copies kBytes to shared memory without registers in between, or zeros if `inside` is false.
 template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
+__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool inside) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async copies 4, 8 or 16 bytes");
   const int size = inside ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)),
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to),
                  "l"(from), "r"(size));
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(shared_address(to)),
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(to),
                  "l"(from), "n"(kBytes), "r"(size));
   }
+}
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
+  copy_async<kBytes>(shared_address(to), from, inside);
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::); }
 template <int kPending>
@@ -67,10 +71,13 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row)));
 }
-__device__ __forceinline__ void load_transposed(unsigned (&to)[4], const void* row) {
+__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row)));
+               : "r"(row));
+}
+__device__ __forceinline__ void load_transposed(unsigned (&to)[4], const void* row) {
+  load_transposed(to, shared_address(row));
 }
 __device__ __forceinline__ void load_matrices(unsigned (&to)[2], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];\n"

@@ -81,6 +81,16 @@ __device__ __forceinline__ void load_im2col(unsigned to, const TensorMap* map, u
   }
 }
 
+// Loads contiguous bytes, a multiple of 16 at addresses that are multiples of 16.
+__device__ __forceinline__ void load_bulk(unsigned to, const void* from, int bytes,
+                                          unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Stores contiguous bytes, a multiple of 16 at addresses that are multiples of 16, when the copy
 // engine gets to it; part of the thread's current group.
 __device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {

@@ -1,0 +1,274 @@
+"""The choices that make one instance of `stacked-wgrad`: tile, step, roles and partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Final, Literal
+
+from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.partition.partition import Partition
+from convir.lowering.partition.schedule import Schedule
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
+
+FAMILY: Final = "stacked-wgrad"
+
+DEPTHS = 64
+"""Depths of a tile."""
+GROUP_WARPS = 4
+"""Warps of a math group."""
+EIGHT = 8
+"""Positions, or columns, that lie together in shared memory."""
+SLAB = 16
+"""Positions of one wgmma."""
+MAX_STACKED = 256
+"""Columns of one wgmma."""
+MAX_SUMS = 192
+"""Sums that a thread keeps, of its 232 registers."""
+MAX_BOX = 256
+"""Positions along a dimension that the copy engine brings at once."""
+MAX_CLUSTER = 8
+"""Blocks of a cluster on every GPU that has them."""
+ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
+"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
+
+_WAITING = 2
+"""Steps whose rows of dY wait to be taken apart."""
+_COPY_BYTES = 16
+"""The copy engine brings multiples of it."""
+_ATOM_BYTES = 1024
+_POSITION_BYTES = DEPTHS * 2
+_EIGHT_BYTES = 16
+_BANK_EIGHTS = 8
+"""Eights of columns that all banks hold."""
+
+
+@dataclass(frozen=True)
+class StackedWgradConfig:
+    """Prints as `stacked-wgrad 3x3x40 step=4x56 slab=2 stages=3 x=registers y=bulk roles=4:8 …`."""
+
+    tap_rows: int
+    """Taps of a tile along the rows, which one wgmma has."""
+    tap_cols: int
+    columns: int
+    """Columns of a tile, a multiple of 8."""
+    step: tuple[int, int]
+    """Rows and columns of positions that a stage has."""
+    slab_rows: int
+    """Rows of the 16 positions of a wgmma: 1 or 2."""
+    stages: int
+    x: Literal["shared", "registers"]
+    """Where wgmma finds X."""
+    y: Literal["bulk", "async"]
+    """How dY comes: as it lies, by the copy engine, and is taken apart; or piece by piece."""
+    roles: tuple[int, int]
+    """Warps that load, and warps that multiply: one of `ROLES`."""
+    cluster: int
+    """Blocks of a cluster, which have the parts of a tile and add them through their shared memory;
+    1 if parts meet in global memory."""
+    partition: Partition
+    blocks: int
+    """Blocks that run at the same time."""
+
+    def __str__(self) -> str:
+        return (
+            f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns}"
+            f" step={self.step[0]}x{self.step[1]} slab={self.slab_rows} stages={self.stages}"
+            f" x={self.x} y={self.y}"
+            f" roles={self.roles[0]}:{self.roles[1]} cluster={self.cluster}"
+            f" partition={self.partition} blocks={self.blocks}"
+        )
+
+    @staticmethod
+    def parse(text: str) -> StackedWgradConfig:
+        """The config that prints as `text`.
+
+        Raises:
+            ValueError: none does.
+        """
+        found = ConfigText.parse(text)
+        keys = {"step", "slab", "stages", "x", "y", "roles", "cluster", "partition", "blocks"}
+        if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != keys:
+            raise ValueError(
+                f"it is written {FAMILY} ROWSxTAPSxCOLUMNS and has {', '.join(sorted(keys))}"
+            )
+        tap_rows, tap_cols, columns = sizes(found.words[0], 3)
+        step_rows, step_cols = sizes(found.values["step"], 2)
+        load, _, multiply = found.values["roles"].partition(":")
+        x, y = found.values["x"], found.values["y"]
+        if x not in ("shared", "registers") or y not in ("bulk", "async"):
+            raise ValueError(f"x is not {x}, or y not {y}")
+        return StackedWgradConfig(
+            tap_rows,
+            tap_cols,
+            columns,
+            (step_rows, step_cols),
+            int(found.values["slab"]),
+            int(found.values["stages"]),
+            x,
+            y,
+            (int(load), int(multiply)),
+            int(found.values["cluster"]),
+            Partition.parse(found.values["partition"]),
+            int(found.values["blocks"]),
+        )
+
+    def with_partition(self, partition: Partition) -> StackedWgradConfig:
+        """The same tile, divided otherwise; parts then meet in global memory."""
+        return replace(self, partition=partition, cluster=1)
+
+    def with_roles(self, load: int, math: int) -> StackedWgradConfig:
+        """The same with other roles, and operands brought as they can."""
+        changed = replace(self, roles=(load, math))
+        if load == 0:
+            return replace(changed, x="shared", y="async")
+        return changed if changed.divides_slabs else replace(changed, x="shared")
+
+    @property
+    def math_groups(self) -> int:
+        """Groups of four warps that multiply, and take turns of slabs."""
+        return self.roles[1] // GROUP_WARPS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return sum(self.roles) * 32
+
+    @property
+    def trades_registers(self) -> bool:
+        """Whether warps that load give registers to those that multiply."""
+        return sum(self.roles) > 2 * GROUP_WARPS
+
+    @property
+    def stacked(self) -> int:
+        """Columns of one wgmma."""
+        return self.tap_rows * self.columns
+
+    @property
+    def sums(self) -> int:
+        """Sums of a thread."""
+        return self.tap_cols * self.stacked // 2
+
+    @property
+    def slabs(self) -> int:
+        """Multiplications of a step, by all math groups."""
+        return self.step[0] * self.step[1] // SLAB
+
+    @property
+    def divides_slabs(self) -> bool:
+        """Whether math groups have equal numbers of slabs of a step."""
+        return self.math_groups > 0 and self.slabs % self.math_groups == 0
+
+    @property
+    def kept(self) -> int:
+        """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
+        return ceil(self.tap_cols * self.stacked // EIGHT / self.math_groups)
+
+    def pitch(self, problem: StackedProblem) -> int:
+        """Positions of dY between two planes: neighbours of which lie in different banks."""
+        least = self.step[1] + problem.reach
+        return least + (_BANK_EIGHTS // 2 - least) % _BANK_EIGHTS
+
+    def tiles(self, spec: Contraction, problem: StackedProblem) -> int:
+        """Tiles of B."""
+        return (
+            spec.groups
+            * ceil(len(problem.rows.tap_rows) / self.tap_rows)
+            * ceil(len(problem.cols.tap_rows) / self.tap_cols)
+            * ceil(spec.columns / self.columns)
+            * ceil(spec.depth / DEPTHS)
+        )
+
+    def steps(self, problem: StackedProblem) -> int:
+        """Steps of a tile's reduction."""
+        return (
+            problem.images.size
+            * ceil(problem.rows.extent / self.step[0])
+            * ceil(problem.cols.extent / self.step[1])
+        )
+
+    def schedule(self, spec: Contraction, problem: StackedProblem) -> Schedule:
+        """How the tiles are divided over blocks.
+
+        Raises:
+            ValueError: the partition does not suit the tiles.
+        """
+        tiles, steps = self.tiles(spec, problem), self.steps(problem)
+        return Schedule(self.partition, tiles, steps, self.blocks)
+
+    def shared_bytes(self, problem: StackedProblem, columns: int) -> int:
+        """Dynamic shared memory of a block: the pipeline or the exchanged sums, and barriers.
+
+        Args:
+            problem: what is computed.
+            columns: all of them.
+        """
+        rows, cols = self.step
+        window_rows = rows + self.tap_rows - 1
+        of_y = window_rows * (self.columns // EIGHT) * self.pitch(problem) * _EIGHT_BYTES
+        stage = ceil((rows * cols * _POSITION_BYTES + of_y) / _ATOM_BYTES) * _ATOM_BYTES
+        exchange = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
+        waiting = _WAITING * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
+        held = max(self.stages * stage + waiting, exchange)
+        return _ATOM_BYTES + held + 8 * (2 * self.stages + 1 + _WAITING)
+
+    def _waiting_bytes(self, problem: StackedProblem, columns: int) -> int:
+        """Bytes of the rows of dY that a step reads, as they lie."""
+        position, both_ends = columns * 2, 2 * (_COPY_BYTES - 1)
+        if problem.rows_follow and self.step[1] >= problem.cols.extent:
+            row = problem.cols.size * position
+        else:
+            row = (self.step[1] + problem.reach) * position + both_ends
+            row = row // _COPY_BYTES * _COPY_BYTES
+        rows = (self.step[0] + self.tap_rows - 1) * row
+        return (rows + both_ends) // _COPY_BYTES * _COPY_BYTES
+
+
+def legality(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, shared_bytes: int
+) -> str | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    reason = _illegal(config)
+    if reason is not None:
+        return reason
+    if config.y == "bulk" and not problem.is_dense:
+        return "rows of dY are no whole copies"
+    if config.y == "bulk" and config.columns < spec.columns:
+        return "rows of dY have columns of several tiles"
+    try:
+        config.schedule(spec, problem)
+    except ValueError as error:
+        return str(error)
+    needed = config.shared_bytes(problem, spec.columns)
+    if needed > shared_bytes:
+        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
+    return None
+
+
+def _illegal(config: StackedWgradConfig) -> str | None:
+    if config.roles not in ROLES:
+        return f"there are no roles of {config.roles[0]} and {config.roles[1]} warps"
+    if config.columns % EIGHT or not 0 < config.stacked <= MAX_STACKED:
+        return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
+    if not 0 < config.sums <= MAX_SUMS:
+        return f"{config.sums} sums of a thread do not fit its registers"
+    rows, cols = config.step
+    if config.slab_rows not in (1, 2) or rows % config.slab_rows or max(config.step) > MAX_BOX:
+        return f"steps of {rows}x{cols} positions are not copied and multiplied"
+    if cols % (SLAB // config.slab_rows) or config.slabs < config.math_groups:
+        return f"steps of {rows}x{cols} positions are no slabs for {config.math_groups} groups"
+    if config.roles[0] == 0 and (config.x, config.y) != ("shared", "async"):
+        return "warps that do everything copy piece by piece, and multiply from shared memory"
+    if config.x == "registers" and not config.divides_slabs:
+        return f"{config.slabs} slabs are not divided over {config.math_groups} groups"
+    if config.stages < len(("filled", "read")):
+        return f"{config.stages} stages do not keep a pipeline going"
+    if not 1 <= config.cluster <= MAX_CLUSTER:
+        return f"clusters have {MAX_CLUSTER} blocks or fewer"
+    within = f"split-k:{config.cluster}:slices"
+    if config.cluster > 1 and str(config.partition) != within:
+        return f"a cluster that adds parts needs {within}"
+    return None

@@ -1,0 +1,202 @@
+"""Which configs of `stacked-wgrad` may compute a gradient of weights, and their estimated times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.stacked_wgrad import stacked_problem
+from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+    DEPTHS,
+    EIGHT,
+    MAX_BOX,
+    MAX_STACKED,
+    MAX_SUMS,
+    SLAB,
+    StackedWgradConfig,
+    legality,
+)
+from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
+from convir.lowering.partition.partition import SPLIT_K, STREAM_K, Partition
+from convir.lowering.partition.rule import busiest_steps, partitions
+from convir.lowering.partition.schedule import SUM_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
+    from convir.lowering.cuda.gpu import Gpu
+
+_STAGES = (6, 5, 4, 3, 2)
+_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
+_COL_SPLITS = (1, 2, 3, 4)
+_ROLES = ((4, 8), (4, 4), (0, 8))
+_STEPS_TRIED = 2
+"""Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
+_FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
+"""Slices of fewer parts cost less than those of as many as there is room for."""
+_CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
+"""Clusters of so many blocks that run at the same time on an H200."""
+_WITH_REGISTERS = (4, 8)
+"""Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
+_MOST = 24
+"""Configs that are planned."""
+
+# Cycles on an H200, fitted to measurements; see the template's page.
+_ALONE = 1.15
+"""How much longer products take where one math group has nobody to fill its gaps."""
+_FROM_SHARED = 1.15
+"""The same where both operands come from shared memory, beside copies."""
+_PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
+"""A copy of 32 pieces of dY, by warps that load."""
+_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 1100, 90
+"""In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
+_SHORT_OF_STAGES = 1.15
+"""The same where there is one stage beside the one that is read."""
+_BYTES_PER_CYCLE = 32
+"""That one multiprocessor reads of L2."""
+_SUM_BYTES_PER_CYCLE = 22
+"""Of sums, which displace what others wrote."""
+_STEP_CYCLES = 120
+"""A barrier, and the first multiplication behind it."""
+_UNIFORM_CYCLES = 300
+"""More for a step whose warps wait for their own copies."""
+_START_CYCLES = 9000
+"""Until the first multiplication, and from the last one to the end."""
+_MEET_CYCLES = 3500
+"""Until parts know of each other."""
+_CLUSTER_CYCLES = 1500
+"""The same in a cluster."""
+_EXCHANGE_CYCLES = 700
+"""Two math groups add up."""
+
+
+def plan(
+    spec: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[StackedWgradConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = stacked_problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    if spec.columns > MAX_COLUMNS:
+        return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
+    if spec.depth < DEPTHS // 2:
+        return Refusal(f"{spec.depth} depths fill less than half of a tile")
+    if len(problem.rows.tap_rows) == 1:
+        return Refusal("no taps are one row apart")
+    costs = {config: cost(spec, problem, config) for config in _candidates(spec, problem, gpu)}
+    if not costs:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(sorted(costs, key=lambda config: costs[config])[:_MOST])
+
+
+def _candidates(
+    spec: Contraction, problem: StackedProblem, gpu: Gpu
+) -> Iterator[StackedWgradConfig]:
+    """Every tile and pipeline with its fastest steps, in every partition of use."""
+    columns = ceil(spec.columns / EIGHT) * EIGHT
+    rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
+    y = "bulk" if problem.is_dense else "async"
+    for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
+        for roles in _ROLES:
+            tile = StackedWgradConfig(
+                rows, cols, columns, (1, SLAB), 1, 2, "shared", y if roles[0] else "async",
+                roles, 1, Partition(), gpu.multiprocessors,
+            )  # fmt: skip
+            steps = _steps(spec, problem, tile, gpu)
+            fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
+            for config in fastest[:_STEPS_TRIED]:
+                yield from _partitioned(spec, problem, config)
+
+
+def _divided(taps: int, most: int) -> list[int]:
+    """Numbers of taps of a tile that are equal parts of all, the largest first."""
+    sizes = {ceil(taps / parts) for parts in range(1, taps + 1)}
+    return sorted((size for size in sizes if size <= most), reverse=True)
+
+
+def _steps(
+    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Gpu
+) -> Iterator[StackedWgradConfig]:
+    """A tile with every shape of a step, and as many stages as there is room for."""
+    for slab_rows in (1, 2):
+        unit = SLAB // slab_rows
+        widths = {ceil(problem.cols.extent / n / unit) * unit for n in _COL_SPLITS}
+        for width in widths:
+            for rows in _ROWS:
+                if rows % slab_rows or rows >= problem.rows.extent + slab_rows or width > MAX_BOX:
+                    continue
+                shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
+                if shaped.roles == _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
+                    shaped = replace(shaped, x="registers")
+                for stages in _STAGES:
+                    config = replace(shaped, stages=stages)
+                    if legality(spec, problem, config, gpu.shared_bytes) is None:
+                        yield config
+                        break
+
+
+def _partitioned(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig
+) -> Iterator[StackedWgradConfig]:
+    """`config` with every partition worth trying."""
+    schedule = config.schedule(spec, problem)
+    for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
+        yield replace(config, partition=partition)
+    room = min(schedule.concurrent // schedule.tiles, schedule.steps)
+    for parts in sorted({int(room * part) for part in _FEWER_PARTS}):
+        if parts > 1:
+            yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
+    for parts, clusters in _CLUSTERS.items():
+        if parts <= room and schedule.tiles <= clusters:
+            within = Partition(SPLIT_K, parts, "slices")
+            yield replace(config, partition=within, cluster=parts)
+
+
+def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> float:
+    """Cycles until the last block is done."""
+    schedule = config.schedule(spec, problem)
+    step = _step(problem, spec, config)
+    reduced = _START_CYCLES + (busiest_steps(schedule) + 1) * step
+    if config.math_groups > 1:
+        reduced += _EXCHANGE_CYCLES
+    if not schedule.slots:
+        return reduced
+    sums = config.tap_cols * config.stacked * DEPTHS * SUM_BYTES / _SUM_BYTES_PER_CYCLE
+    if config.cluster > 1:
+        return reduced + _CLUSTER_CYCLES + sums
+    parts = schedule.partition.parts
+    if schedule.partition.kind == STREAM_K:
+        parts = ceil(schedule.shares / schedule.streamed) + 1
+    times = {"linear": parts, "tree": 2 * (parts - 1).bit_length(), "slices": 2}
+    of_reduction = times[schedule.partition.reduction]
+    return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
+
+
+def _step(problem: StackedProblem, spec: Contraction, config: StackedWgradConfig) -> float:
+    """Cycles of a step: its products, or the copies of the next one."""
+    rows, cols = config.step
+    multiplied = config.slabs * config.tap_cols * config.stacked / 2
+    multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
+    multiplied *= _ALONE if config.math_groups == 1 else 1.0
+    positions = (rows + config.tap_rows - 1) * (cols + problem.reach)
+    copied = (rows * cols * DEPTHS + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
+    if config.y == "bulk":
+        is_whole = problem.rows_follow and cols >= problem.cols.extent
+        copies = 1 if is_whole else rows + config.tap_rows - 1
+        loaded = ceil(positions / 32 / config.roles[0]) * _APART_CYCLES
+        loaded += _ASK_CYCLES + copies * _COPY_CYCLES
+    else:
+        pieces = positions * ceil(spec.columns * 2 / problem.y_piece)
+        loaded = pieces / 32 * _PIECES_CYCLES[config.roles[0]]
+    if config.roles[0] == 0:
+        return max(multiplied + loaded, copied) + _UNIFORM_CYCLES
+    if config.stages == len(("filled", "read")):
+        multiplied *= _SHORT_OF_STAGES
+    return max(multiplied, copied, loaded) + _STEP_CYCLES

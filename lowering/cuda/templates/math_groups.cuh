@@ -1,0 +1,128 @@
+// The sums of a tile whose positions several groups of four warps share: added up over the groups
+// through shared memory, put together over the parts of the tile, and handed to whoever stores them.
+//
+// A group's thread has blocks of four sums: those of two rows and two of 8 columns, as m16n8k16
+// has them for the 16 rows of its warp.
+#pragma once
+
+#include "cluster_slices.cuh"
+#include "partition.cuh"
+
+namespace convir::math_groups {
+
+constexpr int kGroupThreads = 128;
+constexpr int kBarrier = 1;  // of all groups together
+
+// How the parts of a tile become one.
+enum Reduction { kLinear, kTree, kSlices, kWithinCluster };
+
+// kBlocks of four sums of a thread, for kGroups groups.
+template <int kGroups, int kBlocks>
+struct Layout {
+  static constexpr int kThreads = kGroups * kGroupThreads;
+  static constexpr int kKept = (kBlocks + kGroups - 1) / kGroups;  // blocks, when groups have added up
+  static constexpr int kExchangeBytes = kKept * kThreads * 16;
+
+  static __device__ __forceinline__ void sync() {
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+  }
+  // Which block vector v of a tile is, in the numbering of partition.cuh; not below kBlocks if none.
+  static __device__ __forceinline__ int block_of(int v) {
+    return v % kThreads / kGroupThreads * kKept + v / kThreads;
+  }
+};
+
+// The sums that a thread keeps when the groups have added theirs up.
+template <int kGroups, int kBlocks>
+struct Kept {
+  using L = Layout<kGroups, kBlocks>;
+  static_assert(kGroups == 1 || kGroups == 2, "two groups exchange halves");
+  float of[L::kKept][4];
+
+  // `sums(i)` is block i of the thread. Nobody may use `shared` any more.
+  template <class Sums>
+  __device__ __forceinline__ Kept(const Sums& sums, char* shared, int thread) {
+    if constexpr (kGroups == 1) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) copy(of[i], sums(i));
+    } else {
+      float4* to = reinterpret_cast<float4*>(shared) + thread % kGroupThreads;
+      if (thread < kGroupThreads) {
+        keep<0, L::kKept>(sums, to, to + L::kKept * kGroupThreads);
+      } else {
+        keep<L::kKept, 0>(sums, to + L::kKept * kGroupThreads, to);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void copy(float (&to)[4], const float (&from)[4]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) to[k] = from[k];
+  }
+
+  // Keeps kKept blocks from kOwn on, and gives away those from kOther on.
+  template <int kOwn, int kOther, class Sums>
+  __device__ __forceinline__ void keep(const Sums& sums, float4* to, const float4* from) {
+#pragma unroll
+    for (int i = 0; i < L::kKept; ++i) {
+      if (kOther + i < kBlocks) {
+        const float(&given)[4] = sums(kOther + i);
+        to[i * kGroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
+      }
+    }
+    L::sync();
+#pragma unroll
+    for (int i = 0; i < L::kKept; ++i) {
+      if (kOwn + i < kBlocks) {
+        copy(of[i], sums(kOwn + i));
+        const float4 other = from[i * kGroupThreads];
+        of[i][0] += other.x;
+        of[i][1] += other.y;
+        of[i][2] += other.z;
+        of[i][3] += other.w;
+      } else {
+        of[i][0] = of[i][1] = of[i][2] = of[i][3] = 0.0f;
+      }
+    }
+  }
+};
+
+// Puts a tile's parts together; `store(block, thread, sums)` stores one block of a group's thread.
+// Nobody may use `shared` any more. A loop over sums needs the addresses of four at a time, not of
+// all, so they pass through shared memory, each thread's own.
+template <Reduction kReduction, int kParts, int kGroups, int kBlocks, class Store>
+__device__ __forceinline__ void finish(const partition::Work& work, Kept<kGroups, kBlocks>& kept,
+                                       char* shared, float* workspace, unsigned* flags, int thread,
+                                       const Store& store) {
+  using L = Layout<kGroups, kBlocks>;
+  const auto sum = [&](int i) -> float& { return kept.of[i / 4][i % 4]; };
+  const auto store_vector = [&](int v, const float4& total) {
+    const int block = L::block_of(v);
+    if (block < kBlocks) {
+      store(block, v % kGroupThreads, {total.x, total.y, total.z, total.w});
+    }
+  };
+  if constexpr (kReduction == kWithinCluster) {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const partition::ClusterSlices<L::kThreads, 4 * L::kKept, kParts, kBarrier> slices{
+        reinterpret_cast<float4*>(shared), address, thread};
+    slices(work.part, sum, store_vector);
+  } else if constexpr (kReduction == kSlices) {
+    const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier> slices{workspace, flags, thread};
+    slices(work, sum, store_vector);
+  } else {
+    const partition::FixUp<L::kThreads, 4 * L::kKept, kReduction == kTree, kBarrier> fix_up{
+        workspace, flags, thread};
+    if (!fix_up(work, sum)) return;
+    float4* own = reinterpret_cast<float4*>(shared) + thread;
+#pragma unroll
+    for (int i = 0; i < L::kKept; ++i) {
+      const float(&from)[4] = kept.of[i];
+      own[i * L::kThreads] = make_float4(from[0], from[1], from[2], from[3]);
+    }
+#pragma unroll 1
+    for (int i = 0; i < L::kKept; ++i) store_vector(i * L::kThreads + thread, own[i * L::kThreads]);
+  }
+}
+
+}  // namespace convir::math_groups

@@ -1,0 +1,371 @@
+// Backward weight on Hopper where windows move by single positions, with taps that are one row apart
+// stacked along the columns of one wgmma:
+//
+//   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
+//
+// A block keeps, for 64 depths d, the sums of kTapRows x kTapCols taps and 8 * kN8 columns n in
+// registers. X arrives by the copy engine and is multiplied as it lies. Rows of dY are planes of 8
+// columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
+// stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
+// start addresses. So an element of X is read once from memory for all taps.
+//
+// Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
+// rows may be of any length, and the others multiply. One thread asks for X. Partitions: partition.cuh and cluster_slices.cuh. `P` and `C` are structs
+// of constants, which lowering/cuda/contraction/stacked_wgrad.py writes.
+#pragma once
+
+#include "barriers.cuh"
+#include "hopper/wgmma_stacked.cuh"
+#include "stacked_wgrad_fill.cuh"
+
+namespace convir::stacked_wgrad {
+
+using hopper::Ring;
+
+constexpr int kLoadBarrier = 2;  // of the warps that load; the others have math_groups::kBarrier
+
+template <class P, class C>
+struct Sums {
+  using L = Layout<P, C>;
+  float of[C::kTapCols][L::kStack8][4];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < L::kTiles8; ++i) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) of[i / L::kStack8][i % L::kStack8][k] = 0.0f;
+    }
+  }
+  __device__ __forceinline__ const float (&operator()(int tile8) const)[4] {
+    return of[tile8 / L::kStack8][tile8 % L::kStack8];
+  }
+
+  // Adds one slab of a stage; `shift` has where the taps of a row begin.
+  __device__ __forceinline__ void multiply(unsigned stage, int slab,
+                                           const int (&shift)[C::kTapCols]) {
+    const int row = slab / L::kSlabsOfRow * C::kSlabRows;
+    const int col = slab % L::kSlabsOfRow * L::kSlabCols;
+    const unsigned x = stage + row * L::kXRowBytes + col * hopper::kSwizzleBytes;
+    const unsigned y = stage + L::kXBytes + row * L::kYRowBytes + col * 16;
+    const auto from_x = hopper::atoms_descriptor(x, L::kAlongX);
+    const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+    hopper::wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < C::kTapCols; ++s) {
+      hopper::WgmmaStacked<typename P::E, L::kStack8>::run(of[s], from_x, from_y + shift[s]);
+    }
+    hopper::wgmma_commit();
+  }
+
+  // The same with X's slab in registers.
+  __device__ __forceinline__ void multiply(unsigned stage, int slab,
+                                           const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
+    const int row = slab / L::kSlabsOfRow * C::kSlabRows;
+    const int col = slab % L::kSlabsOfRow * L::kSlabCols;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
+    load_transposed(a, stage + row * L::kXRowBytes + (col + lane % 8) * hopper::kSwizzleBytes +
+                           lane / 16 * L::kAlongX + chunk * 16);
+    const unsigned y = stage + L::kXBytes + row * L::kYRowBytes + col * 16;
+    const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+    hopper::wgmma_fence();
+#pragma unroll
+    for (int s = 0; s < C::kTapCols; ++s) {
+      hopper::WgmmaStacked<typename P::E, L::kStack8>::run(of[s], a, from_y + shift[s]);
+    }
+    hopper::wgmma_commit();
+  }
+
+  __device__ __forceinline__ void hold() {
+#pragma unroll
+    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(of[i / L::kStack8][i % L::kStack8]);
+  }
+};
+
+// Stores four sums of a thread of a math group: those of eight `tile8` of columns.
+template <class P, class C, class Epilogue>
+__device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
+                                      int tile8, int thread, const float (&sums)[4]) {
+  using L = Layout<P, C>;
+  const int lane = thread % 32, warp = thread / 32;
+  const int tap_col = place.tap_col + tile8 / L::kStack8;
+  const int tap_row = place.tap_row + C::kTapRows - 1 - tile8 % L::kStack8 / C::kN8;
+  if (tap_col >= P::kAllTapCols || tap_row >= P::kAllTapRows) return;
+  const int depth = place.depth + warp * 16 + lane / 4;
+  const int column = place.column + tile8 % C::kN8 * 8 + lane % 4 * 2;
+  out += P::kBGroup * place.group + P::kWeightOfRow[tap_row] + P::kWeightOfCol[tap_col];
+  const typename Epilogue::Pointers none{};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int d = depth + i / 2 * 8, n = column + i % 2;
+    if (d < P::kDepth && n < P::kColumns) {
+      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
+    }
+  }
+}
+
+template <class P, class C, class S>
+struct Block {
+  using L = Layout<P, C>;
+  static constexpr bool kIsClustered = C::kReduction == math_groups::kWithinCluster;
+  static constexpr int kMathWarps = L::kMathThreads / 32;
+  // Who arrives at a full stage, beside the thread that asks for X.
+  static constexpr int kCopying = !L::kHasRoles ? 0
+                                  : C::kIsBulk  ? C::kLoadWarps
+                                                : L::kLoadThreads;
+
+  char* memory;  // of the stages, and of their sums
+  unsigned stages, full, empty, drained, arrived;
+
+  __device__ __forceinline__ explicit Block(char* shared) {
+    const unsigned start = hopper::shared_address(shared);
+    stages = L::round_up(start);
+    memory = shared + (stages - start);
+    full = stages + L::kBarriersAt;
+    empty = full + 8 * C::kStages;
+    drained = empty + 8 * C::kStages;
+    arrived = drained + 8;
+  }
+
+  __device__ __forceinline__ void init_barriers() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < C::kStages; ++i) {
+        hopper::barrier_init(full + 8 * i, 1 + kCopying);
+        hopper::barrier_init(empty + 8 * i, kMathWarps);
+      }
+      hopper::barrier_init(drained, kMathWarps);
+      for (int i = 0; i < kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
+      hopper::fence_barrier_init();
+    }
+    __syncthreads();
+  }
+
+  // The parts of a tile are one cluster where they are put together in it.
+  static __device__ __forceinline__ int unit() {
+    if constexpr (!kIsClustered) return blockIdx.x;
+    return blockIdx.x % C::kParts * (gridDim.x / C::kParts) + blockIdx.x / C::kParts;
+  }
+
+  __device__ __forceinline__ void load(const Filler<P, C>& filler) const {
+    Ring<C::kStages> ring;
+    partition::Work work;
+    unsigned tiles = 0;
+    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+      const Place<P, C> place(work.tile);
+      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
+      for (int i = work.begin; i < work.end; ++i) {
+        const unsigned stage = stages + ring.slot * L::kStageBytes;
+        const Step<P, C> step(i);
+        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
+        filler.ask_x(place, step, stage, full + 8 * ring.slot);
+        filler.fill_y(place, step, stage + L::kXBytes);
+        arrive_after_copies(full + 8 * ring.slot);
+        ring.advance();
+      }
+    }
+  }
+
+  // The same where rows of dY arrive as they lie.
+  __device__ __forceinline__ void load(const Filler<P, C>& filler,
+                                       const BulkRows<P, C>& rows) const {
+    Ring<C::kStages> ring;
+    Ring<kWaiting> asked, taken;
+    partition::Work work;
+    unsigned tiles = 0;
+    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+      const Place<P, C> place(work.tile);
+      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
+      const auto ask = [&](int step) {
+        if (step >= work.end) return;
+        rows.ask(place, Step<P, C>(step), waiting(asked.slot), arrived + 8 * asked.slot);
+        asked.advance();
+      };
+      for (int i = 0; i < kWaiting; ++i) ask(work.begin + i);
+      for (int i = work.begin; i < work.end; ++i) {
+        const unsigned stage = stages + ring.slot * L::kStageBytes;
+        const Step<P, C> step(i);
+        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
+        filler.ask_x(place, step, stage, full + 8 * ring.slot);
+        hopper::wait(arrived + 8 * taken.slot, taken.parity);
+        rows.take_apart(place, step, waiting(taken.slot), stage + L::kXBytes);
+        hopper::fence_proxy();  // wgmma reads what was written
+        hopper::named_sync(kLoadBarrier, L::kLoadThreads);
+        if (filler.thread % 32 == 0) hopper::arrive(full + 8 * ring.slot);
+        ask(i + kWaiting);
+        taken.advance();
+        ring.advance();
+      }
+    }
+  }
+  __device__ __forceinline__ unsigned waiting(int slot) const {
+    return stages + L::kStagesBytes + slot * L::kWaitingBytes;
+  }
+
+  template <class Epilogue>
+  __device__ __forceinline__ void multiply(typename Epilogue::Stored* out, float* workspace,
+                                           unsigned* flags, int thread) const {
+    Ring<C::kStages> ring, done;
+    partition::Work work;
+    for (typename S::Walk walk(unit()); walk.next(work);) {
+      const Place<P, C> place(work.tile);
+      Sums<P, C> sums;
+      sums.clear();
+      reduce(sums, place, work, ring, done, thread / kGroupThreads);
+      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      hopper::fence_proxy();
+      __syncwarp();
+      if (thread % 32 == 0) hopper::arrive(drained);
+    }
+  }
+
+  // Every warp copies, then multiplies.
+  template <class Epilogue>
+  __device__ __forceinline__ void copy_and_multiply(const Filler<P, C>& filler,
+                                                    typename Epilogue::Stored* out,
+                                                    float* workspace, unsigned* flags) const {
+    const int thread = threadIdx.x;
+    Ring<C::kStages> reading, writing;
+    partition::Work work;
+    for (typename S::Walk walk(unit()); walk.next(work);) {
+      const Place<P, C> place(work.tile);
+      Sums<P, C> sums;
+      sums.clear();
+      int filled = work.begin;
+      const auto fill_next = [&] {
+        if (filled < work.end) {
+          const Step<P, C> step(filled);
+          const unsigned stage = stages + writing.slot * L::kStageBytes;
+          filler.ask_x(place, step, stage, full + 8 * writing.slot);
+          filler.fill_y(place, step, stage + L::kXBytes);
+          writing.advance();
+        }
+        ++filled;
+        commit_copies();
+      };
+      for (int i = 0; i < C::kStages - 1; ++i) fill_next();
+      Taps taps(place);
+      int turn = thread / kGroupThreads;
+      for (int step = work.begin; step < work.end; ++step) {
+        wait_copies<C::kStages - 2>();
+        hopper::wait(full + 8 * reading.slot, reading.parity);
+        hopper::fence_proxy();  // cp.async wrote what wgmma reads
+        __syncthreads();
+        fill_next();
+        for (int slab = turn; slab < L::kSlabs; slab += C::kMathGroups) {
+          sums.multiply(stages + reading.slot * L::kStageBytes, slab, taps.shift);
+        }
+        hopper::wgmma_wait<0>();
+        sums.hold();
+        if constexpr (L::kSlabs % C::kMathGroups != 0) turn ^= 1;
+        reading.advance();
+      }
+      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      hopper::fence_proxy();
+      __syncthreads();
+    }
+  }
+
+  template <class Epilogue>
+  __device__ __forceinline__ void finish(const Sums<P, C>& sums, const Place<P, C>& place,
+                                         const partition::Work& work,
+                                         typename Epilogue::Stored* out, float* workspace,
+                                         unsigned* flags, int thread) const {
+    L::Groups::sync();  // nobody reads the pipeline any more
+    typename L::Kept kept(sums, memory, thread);
+    L::Groups::sync();  // the exchanged sums have been read
+    math_groups::finish<C::kReduction, C::kParts>(
+        work, kept, memory, workspace, flags, thread,
+        [&](int tile8, int of, const float(&four)[4]) {
+          store<P, C, Epilogue>(out, place, tile8, of, four);
+        });
+  }
+
+  // Where the taps of a row begin.
+  struct Taps {
+    int shift[C::kTapCols];
+
+    __device__ __forceinline__ explicit Taps(const Place<P, C>& place) {
+#pragma unroll
+      for (int s = 0; s < C::kTapCols; ++s) {
+        shift[s] = P::kLastTapCol - P::kTapCol[min(place.tap_col + s, P::kAllTapCols - 1)];
+      }
+    }
+  };
+
+  // The groups take turns of slabs, and a group frees a stage when it is in the next one.
+  __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
+                                         const partition::Work& work, Ring<C::kStages>& ring,
+                                         Ring<C::kStages>& done, int group) const {
+    const Taps taps(place);
+    const auto release = [&] {
+      if (threadIdx.x % 32 == 0) hopper::arrive(empty + 8 * done.slot);
+      done.advance();
+    };
+    int turn = group;
+    for (int step = work.begin; step < work.end; ++step) {
+      const unsigned stage = stages + ring.slot * L::kStageBytes;
+      hopper::wait(full + 8 * ring.slot, ring.parity);
+      if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
+      const auto in_turn = [&](int slab, auto&&... a) {
+        sums.multiply(stage, slab, taps.shift, a...);
+        hopper::wgmma_wait<1>();
+      };
+      // wgmma reads registers until the next one but one is under way.
+      [[maybe_unused]] unsigned first[4], a[2][4];
+      if constexpr (C::kHasRegisters) {
+        in_turn(turn, first);
+      } else {
+        in_turn(turn);
+      }
+      if (step > work.begin) release();
+      if constexpr (C::kHasRegisters) {
+#pragma unroll
+        for (int i = 1; i < L::kSlabs / C::kMathGroups; ++i) {
+          in_turn(turn + i * C::kMathGroups, a[i % 2]);
+        }
+      } else {
+        for (int slab = turn + C::kMathGroups; slab < L::kSlabs; slab += C::kMathGroups) {
+          in_turn(slab);
+        }
+        if constexpr (L::kSlabs % C::kMathGroups != 0) turn ^= 1;
+      }
+      ring.advance();
+    }
+    hopper::wgmma_wait<0>();
+    sums.hold();
+    release();
+  }
+};
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
+                                    typename Epilogue::Stored* out, float* workspace,
+                                    unsigned* flags) {
+  using L = Layout<P, C>;
+  using B = Block<P, C, S>;
+  extern __shared__ char shared[];
+  const B block(shared);
+  if (threadIdx.x == 0) hopper::prefetch_map(&x);
+  block.init_barriers();
+  const int thread = threadIdx.x;
+  const Filler<P, C> filler{&x, y, thread};
+  if constexpr (!L::kHasRoles) {
+    block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
+  } else if (thread < L::kLoadThreads) {
+    if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters>();
+    if constexpr (C::kIsBulk) {
+      block.load(filler, {reinterpret_cast<const char*>(y), thread});
+    } else {
+      block.load(filler);
+    }
+    if constexpr (B::kIsClustered) {
+      __syncwarp();
+      partition::ClusterSlices<L::kMathThreads, 4, C::kParts, 1>::stand_by();
+    }
+  } else {
+    if constexpr (C::kTradesRegisters) hopper::grow_registers<kMathRegisters<C::kLoadWarps>>();
+    block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
+  }
+}
+
+}  // namespace convir::stacked_wgrad

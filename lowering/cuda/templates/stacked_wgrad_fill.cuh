@@ -1,0 +1,177 @@
+// How rows of X and dY get into shared memory; see stacked_wgrad.cuh.
+#pragma once
+
+#include "hopper/mbarrier.cuh"
+#include "hopper/tma.cuh"
+#include "stacked_wgrad_tile.cuh"
+#include "tiles.cuh"
+
+namespace convir::stacked_wgrad {
+
+using hopper::TensorMap;
+
+// The window of dY that a step's positions of X read; it may begin and end outside.
+template <class P, class C>
+struct Window {
+  int row, col;
+
+  __device__ __forceinline__ Window(const Place<P, C>& place, const Step<P, C>& step)
+      : row(step.row - P::kFirstTapRow - (place.tap_row + C::kTapRows - 1)),
+        col(step.col - P::kLastTapCol) {}
+
+  static __device__ __forceinline__ bool is_inside(int y_row, int y_col) {
+    return static_cast<unsigned>(y_row) < static_cast<unsigned>(P::kOutRows) &&
+           static_cast<unsigned>(y_col) < static_cast<unsigned>(P::kOutCols);
+  }
+};
+
+// The copy engine brings X; threads copy dY, piece by piece.
+template <class P, class C>
+struct Filler {
+  using L = Layout<P, C>;
+  using E = typename P::E;
+  using Offset = typename P::Offset;
+  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : 8 * C::kN8;
+  static constexpr int kPieces = (kLiveColumns * 2 + P::kYPiece - 1) / P::kYPiece;  // of a position
+  static constexpr int kRowPieces = L::kWindowCols * kPieces;
+  static constexpr int kCopies = L::kWindowRows * kRowPieces;
+  // How far apart the pieces of a thread are.
+  static constexpr int kNextRow = L::kLoadThreads / kRowPieces;
+  static constexpr int kNextCol = L::kLoadThreads % kRowPieces / kPieces;
+  static constexpr int kNextPiece = L::kLoadThreads % kRowPieces % kPieces;
+
+  const TensorMap* x;
+  const E* y;
+  int thread;
+
+  // One thread asks for X.
+  __device__ __forceinline__ void ask_x(const Place<P, C>& place, const Step<P, C>& step,
+                                        unsigned stage, unsigned full) const {
+    if (thread > 0) return;
+    hopper::arrive_expecting(full, L::kXBytes);
+    hopper::load_4d(stage, x, full, place.group * P::kDepth + place.depth, step.col, step.row,
+                    step.image);
+  }
+
+  __device__ __forceinline__ void fill_y(const Place<P, C>& place, const Step<P, C>& step,
+                                         unsigned to) const {
+    const Window<P, C> window(place, step);
+    const E* from = y + P::kYGroup * place.group + P::kYImage * step.image + place.column;
+    int row = thread / kRowPieces, col = thread % kRowPieces / kPieces;
+    int piece = thread % kPieces;
+#pragma unroll 2
+    for (int i = thread; i < kCopies; i += L::kLoadThreads) {
+      const int y_row = window.row + row, y_col = window.col + col;
+      const bool inside = window.is_inside(y_row, y_col);
+      const Offset at = P::kYRow * static_cast<Offset>(y_row) +
+                        P::kYCol * static_cast<Offset>(y_col) + piece * (P::kYPiece / 2);
+      const int byte = piece * P::kYPiece;
+      if (L::kColumnTiles == 1 || piece * (P::kYPiece / 2) < P::kColumns - place.column) {
+        copy_async<P::kYPiece>(to + row * L::kYRowBytes + byte / 16 * L::kPlaneBytes + col * 16 +
+                                   byte % 16,
+                               inside ? from + at : y, inside);
+      }
+      piece += kNextPiece;
+      col += kNextCol + (piece >= kPieces);
+      piece -= piece >= kPieces ? kPieces : 0;
+      row += kNextRow + (col >= L::kWindowCols);
+      col -= col >= L::kWindowCols ? L::kWindowCols : 0;
+    }
+  }
+};
+
+// The copy engine brings rows of dY as they lie, and threads take them apart.
+template <class P, class C>
+struct BulkRows {
+  using L = Layout<P, C>;
+  static constexpr int kPieces = L::kPositionBytes / P::kYPiece;
+
+  const char* y;
+  int thread;
+
+  // Bytes of dY before a position, of an image inside of it.
+  static __device__ __forceinline__ long long offset(int image, int row, int col) {
+    return 2 * (P::kYImage * image + static_cast<long long>(P::kYRow) * row + P::kYCol * col);
+  }
+
+  // One thread asks for what lies inside of the window; it arrives at a barrier.
+  __device__ __forceinline__ void ask(const Place<P, C>& place, const Step<P, C>& step,
+                                      unsigned to, unsigned barrier) const {
+    if (thread > 0) return;
+    const Window<P, C> window(place, step);
+    const int row = max(window.row, 0), rows = min(window.row + L::kWindowRows, P::kOutRows) - row;
+    const int col = L::kIsWhole ? 0 : max(window.col, 0);
+    const int cols = L::kIsWhole ? P::kOutCols
+                                 : min(window.col + L::kWindowCols, P::kOutCols) - col;
+    if (rows <= 0 || cols <= 0) return hopper::arrive(barrier);
+    const int copies = L::kIsWhole ? 1 : rows;
+    const int bytes = (L::kIsWhole ? rows : 1) * cols * L::kPositionBytes;
+    int expected = 0;
+    for (int i = 0; i < copies; ++i) {
+      expected += round_up(static_cast<int>(offset(step.image, row + i, col) & 15) + bytes);
+    }
+    hopper::arrive_expecting(barrier, expected);
+    to += L::kIsWhole ? 0 : (row - window.row) * L::kWaitingRowBytes;
+    for (int i = 0; i < copies; ++i) {
+      const long long at = offset(step.image, row + i, col);
+      const int skipped = at & 15;
+      hopper::load_bulk(to + i * L::kWaitingRowBytes, y + (at - skipped),
+                        round_up(skipped + bytes), barrier);
+    }
+  }
+  static __device__ __forceinline__ int round_up(int bytes) { return (bytes + 15) / 16 * 16; }
+
+  // Copies a window to its stage, with zeros where it lies outside.
+  __device__ __forceinline__ void take_apart(const Place<P, C>& place, const Step<P, C>& step,
+                                             unsigned from, unsigned to) const {
+    const Window<P, C> window(place, step);
+    const int first_row = max(window.row, 0), first_col = max(window.col, 0);
+    if constexpr (L::kIsWhole) from += offset(step.image, first_row, 0) & 15;
+#pragma unroll 2
+    for (int i = thread; i < L::kWindowRows * L::kWindowCols; i += L::kLoadThreads) {
+      const int row = i / L::kWindowCols, col = i % L::kWindowCols;
+      const int y_row = window.row + row, y_col = window.col + col;
+      const bool inside = window.is_inside(y_row, y_col);
+      unsigned source = from;
+      if constexpr (L::kIsWhole) {
+        source += (y_row - first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
+      } else {
+        source += row * L::kWaitingRowBytes + (y_col - first_col) * L::kPositionBytes +
+                  static_cast<int>(offset(step.image, y_row, first_col) & 15);
+      }
+      const unsigned target = to + row * L::kYRowBytes + col * 16;
+#pragma unroll
+      for (int plane = 0; plane < C::kN8; ++plane) {
+        unsigned words[4] = {};
+        if (inside) load_plane(words, source, plane);
+        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target + plane * L::kPlaneBytes),
+                     "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+      }
+    }
+  }
+
+  // The 8 columns of a plane, as far as there are any.
+  static __device__ __forceinline__ void load_plane(unsigned (&words)[4], unsigned position,
+                                                    int plane) {
+    constexpr int kWords = P::kYPiece / 4, kOfPlane = 16 / P::kYPiece;
+#pragma unroll
+    for (int i = 0; i < kOfPlane; ++i) {
+      const int piece = plane * kOfPlane + i;
+      if (piece >= kPieces) continue;
+      const unsigned at = position + piece * P::kYPiece;
+      unsigned* to = words + i * kWords;
+      if constexpr (P::kYPiece == 16) {
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(at));
+      } else if constexpr (P::kYPiece == 8) {
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+      } else {
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to[0]) : "r"(at));
+      }
+    }
+  }
+};
+
+}  // namespace convir::stacked_wgrad

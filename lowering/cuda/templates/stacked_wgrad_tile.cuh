@@ -1,0 +1,114 @@
+// A tile of stacked_wgrad.cuh: what it holds in shared memory, and which results and positions it
+// has.
+#pragma once
+
+#include "hopper/wgmma.cuh"
+#include "math_groups.cuh"
+
+namespace convir::stacked_wgrad {
+
+using math_groups::kGroupThreads;
+
+constexpr int kDepths = 64;  // of a tile: the rows of a wgmma
+constexpr int kEight = 8;    // positions, or columns, that lie together in shared memory
+constexpr int kSlab = 16;    // positions of a wgmma
+constexpr int kWaiting = 2;  // steps whose rows of dY wait to be taken apart
+// Registers of a thread where twelve or sixteen warps trade them.
+constexpr int kLoadRegisters = 40;
+template <int kLoadWarps>
+constexpr int kMathRegisters = kLoadWarps == 4 ? 232 : 216;
+
+template <class P, class C>
+struct Layout {
+  static constexpr int kXRowBytes = C::kCols * hopper::kSwizzleBytes;
+  static constexpr int kXBytes = C::kRows * kXRowBytes;
+
+  // dY: rows of planes of 8 columns, in which positions follow each other, 16 bytes each.
+  static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
+  static constexpr int kWindowCols = C::kCols + P::kReach;
+  static constexpr int kPlaneBytes = C::kPitch * 16;
+  static constexpr int kYRowBytes = C::kN8 * kPlaneBytes;
+  static constexpr int kYBytes = kWindowRows * kYRowBytes;
+  static_assert(C::kPitch >= kWindowCols && C::kCols % kEight == 0);
+
+  static constexpr int round_up(int bytes) {
+    return (bytes + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
+  }
+  static constexpr int kStageBytes = round_up(kXBytes + kYBytes);
+  static constexpr int kStagesBytes = C::kStages * kStageBytes;
+
+  // Where rows of dY wait as they lie in memory: all rows of a window, or those of its columns each
+  // for itself. Copies begin and end at multiples of 16 bytes.
+  static constexpr int kPositionBytes = P::kColumns * 2;
+  static constexpr bool kIsWhole = P::kRowsFollow && C::kCols >= P::kCols;
+  static constexpr int kWaitingRowBytes =
+      kIsWhole ? P::kOutCols * kPositionBytes : (kWindowCols * kPositionBytes + 2 * 15) / 16 * 16;
+  static constexpr int kWaitingBytes = (kWindowRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
+  static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? kWaiting * kWaitingBytes : 0);
+
+  // A slab is 16 positions of one row, or 8 of each of two rows.
+  static constexpr int kSlabCols = kSlab / C::kSlabRows;
+  static constexpr int kSlabsOfRow = C::kCols / kSlabCols;
+  static constexpr int kSlabs = C::kRows / C::kSlabRows * kSlabsOfRow;
+  static_assert(C::kCols % kSlabCols == 0 && C::kRows % C::kSlabRows == 0);
+  static_assert(kSlabs >= C::kMathGroups, "every group has a slab of a stage");
+  static constexpr int kAlongX = C::kSlabRows == 2 ? kXRowBytes : hopper::kAtomBytes;
+  static constexpr int kAlongY = C::kSlabRows == 2 ? kYRowBytes : kEight * 16;
+
+  static constexpr int kStack8 = C::kTapRows * C::kN8;  // eights of columns of a wgmma
+  static constexpr int kTiles8 = C::kTapCols * kStack8;
+  using Groups = math_groups::Layout<C::kMathGroups, kTiles8>;
+  using Kept = math_groups::Kept<C::kMathGroups, kTiles8>;
+  static constexpr int kBarriersAt =
+      kPipelineBytes > Groups::kExchangeBytes ? kPipelineBytes : Groups::kExchangeBytes;
+  static constexpr int kSharedBytes =
+      hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + kWaiting);
+  static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
+
+  static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
+  static constexpr int kColumnTiles = ceil(P::kColumns, 8 * C::kN8);
+  static constexpr int kDepthTiles = ceil(P::kDepth, kDepths);
+  static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
+  static constexpr int kColSets = ceil(P::kAllTapCols, C::kTapCols);
+  static constexpr int kRowSteps = ceil(P::kRows, C::kRows);
+  static constexpr int kColSteps = ceil(P::kCols, C::kCols);
+
+  static constexpr int kMathThreads = C::kMathGroups * kGroupThreads;
+  static constexpr bool kHasRoles = C::kLoadWarps > 0;
+  static constexpr int kLoadThreads = kHasRoles ? C::kLoadWarps * 32 : kMathThreads;
+};
+
+// Which results a tile has.
+template <class P, class C>
+struct Place {
+  int group, column, depth;  // group of channels; first column and depth
+  int tap_row, tap_col;      // the first ones
+
+  __device__ __forceinline__ explicit Place(int tile) {
+    using L = Layout<P, C>;
+    depth = tile % L::kDepthTiles * kDepths;
+    int rest = tile / L::kDepthTiles;
+    column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * 8 * C::kN8;
+    rest /= L::kColumnTiles;
+    tap_col = L::kColSets == 1 ? 0 : rest % L::kColSets * C::kTapCols;
+    rest /= L::kColSets;
+    tap_row = L::kRowSets == 1 ? 0 : rest % L::kRowSets * C::kTapRows;
+    group = P::kGroups == 1 ? 0 : rest / L::kRowSets;
+  }
+};
+
+// The positions of X of a step: rows and columns from these on, of an image.
+template <class P, class C>
+struct Step {
+  int image, row, col;
+
+  __device__ __forceinline__ explicit Step(int step) {
+    using L = Layout<P, C>;
+    col = L::kColSteps == 1 ? 0 : step % L::kColSteps * C::kCols;
+    const int rest = step / L::kColSteps;
+    row = L::kRowSteps == 1 ? 0 : rest % L::kRowSteps * C::kRows;
+    image = rest / L::kRowSteps;
+  }
+};
+
+}  // namespace convir::stacked_wgrad

@@ -1,0 +1,141 @@
+"""Every weight that `stacked-wgrad` stores, on a GPU, against PyTorch.
+
+Small integers make all sums exact, and memory is poisoned: tails of depths, columns, taps, rows and
+columns of positions, even filters, padding beyond the filter, dilation, groups, one and two
+dimensions, all pipelines and partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from conv_cases import DTYPES, normals, small_integers, torch_answer
+from gpu import cupy_or_skip
+from wgrad_launch import gradients
+
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.contraction import stacked_wgrad
+from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
+from convir.runtime.bench.session import tolerance_of
+from convir.runtime.cuda import toolkit
+
+if TYPE_CHECKING:
+    from convir.dialects.refusal import Refusal
+    from convir.lowering.cuda.contraction.read import ContractionProblem
+    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.runtime.program import Array
+
+pytestmark = pytest.mark.gpu
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NWC = "--in_layout NWC --fil_layout NWC --out_layout NWC"
+
+LINES = [
+    f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
+    f"convbfp16 -n 4 -c 40 -H 7 -W 11 -k 20 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}",
+    f"convfp16 -n 2 -c 72 -H 12 -W 12 -k 36 -y 5 -x 3 -p 2 -q 1 -F 4 {NHWC}",
+    f"convfp16 -n 3 -c 64 -H 6 -W 6 -k 8 -y 3 -x 3 -p 4 -q 4 -F 4 {NHWC}",
+    f"convfp16 -n 2 -c 64 -H 10 -W 10 -k 36 -y 3 -x 3 -p 1 -q 2 -l 1 -j 2 -F 4 {NHWC}",
+    f"convbfp16 -n 5 -c 256 -H 8 -W 8 -k 36 -y 1 -x 1 -F 4 {NHWC}",
+    f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 102 -y 2 -x 2 -p 1 -q 1 -F 4 {NHWC}",
+    f"convbfp16 -n 7 -c 128 -H 8 -W 8 -k 40 -y 3 -x 3 -p 1 -q 1 -g 2 -F 4 {NHWC}",
+    f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 12 -y 3 -x 4 -p 0 -q 1 -F 4 {NHWC}",
+    f"convfp16 --spatial_dim 1 -n 6 -c 128 -W 37 -k 36 -x 5 -q 2 -v 1 -F 4 {NWC}",
+]
+TILES = (
+    "3x3x40 step=4x8 slab=2",
+    "2x2x24 step=3x32 slab=1",
+    "3x1x48 step=4x24 slab=2",
+    "5x3x8 step=1x32 slab=1",
+    "1x2x16 step=3x16 slab=1",
+    "3x3x40 step=8x16 slab=2",
+    "2x3x40 step=2x40 slab=2",
+)
+PIPELINES = (
+    ("shared", "async", "4:8"),
+    ("shared", "async", "0:4"),
+    ("registers", "bulk", "4:4"),
+    ("shared", "bulk", "4:8"),
+    ("shared", "async", "0:8"),
+    ("registers", "bulk", "8:8"),
+)
+PARTITIONS = (
+    ("data-parallel", 1, 132),
+    ("split-k:2:slices", 1, 132),
+    ("split-k:2:tree", 1, 132),
+    ("split-k:2:linear", 1, 132),
+    ("stream-k:linear", 1, 2),
+    ("split-k:2:slices", 2, 132),
+    ("stream-k:tree", 1, 3),
+    ("stream-k:tree:blocks", 1, 4),
+)
+
+
+def cases() -> list[tuple[str, str]]:
+    """Every line with every pipeline, and with tiles and partitions in turn."""
+    found: list[tuple[str, str]] = []
+    for i, line in enumerate(LINES):
+        for j, (x, y, roles) in enumerate(PIPELINES):
+            tile = TILES[(i + j) % len(TILES)]
+            partition, cluster, blocks = PARTITIONS[(i * len(PIPELINES) + j) % len(PARTITIONS)]
+            config = StackedWgradConfig.parse(
+                f"stacked-wgrad {tile} stages={2 + j % 2} x={x} y={y} roles={roles}"
+                f" cluster={cluster} partition={partition} blocks={blocks}"
+            )
+            (problem,) = parse_line(line).problems.values()
+            if config.slabs % config.math_groups:
+                config = replace(config, x="shared")
+            if problem.geometry.groups > 1 or problem.shapes[1][-1] > config.columns:
+                config = replace(config, y="async")
+            found.append((line, str(config)))
+    return found
+
+
+def plan_of(config: StackedWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
+    return stacked_wgrad.kernels(found.contraction, found.epilogue, config)
+
+
+def launched(text: str, config: str, lhs: Array, rhs: Array, times: int) -> list[Array]:
+    cupy_or_skip()
+    if toolkit.architecture() != "sm_90a":
+        pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
+    return gradients(text, partial(plan_of, StackedWgradConfig.parse(config)), lhs, rhs, times)
+
+
+@pytest.mark.parametrize(("text", "config"), cases())
+def test_every_weight_is_stored(text: str, config: str) -> None:
+    (problem,) = parse_line(text).problems.values()
+    lhs = small_integers(problem.shapes[0], problem.dtype, 1)
+    rhs = small_integers(problem.shapes[1], problem.dtype, 2)
+    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
+    for found in launched(text, config, lhs, rhs, 2):
+        np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        "x=shared y=async roles=4:8 cluster=1 partition=split-k:16:slices",
+        "x=registers y=bulk roles=4:8 cluster=8 partition=split-k:8:slices",
+        "x=shared y=async roles=0:8 cluster=1 partition=split-k:7:tree",
+        "x=shared y=bulk roles=8:8 cluster=1 partition=split-k:7:linear",
+        "x=registers y=bulk roles=4:4 cluster=1 partition=stream-k:linear",
+    ],
+)
+def test_the_same_bits_every_time(partition: str) -> None:
+    text = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
+    (problem,) = parse_line(text).problems.values()
+    lhs = normals(problem.shapes[0], problem.dtype, 1)
+    rhs = normals(problem.shapes[1], problem.dtype, 2)
+    config = f"stacked-wgrad 3x3x40 step=2x32 slab=2 stages=4 {partition} blocks=132"
+    first, *others = launched(text, config, lhs, rhs, 20)
+    for other in others:
+        np.testing.assert_array_equal(other.view("u2"), first.view("u2"))
+    expected, relative = torch_answer(problem, lhs, rhs), tolerance_of(problem)
+    np.testing.assert_allclose(
+        first.astype(np.float64), expected, rtol=relative, atol=relative * np.abs(expected).max()
+    )
