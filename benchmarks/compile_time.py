@@ -95,13 +95,15 @@ print(json.dumps(seconds))
 
 def run(program: str, *arguments: str, cache: str) -> tuple[dict[str, float], float]:
     """What `program` prints as JSON, and the seconds that its process took."""
+    # An installed package has its bytecode.
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "CONVIR_CACHE_DIR": cache},
+        env={**inherited, "CONVIR_CACHE_DIR": cache},
     )
     return json.loads(done.stdout), time.perf_counter() - begin
 

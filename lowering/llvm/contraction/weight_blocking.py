@@ -30,6 +30,10 @@ PANEL_BYTES = 24 * 1024
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other: positions are split."""
 
+FEW_ITEMS = 8
+"""With fewer items than this even after splits, operands are rather read more often: of three items
+one of two threads does two."""
+
 MIN_SPLIT_POSITIONS = 256
 """Fewer positions than this in a split do not pay for adding up the partial results."""
 
@@ -108,9 +112,12 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     by_cache = BLOCK_BYTES // ((spec.depth + spec.columns) * together * lanes.bytes)
     by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
     block = max(32, min(by_cache, by_panel, phase.positions))
-    tap_parts, panel_parts = _parts(phase.taps, panels, rows, panel_lanes, lanes.bytes)
-    items = panel_parts * tap_parts * groups
+    cuts = _PartChoices(phase.taps, panels, rows, panel_lanes, lanes.bytes)
+    tap_parts, panel_parts = cuts.best()
     most_splits = max(1, phase.positions // max(MIN_SPLIT_POSITIONS, block))
+    splits = min(most_splits, -(-MIN_ITEMS // (panel_parts * tap_parts * groups)))
+    if panel_parts * tap_parts * groups * splits < FEW_ITEMS:
+        tap_parts, panel_parts = cuts.best(-(-MIN_ITEMS // (groups * splits)))
     last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
     return WeightBlocking(
         tile=tile,
@@ -119,7 +126,7 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
         rows=rows,
         columns=columns,
         block=block,
-        splits=min(most_splits, -(-MIN_ITEMS // items)),
+        splits=splits,
         tap_parts=tap_parts,
         panels=panels,
         panel_parts=panel_parts,
@@ -128,20 +135,41 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     )
 
 
-def _parts(taps: int, panels: int, rows: int, columns: int, size: int) -> tuple[int, int]:
-    """Parts of the taps and of the panels, so that operands are read as seldom as possible while
-    an item's results stay in the cache."""
+@dataclass(frozen=True)
+class _PartChoices:
+    """Parts of the taps and of the panels: items of one group and one split."""
 
-    def reads(parts: tuple[int, int]) -> int:
-        return parts[0] * parts[1] * (rows + -(-panels // parts[1]) * columns)
+    taps: int
+    panels: int
+    rows: int
+    columns: int
+    """Of a panel."""
+    size: int
+    """Bytes of an element."""
 
-    choices = [
-        (tap_parts, panel_parts)
-        for tap_parts in range(1, taps + 1)
-        for panel_parts in range(1, panels + 1)
-        if -(-taps // tap_parts) * -(-panels // panel_parts) * rows * columns * size <= RESULT_BYTES
-    ]
-    return min(choices, key=reads, default=(taps, panels))
+    def best(self, least: int = 1) -> tuple[int, int]:
+        """The parts with which operands are read as seldom as possible while an item's results stay
+        in the cache: at least `least` items, or as many as there can be."""
+        choices = [
+            (tap_parts, panel_parts)
+            for tap_parts in _even_parts(self.taps)
+            for panel_parts in _even_parts(self.panels)
+            if self._result_bytes(tap_parts, panel_parts) <= RESULT_BYTES
+        ]
+        enough = [parts for parts in choices if parts[0] * parts[1] >= least]
+        return min(enough, key=self._reads, default=(self.taps, self.panels))
+
+    def _result_bytes(self, tap_parts: int, panel_parts: int) -> int:
+        matrices = -(-self.taps // tap_parts) * -(-self.panels // panel_parts)
+        return matrices * self.rows * self.columns * self.size
+
+    def _reads(self, parts: tuple[int, int]) -> int:
+        return parts[0] * parts[1] * (self.rows + -(-self.panels // parts[1]) * self.columns)
+
+
+def _even_parts(count: int) -> list[int]:
+    """The numbers of parts that `count` things are worth cut into: fewer parts would be larger."""
+    return sorted({-(-count // size) for size in range(1, count + 1)})
 
 
 @dataclass(frozen=True)
