@@ -188,6 +188,27 @@ def test_results_are_equal(case: Case) -> None:
     check(case)
 
 
+PLANES = st.builds(
+    Case,
+    n=st.integers(1, 2),
+    size=st.sampled_from((16, 35)),
+    groups=st.sampled_from((2, 5)),
+    depth=st.just(1),
+    columns=st.integers(1, 2),
+    taps=st.sampled_from((1, 3)),
+    stride=st.sampled_from((1, 2)),
+    dtype=st.sampled_from(("f32", "f32", "f16", "bf16", "f64")),
+    channels_last=st.just(False),
+    steps=st.lists(STEPS, min_size=1, max_size=4).map(tuple),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PLANES)
+def test_results_in_planes_are_equal(case: Case) -> None:
+    check(case)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
 @pytest.mark.parametrize("groups", [1, 24])
 def test_every_rounding_is_kept(dtype: str, groups: int) -> None:

@@ -22,6 +22,8 @@ from convir.lowering.contraction.spec import (
     Weights,
 )
 from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
+from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.planes import PlaneCuts
 from convir.lowering.llvm.target import target
 from convir.runtime.host.contraction import compile_contraction
 
@@ -257,6 +259,46 @@ def test_cases(name: str, kind: str, cpu: str):
     run(CASES[name], kind, cpu)
 
 
+FIRST = (1, 1, 1)
+"""Channels first: every channel is a plane."""
+
+PLANES = {
+    "three by three": Case(2, 3, 3, (9, 37), (window(3, 1, 1), window(3, 1, 1)), 3, FIRST),
+    "every other pixel": Case(1, 4, 4, (17, 70), (window(3, 2, 1), window(3, 2, 1)), 4, FIRST),
+    "odd column first": Case(1, 2, 2, (8, 66), (window(2, 2), window(4, 2, 1)), 2, FIRST),
+    "pointwise strided": Case(2, 3, 3, (7, 40), (window(1, 3), window(1, 2)), 3, FIRST),
+    "wider rows than a block": Case(
+        1, 2, 2, (60, 300), (window(5, 1, 2), window(5, 1, 2)), 2, FIRST
+    ),
+    "padding as wide as the filter": Case(
+        1, 3, 3, (5, 33), (window(3, 1, 3), window(2, 1, 2, high=4)), 3, FIRST
+    ),
+    "dilated": Case(1, 3, 3, (11, 40), (window(3, 1, 2, 2), window(3, 2, 4, 3)), 3, FIRST),
+    "few rows, steps of three": Case(1, 2, 2, (4, 20), (window(2, 3), window(3, 1, 1)), 2, FIRST),
+    "two results a channel": Case(2, 3, 6, (6, 18), (window(3, 1, 1), window(3, 1, 1)), 3, FIRST),
+    "one dimension": Case(3, 4, 4, (90,), (window(9, 1, 4),), 4, FIRST),
+    "channels outermost": Case(3, 4, 4, (50,), (window(4, 2, 1),), 4, (2, 1, 2)),
+    "three dimensions": Case(
+        1, 2, 2, (4, 6, 24), (window(1), window(3, 1, 1), window(3, 1, 1)), 2, FIRST
+    ),
+    "halves": Case(
+        1, 3, 3, (6, 35), (window(3, 1, 1), window(3, 2, 1)), 3, FIRST, ("f16", "bf16", "f16")
+    ),
+    "sixty-four bits": Case(1, 3, 3, (6, 21), (window(3, 1, 1), window(3, 2, 1)), 3, FIRST, DOUBLE),
+}
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("name", PLANES)
+def test_planes(name: str, cpu: str):
+    case = PLANES[name]
+    plan = plan_contraction(case.spec("fprop"), target(cpu))
+    assert isinstance(plan.blocking, PlaneCuts)
+    assert not plan.workspace
+    run(case, "fprop", cpu, threads=2)
+    run(case, "dgrad", cpu)
+
+
 @pytest.mark.parametrize("orders", list(product(range(3), repeat=3)))
 @pytest.mark.parametrize("kind", DIRECTIONS)
 def test_layouts(orders: tuple[int, int, int], kind: str):
@@ -316,6 +358,25 @@ def windows(size: int) -> st.SearchStrategy[Window]:
         dilation=st.integers(1, 2),
         high=st.integers(0, 3),
     ).filter(lambda w: w.padded(size) >= w.extent)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), cpu=st.sampled_from(TARGETS))
+def test_any_planes(data: st.DataObject, cpu: str):
+    inputs = (data.draw(st.integers(1, 12)), data.draw(st.integers(16, 90)))
+    groups = data.draw(st.integers(2, 4))
+    types = st.sampled_from((("f32", "f32", "f32"), ("f16", "f32", "bf16"), DOUBLE))
+    case = Case(
+        n=data.draw(st.integers(1, 2)),
+        c=groups,
+        k=groups * data.draw(st.integers(1, 3)),
+        inputs=inputs,
+        windows=tuple(data.draw(windows(size)) for size in inputs),
+        groups=groups,
+        orders=(1, data.draw(st.integers(0, 2)), 1),
+        types=data.draw(types),
+    )
+    run(case, "fprop", cpu)
 
 
 @st.composite

@@ -16,6 +16,7 @@ from convir.lowering.llvm.contraction.blocking import Blocking, block
 from convir.lowering.llvm.contraction.builder import Module
 from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, EpilogueBuffer
 from convir.lowering.llvm.contraction.pack import PackKernel
+from convir.lowering.llvm.contraction.planes import PlaneCuts, PlaneKernel, cut_planes
 from convir.lowering.llvm.contraction.row_kernel import RowKernel
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.contraction.stage import Dimension, StageKernel, staged_phases
@@ -60,7 +61,7 @@ class ContractionPlan:
     """
 
     spec: Contraction
-    blocking: Blocking | WeightBlocking
+    blocking: Blocking | PlaneCuts | WeightBlocking
     kernels: tuple[_Writer, ...] = field(repr=False)
     """Their code together defines the entry of every stage."""
     workspace: Mapping[Buffer, int]
@@ -117,6 +118,12 @@ class _Planner:
 
     def rows(self) -> ContractionPlan:
         """C from A and B."""
+        cuts = cut_planes(self.spec, self.lanes)
+        if cuts is not None:
+            planes = PlaneKernel(self.spec, self.lanes, cuts, self.epilogue)
+            self.kernels.append(planes)
+            self._contract("a", "b", planes.items)
+            return self._plan(cuts, ())
         a = self._staged_rows()
         cuts = block(self.spec, self.lanes)
         rows = RowKernel(self.spec, self.lanes, cuts, self.epilogue)
@@ -127,10 +134,14 @@ class _Planner:
             self.kernels.append(packing)
             self.workspace["packed"] = packing.packed_bytes
             prepare, b = (Stage(pack.ENTRY, packing.items, ("b", "packed")),), "packed"
+        self._contract(a, b, rows.items)
+        return self._plan(cuts, prepare)
+
+    def _contract(self, a: Buffer, b: Buffer, items: int) -> None:
+        """Launch the kernel that computes C."""
         count = 0 if self.epilogue is None else len(self.epilogue.operands)
         operands: tuple[Buffer, ...] = (a, b, "c", *EPILOGUE_BUFFERS[:count])
-        self.stages.append(Stage(row_kernel.ENTRY, rows.items, operands))
-        return self._plan(cuts, prepare)
+        self.stages.append(Stage(row_kernel.ENTRY, items, operands))
 
     def weights(self) -> ContractionPlan:
         """B from A and C."""
@@ -193,7 +204,9 @@ class _Planner:
         self.workspace[copy] = stage.bytes
         self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))
 
-    def _plan(self, cuts: Blocking | WeightBlocking, prepare: tuple[Stage, ...]) -> ContractionPlan:
+    def _plan(
+        self, cuts: Blocking | PlaneCuts | WeightBlocking, prepare: tuple[Stage, ...]
+    ) -> ContractionPlan:
         return ContractionPlan(
             self.original, cuts, tuple(self.kernels), self.workspace, prepare, tuple(self.stages)
         )
