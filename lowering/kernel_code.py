@@ -11,12 +11,23 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.plan_loops import plan_loops
-from convir.lowering.implementations import CONTRACTION, CUDA, GEMM, HOST, LOOPS, SCATTER, config_of
+from convir.lowering.implementations import (
+    CONTRACTION,
+    CUDA,
+    GEMM,
+    HOST,
+    LOOPS,
+    PLANAR,
+    SCATTER,
+    config_of,
+)
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
+from convir.lowering.llvm.planar.kernel_code import planar_ir
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.loops.nests import lower_kernel
+from convir.lowering.planar.read import read_planar
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -84,6 +95,11 @@ def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
 
 
 def _llvm_kernel(function: kernel.FuncOp, cpu: Target, reused: tuple[int, ...]) -> str:
+    if config_of(function, HOST) == PLANAR:
+        planar = read_planar(function)
+        if isinstance(planar, Refusal):
+            raise DiagnosticError(error_at(function, planar.reason))
+        return planar_ir({function.sym_name.data: (planar.program, planar.binding)}, cpu)
     if config_of(function, HOST) == CONTRACTION:
         call = read_host_contraction(function)
         if isinstance(call, Refusal):

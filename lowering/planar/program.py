@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.scalar_program import Term as Scalar
 
 
+CHUNK_FRAMES = 1024
+"""Frames of an item of work: whole tiles on every CPU, a microsecond of the smallest kernels."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """Memory that every launch names: rows, weights, or a number for each channel."""
@@ -66,6 +70,8 @@ class Term:
     """Channels of a group that are read."""
     taps: int
     groups: int
+    reach: int | None = None
+    """Frames between two taps, where the code depends on it; else a number of the launch."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class Bound:
     """Between rows."""
     reach: int = 0
     """Between taps."""
-    item_stride: int = 0
+    image_stride: int = 0
     """Between the images of a batch."""
 
 
@@ -135,5 +141,15 @@ class Binding:
 
     parameters: tuple[Bound, ...]
     frames: int
-    items: int
-    """Images of the batch."""
+    images: int
+    """Of the batch."""
+
+    @property
+    def chunks(self) -> int:
+        """Items of work that an image is."""
+        return -(-self.frames // CHUNK_FRAMES)
+
+    @property
+    def items(self) -> int:
+        """Independent items of work."""
+        return self.images * self.chunks

@@ -107,7 +107,7 @@ class _Reader:
             return Refusal("it holds no convolution along frames")
         if len(self.frames) != 1:
             return Refusal("its results have different numbers of frames")
-        ((items, frames),) = self.frames
+        ((images, frames),) = self.frames
         insertions: list[Insertion] = []
         results: list[tuple[Computed, View]] = []
         for number, value in enumerate(returned.operands):
@@ -125,7 +125,7 @@ class _Reader:
         for computed, place in results:
             builder.result(computed, place)
         program, bound = builder.build()
-        return PlanarKernel(program, Binding(bound, frames, items), tuple(insertions))
+        return PlanarKernel(program, Binding(bound, frames, images), tuple(insertions))
 
     def _computed(self, value: SSAValue) -> Computed | Refusal:
         """`value` as what all of a cluster computes: the copy of a part, if need be."""
@@ -261,7 +261,7 @@ class _Reader:
         self.values[value] = computed
         shape = planar_shape(value)
         assert shape is not None
-        self.frames.add((shape.items, shape.frames))
+        self.frames.add((shape.images, shape.frames))
 
 
 def _whole(value: SSAValue, argument: int) -> View:

@@ -30,8 +30,8 @@ _LEAST_RANK = 3
 class PlanarShape:
     """The sizes of a planar tensor."""
 
-    items: int
-    """Images of a batch."""
+    images: int
+    """Of a batch."""
     channels: int
     frames: int
 

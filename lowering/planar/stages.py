@@ -22,6 +22,9 @@ MAX_STEPS_ON_SUMS = 8
 """Ops on each sum while it is in a register. Longer programs, and functions such as tanh, are a
 stage of their own: a loop writes them once, instead of once for every sum of a tile."""
 
+NEAR_FRAMES = 32
+"""Frames within which taps of one row share loads: two of the widest vectors."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -30,7 +33,7 @@ class View:
     argument: int
     offset: int
     row_stride: int
-    item_stride: int
+    image_stride: int
     channels: int
 
     def part(self, channel: int, frame: int, channels: int | None = None) -> View:
@@ -166,6 +169,7 @@ class StageBuilder:
                 term.depth,
                 term.taps,
                 term.groups,
+                _known_reach(term, cluster.channels),
             )
             for term in cluster.terms
         )
@@ -213,7 +217,7 @@ class StageBuilder:
     def _rows(self, view: View, reach: int = 0) -> Rows:
         return Rows(
             self._parameter(
-                Bound(view.argument, view.offset, view.row_stride, reach, view.item_stride)
+                Bound(view.argument, view.offset, view.row_stride, reach, view.image_stride)
             )
         )
 
@@ -221,3 +225,10 @@ class StageBuilder:
         if bound not in self._bound:
             self._bound.append(bound)
         return Parameter(self._bound.index(bound))
+
+
+def _known_reach(term: Term, channels: int) -> int | None:
+    """How far apart taps are, where code for just that is worth having: each row is read for one
+    channel only, and taps are so near that their vectors overlap."""
+    is_near = 0 < term.reach * (term.taps - 1) < NEAR_FRAMES
+    return term.reach if channels == term.groups and term.taps > 1 and is_near else None

@@ -81,7 +81,7 @@ def cases(draw: st.DrawFn) -> Case:
         columns,
         taps=draw(st.integers(1, 16)),
         dilation=draw(st.sampled_from((1, 2, 3, 7, 16, 64, 512))),
-        frames=draw(st.one_of(st.integers(1, 80), st.sampled_from((64, 128, 200)))),
+        frames=draw(st.one_of(st.integers(1, 80), st.sampled_from((64, 128, 200, 1029, 2112)))),
         items=draw(st.integers(1, 2)),
     )
 
@@ -110,10 +110,11 @@ def run(program: PlanarProgram, binding: Binding, arrays: list[NDArray[Any]], cp
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@given(case=cases(), seed=st.integers(0, 99))
+@given(case=cases(), near=st.booleans(), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
-def test_convolutions_along_frames(name: str, case: Case, seed: int) -> None:
-    """Sums of products in f32 against f64; rows lie apart, and what lies between stays."""
+def test_convolutions_along_frames(name: str, case: Case, near: bool, seed: int) -> None:
+    """Sums of products in f32 against f64, the dilation a number of the launch or known where code
+    is written; rows lie apart, and what lies between stays."""
     numbers = np.random.default_rng(seed)
     x = numbers.standard_normal((case.items, case.inputs, case.seen)).astype(np.float32)
     shape = (case.channels, case.depth, case.taps)
@@ -126,7 +127,16 @@ def test_convolutions_along_frames(name: str, case: Case, seed: int) -> None:
         (
             Stage(
                 case.channels,
-                (Term(Rows(Parameter(0)), Parameter(1), case.depth, case.taps, case.groups),),
+                (
+                    Term(
+                        Rows(Parameter(0)),
+                        Parameter(1),
+                        case.depth,
+                        case.taps,
+                        case.groups,
+                        case.dilation if near else None,
+                    ),
+                ),
                 (),
                 (),
                 (Write(Rows(Parameter(2)), Sum()),),

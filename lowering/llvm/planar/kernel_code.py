@@ -13,6 +13,7 @@ from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.planar.stage_code import StageCode, Tile
 from convir.lowering.llvm.planar.tiles import Frames
+from convir.lowering.planar.program import CHUNK_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,20 +33,26 @@ def planar_ir(launches: Mapping[str, tuple[PlanarProgram, Binding]], cpu: Target
         key = program, binding.frames
         if key not in functions:
             functions[key] = module.add(
-                _function(f"planar{len(functions)}", program, binding.frames, lanes)
+                _function(f"planar{len(functions)}", program, binding, lanes)
             )
         module.add(_entry(name, functions[key], binding, lanes))
     return module.text()
 
 
-def _function(name: str, program: PlanarProgram, frames: int, lanes: Lanes) -> Function:
+def _function(name: str, program: PlanarProgram, binding: Binding, lanes: Lanes) -> Function:
     parameters = [
         parameter
         for number in range(program.parameters)
         for parameter in ((PTR, f"p{number}"), (I64, f"s{number}"), (I64, f"t{number}"))
     ]
-    f = Function(name, tuple(parameters))
-    division = Frames.of(frames, lanes)
+    f = Function(name, (*parameters, (I64, "begin"), (I64, "end")))
+    division = Frames.of(binding.frames, lanes)
+    begin: Value | int = 0
+    whole: Value | int = division.whole
+    end: Value | int = binding.frames
+    if binding.chunks > 1:
+        begin, end = f.argument("begin"), f.argument("end")
+        whole = f.minimum(end, whole, "whole")
     stride = division.vectors * lanes.count * lanes.bytes
     temporaries = [
         f.stack(channels * stride, _LINE_BYTES, "temporary") for channels in program.temporaries
@@ -53,12 +60,13 @@ def _function(name: str, program: PlanarProgram, frames: int, lanes: Lanes) -> F
     code = StageCode(f, lanes, temporaries, stride)
     tile = division.vectors * lanes.count
     if division.whole:
-        with f.loop("frames", 0, division.whole, tile, runs=True) as loop:
+        runs = binding.chunks == 1
+        with f.loop("frames", begin, whole, tile, runs=runs) as loop:
             for stage in program.stages:
                 code.write(stage, Tile(loop.index, division.vectors))
     if division.rest:
-        with f.loop("rest", division.whole, frames, lanes.count, runs=True) as loop:
-            left = f.splat(f.sub(frames, loop.index), lanes.count, "left")
+        with f.loop("rest", whole, end, lanes.count) as loop:
+            left = f.splat(f.sub(end, loop.index), lanes.count, "left")
             active = f.compare("slt", integers(range(lanes.count)), left)
             for stage in program.stages:
                 code.write(stage, Tile(loop.index, 1, active))
@@ -73,13 +81,16 @@ def _entry(name: str, function: Function, binding: Binding, lanes: Lanes) -> Fun
         for bound in binding.parameters
     ]
     with f.loop("item", f.argument("begin"), f.argument("end")) as loop:
+        image = f.div(loop.index, binding.chunks, "image")
+        begin = f.mul(f.rem(loop.index, binding.chunks), CHUNK_FRAMES, "begin")
         given: list[Value | int] = []
         for bound, pointer in zip(binding.parameters, pointers, strict=True):
-            skipped = f.add(f.mul(loop.index, bound.item_stride), bound.offset)
+            skipped = f.add(f.mul(image, bound.image_stride), bound.offset)
             given += [
                 f.element(pointer, skipped, lanes.bytes),
                 bound.row_stride * lanes.bytes,
                 bound.reach * lanes.bytes,
             ]
-        f.call(function, *given)
+        end = f.minimum(f.add(begin, CHUNK_FRAMES), binding.frames, "end")
+        f.call(function, *given, begin, end)
     return f

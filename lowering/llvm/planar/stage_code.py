@@ -15,11 +15,11 @@ from convir.lowering.llvm.contraction.builder import (
     I64,
     PTR,
     Value,
-    float_constant,
     value,
     zero,
 )
 from convir.lowering.llvm.contraction.scalar_steps import write_steps
+from convir.lowering.llvm.planar.term_code import TermCode
 from convir.lowering.llvm.planar.tiles import channel_tiles
 from convir.lowering.planar.program import Column, Parameter, Rows
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.builder import Operand as Integer
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.planar.program import Stage, Term
-
-_STRAIGHT = 64
-"""Multiply-adds that are written without a loop: it would cost less than a tenth of them."""
 
 _ROWS_AT_ONCE = 4
 """Rows of a stage without sums that are computed in one turn of its loop."""
@@ -96,7 +93,7 @@ class StageCode:
 
     def _tile(self, stage: Stage, tile: Tile, channel: Integer, size: int) -> None:
         f, lanes = self.f, self.lanes
-        sums: list[Value] = [zero(lanes.type)] * (size * tile.vectors)
+        sums: Sequence[Value] = [zero(lanes.type)] * (size * tile.vectors)
         for term in stage.terms:
             sums = self._term(stage, term, tile, channel, size, sums)
         for row in range(size):
@@ -126,8 +123,8 @@ class StageCode:
         tile: Tile,
         channel: Integer,
         size: int,
-        sums: list[Value],
-    ) -> list[Value]:
+        sums: Sequence[Value],
+    ) -> Sequence[Value]:
         """Add a term to the sums of channels from `channel`, `[channel][vector]`."""
         f = self.f
         group = f.div(channel, stage.channels // term.groups, "group")
@@ -138,65 +135,9 @@ class StageCode:
         is_filled = isinstance(term.weights, float)
         base = Value(PTR, "null") if is_filled else self._pointer(term.weights)
         weights = base if is_filled else f.element(base, first, self.lanes.bytes)
-        work = size * tile.vectors
         row_stride, reach = self._strides(term.rows)
-
-        def products(
-            row: Value, weights: Value, taps: int, sums: Sequence[Value]
-        ) -> tuple[list[Value], Value]:
-            """The sums with `taps` more taps of a row, and where the next tap lies."""
-            totals = list(sums)
-            for tap in range(taps):
-                if tap:
-                    row = f.offset(row, reach, "tap")
-                inputs = [self._load(row, tile, v) for v in range(tile.vectors)]
-                for o in range(size):
-                    place = (o * term.depth * term.taps + tap) * self.lanes.bytes
-                    weight = (
-                        float_constant(term.weights, self.lanes.type)
-                        if isinstance(term.weights, float)
-                        else self.lanes.broadcast(f, f.offset(weights, place, "weight"))
-                    )
-                    for v, x in enumerate(inputs):
-                        at = o * tile.vectors + v
-                        totals[at] = self._multiply_add(weight, x, totals[at])
-            return totals, f.offset(row, reach, "tap")
-
-        def along_taps(row: Value, weights: Value, sums: Sequence[Value]) -> list[Value]:
-            """The sums with all taps of a row."""
-            unrolled = max(1, min(term.taps, _STRAIGHT // work))
-            turns, rest = divmod(term.taps, unrolled)
-            totals = list(sums)
-            if turns > 1:
-                size_bytes = unrolled * self.lanes.bytes
-                carried = (row, weights, *totals)
-                with f.loop("taps", 0, turns, carried=carried, runs=True) as loop:
-                    inner, after = products(
-                        loop.carried[0], loop.carried[1], unrolled, loop.carried[2:]
-                    )
-                    loop.carry(after, f.offset(loop.carried[1], size_bytes), *inner)
-                row, weights, *totals = loop.results
-            else:
-                rest = term.taps
-            return products(row, weights, rest, totals)[0] if rest else totals
-
-        if term.depth * term.taps * work <= _STRAIGHT or term.depth == 1:
-            for d in range(term.depth):
-                here = f.offset(row, f.mul(row_stride, d)) if d else row
-                place = d * term.taps * self.lanes.bytes
-                sums = along_taps(here, f.offset(weights, place), sums)
-            return sums
-        with f.loop("depth", 0, term.depth, carried=(row, weights, *sums), runs=True) as loop:
-            row, weights, *inner = loop.carried
-            totals = along_taps(row, weights, inner)
-            step = term.taps * self.lanes.bytes
-            loop.carry(f.offset(row, row_stride), f.offset(weights, step), *totals)
-        return list(loop.results[2:])
-
-    def _multiply_add(self, weight: Value, x: Value, total: Value) -> Value:
-        if total.text == zero(total.type).text:
-            return self.f.float_binary("fmul", weight, x, "product")
-        return self.lanes.multiply_add(self.f, weight, x, total)
+        code = TermCode(f, self.lanes, term, size, tile.vectors, tile.active, row_stride, reach)
+        return code.add(row, weights, sums)
 
     def _row(self, rows: Rows, channel: Integer, tile: Tile) -> Value:
         """Where the row of a channel begins, at the tile's first frame."""

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 MAX_VECTORS = 4
 """Vectors of frames side by side: each weight that is broadcast is used so often."""
 
-_SPARE = 2
-"""Registers for a weight, and for what LLVM needs beside sums and inputs."""
+_MANY_REGISTERS = 32
+
+_SUMS = {True: 16, False: 12}
+"""Sums of a tile, where there are many registers and where there are 16: more than latency times
+issue rate of any core. With 24 of 32 LLVM leaves no register for a weight that is used again."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,11 @@ class Frames:
 
 def max_vectors(lanes: Lanes) -> int:
     """The most vectors of a tile: fewer where there are few registers."""
-    return MAX_VECTORS if lanes.cpu.vector_registers > 16 else MAX_VECTORS // 2
+    return MAX_VECTORS if _has_many_registers(lanes) else MAX_VECTORS // 2
+
+
+def _has_many_registers(lanes: Lanes) -> bool:
+    return lanes.cpu.vector_registers >= _MANY_REGISTERS
 
 
 def channel_tiles(block: int, vectors: int, lanes: Lanes) -> tuple[int, ...]:
@@ -45,7 +52,7 @@ def channel_tiles(block: int, vectors: int, lanes: Lanes) -> tuple[int, ...]:
 
     Tiles of one size share their code, unless these would be small.
     """
-    most = (lanes.cpu.vector_registers - _SPARE - vectors) // vectors
+    most = _SUMS[_has_many_registers(lanes)] // vectors
     even = max(size for size in range(1, most + 1) if block % size == 0)
     if 2 * even > most or even == block:
         return (even,) * (block // even)

@@ -1,0 +1,351 @@
+"""Small grouped convolutions inside compiled code, beside C++ templates of the same shapes:
+`python benchmarks/grouped_conv1d.py`.
+
+Every shape has as many channels in as out, 64 frames, and a tap or three, with each group count.
+Ours is the code of a planar kernel. The peers are templates on (channels, channels, groups, taps)
+whose loops have constant bounds, as a fast path of NeuralAmpModelerCore was described to have them,
+compiled by g++ -O3 -march=native: with the channels of a frame as neighbours, as there, and with
+the frames of a channel. A call is one of many in a row inside of machine code; the peak is measured
+in turns with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convir.lowering.contraction.scalar_program import Sum
+from convir.lowering.llvm.planar.kernel_code import planar_ir
+from convir.lowering.llvm.target import target
+from convir.lowering.planar.program import (
+    Binding,
+    Bound,
+    Parameter,
+    PlanarProgram,
+    Rows,
+    Stage,
+    Term,
+    Write,
+)
+from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.row import OURS, Row
+from convir.runtime.bench.timing import Timing, measure
+from convir.runtime.host.contraction import AS_EMITTED
+from convir.runtime.host.fma_peak import fma_gflops
+from convir.runtime.host.jit import compile_ir
+from convir.runtime.host_memory import address_of, aligned_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float32]
+
+CHANNELS = (4, 6, 8, 12, 16)
+TAPS = (1, 3)
+FRAMES = 64
+BEFORE = 16
+"""Frames of a row before the block; it begins with a cache line, as in a stream."""
+PAGE_BYTES = 4096
+RESULT_OFFSET = 2560
+"""Where results lie in a page; what is read begins with one."""
+CALLS = 1000
+"""Calls of compiled code in one of ours."""
+TOLERANCE = 1e-5
+COMPILER = ("g++", "-O3", "-march=native", "-shared", "-fPIC")
+CHANNELS_LAST, PLANAR = "g++ channels last", "g++ planar"
+
+CPP = """
+template <int C, int G, int K> static void channels_last(
+    const float* __restrict x, const float* __restrict w, float* __restrict y) {
+  constexpr int D = C / G;
+  for (int t = 0; t < FRAMES; t++)
+    for (int g = 0; g < G; g++)
+      for (int o = 0; o < D; o++) {
+        float sum = 0;
+        for (int k = 0; k < K; k++)
+          for (int d = 0; d < D; d++)
+            sum += w[((g * D + o) * D + d) * K + k] * x[(t + k) * C + g * D + d];
+        y[t * C + g * D + o] = sum;
+      }
+}
+template <int C, int G, int K> static void planar(
+    const float* __restrict x, const float* __restrict w, float* __restrict y) {
+  constexpr int D = C / G;
+  for (int g = 0; g < G; g++)
+    for (int o = 0; o < D; o++) {
+      float sums[FRAMES] = {};
+      for (int d = 0; d < D; d++)
+        for (int k = 0; k < K; k++)
+          for (int t = 0; t < FRAMES; t++)
+            sums[t] += w[((g * D + o) * D + d) * K + k] * x[(g * D + d) * PITCH + t + k];
+      for (int t = 0; t < FRAMES; t++) y[(g * D + o) * FRAMES + t] = sums[t];
+    }
+}
+#define CASE(C, G, K)                                                                       \\
+  extern "C" void last_##C##_##G##_##K(const float* x, const float* w, float* y, long n) {   \\
+    for (; n > 0; n--) {                                                                     \\
+      channels_last<C, G, K>(x, w, y);                                                       \\
+      asm volatile("" ::: "memory");                                                         \\
+    }                                                                                        \\
+  }                                                                                          \\
+  extern "C" void planar_##C##_##G##_##K(const float* x, const float* w, float* y, long n) { \\
+    for (; n > 0; n--) {                                                                     \\
+      planar<C, G, K>(x, w, y);                                                              \\
+      asm volatile("" ::: "memory");                                                         \\
+    }                                                                                        \\
+  }
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution of as many channels as it has results."""
+
+    channels: int
+    groups: int
+    taps: int
+
+    @property
+    def depth(self) -> int:
+        """Channels of a group."""
+        return self.channels // self.groups
+
+    @property
+    def flops(self) -> int:
+        """Of one call."""
+        return 2 * self.channels * self.depth * self.taps * FRAMES
+
+    @property
+    def nbytes(self) -> int:
+        """Of the block, the result and the weights."""
+        return 4 * self.channels * (2 * FRAMES + self.depth * self.taps)
+
+    def __str__(self) -> str:
+        return f"{self.channels} channels, {self.groups} groups, {self.taps} taps"
+
+
+SHAPES = tuple(
+    Shape(channels, groups, taps)
+    for taps in TAPS
+    for channels in CHANNELS
+    for groups in range(1, channels + 1)
+    if channels % groups == 0
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Arrays of one shape, each beginning with a cache line."""
+
+    x: Array
+    """f32[channels, BEFORE + FRAMES]"""
+    w: Array
+    """f32[channels, depth, taps]"""
+    wanted: npt.NDArray[np.float64]
+    """f64[channels, FRAMES]"""
+
+    @staticmethod
+    def of(shape: Shape) -> Data:
+        """Random arrays, and the result in f64."""
+        numbers = np.random.default_rng(0)
+        x = aligned((shape.channels, BEFORE + FRAMES))
+        w = aligned((shape.channels, shape.depth, shape.taps))
+        for array in (x, w):
+            array[...] = numbers.standard_normal(array.shape)
+        grouped = x.astype(np.float64).reshape(shape.groups, shape.depth, -1)
+        weights = w.astype(np.float64).reshape(shape.groups, shape.depth, shape.depth, -1)
+        wanted = np.zeros((shape.groups, shape.depth, FRAMES))
+        for tap in range(shape.taps):
+            first = BEFORE - shape.taps + 1 + tap
+            seen = grouped[..., first : first + FRAMES]
+            wanted += np.einsum("gcd,gdt->gct", weights[..., tap], seen)
+        return Data(x, w, wanted.reshape(shape.channels, FRAMES))
+
+
+def aligned(shape: tuple[int, ...], page_offset: int = 0) -> Array:
+    """A new array that begins with a cache line, `page_offset` bytes into a page.
+
+    A load waits for a store before it that has the same place in another page, so results are kept
+    away from what is read beside them.
+    """
+    size = int(np.prod(shape))
+    memory = aligned_bytes(4 * size + 2 * PAGE_BYTES).view(np.float32)
+    begin = (page_offset - address_of(memory)) % PAGE_BYTES // 4
+    return memory[begin : begin + size].reshape(shape)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Code for one shape."""
+
+    run: Callable[[int], None]
+    """Call it so often."""
+    result: Callable[[], Array]
+    """f32[channels, FRAMES] after a call."""
+    kept: object
+
+
+def ours(shape: Shape, data: Data) -> Candidate:
+    """The code of a planar kernel."""
+    term = Term(
+        Rows(Parameter(0)),
+        Parameter(1),
+        shape.depth,
+        shape.taps,
+        shape.groups,
+        reach=1 if shape.depth == 1 else None,
+    )
+    write = Write(Rows(Parameter(2)), Sum())
+    program = PlanarProgram(3, (), (Stage(shape.channels, (term,), (), (), (write,)),))
+    first = BEFORE - shape.taps + 1
+    places = (Bound(0, first, BEFORE + FRAMES, 1), Bound(1, 0), Bound(2, 0, FRAMES))
+    ir = planar_ir({"kernel": (program, Binding(places, FRAMES, 1))}, target())
+    library = compile_ir(ir, exports=("kernel",), options=AS_EMITTED)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
+        library.address("kernel")
+    )
+    y = aligned((shape.channels, FRAMES), RESULT_OFFSET)
+    y.fill(np.nan)
+    table = (ctypes.c_int64 * 3)(*map(address_of, (data.x, data.w, y)))
+    address = ctypes.addressof(table)
+    return Candidate(lambda count: call(address, 0, count, 0), lambda: y, (library, table, data))
+
+
+def templates(shape: Shape, data: Data, library: ctypes.CDLL) -> dict[str, Candidate]:
+    """The C++ templates."""
+    first = BEFORE - shape.taps + 1
+    name = f"{shape.channels}_{shape.groups}_{shape.taps}"
+    y = aligned((shape.channels, FRAMES), RESULT_OFFSET)
+    x_last = aligned((BEFORE + FRAMES, shape.channels))
+    x_last[...] = data.x.T
+    y_last = aligned((FRAMES, shape.channels), RESULT_OFFSET)
+
+    def calling(kind: str, x: Array, out: Array, skipped: int) -> Callable[[int], None]:
+        function = getattr(library, f"{kind}_{name}")
+        function.argtypes = (ctypes.c_void_p,) * 3 + (ctypes.c_long,)
+        begin = address_of(x) + 4 * skipped
+        return lambda count: function(begin, address_of(data.w), address_of(out), count)
+
+    return {
+        CHANNELS_LAST: Candidate(
+            calling("last", x_last, y_last, first * shape.channels), lambda: y_last.T, x_last
+        ),
+        PLANAR: Candidate(calling("planar", data.x, y, first), lambda: y, data),
+    }
+
+
+def compiled_templates(folder: Path) -> ctypes.CDLL:
+    """All templates, compiled by g++."""
+    source, built = folder / "templates.cpp", folder / "templates.so"
+    cases = "\n".join(f"CASE({s.channels}, {s.groups}, {s.taps})" for s in SHAPES)
+    pitch = BEFORE + FRAMES
+    source.write_text(f"enum {{ FRAMES = {FRAMES}, PITCH = {pitch} }};\n{CPP}{cases}\n")
+    subprocess.run([*COMPILER, "-o", built, source], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def main() -> None:
+    """Measure every shape and print a table."""
+    parser = argparse.ArgumentParser(description="Time small convolutions along frames.")
+    parser.add_argument("--budget", type=float, default=0.1, help="seconds per backend and shape")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    bench = HostBench(1)
+    rows: list[Row] = []
+    shares: dict[str, list[float]] = {}
+    peaks = [fma_gflops("f32", 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled_templates(Path(folder))
+        for shape in SHAPES:
+            of_shape = measured(shape, library, max(peaks), options.budget)
+            rows += of_shape
+            peaks.append(fma_gflops("f32", 1))
+            print(described(shape, of_shape, max(peaks)))
+            for row in of_shape:
+                shares.setdefault(row.backend, []).append(share(row, max(peaks)))
+    for backend, of_backend in shares.items():
+        geomean = float(np.exp(np.mean(np.log(of_backend))))
+        print(f"{backend:18s} geomean {geomean:.2f}, least {min(of_backend):.2f} of the peak")
+    print(f"peak: {max(peaks):.1f} GFLOP/s")
+    if options.json is not None:
+        options.json.write_text(json.dumps(report(bench, max(peaks), rows), indent=1) + "\n")
+
+
+def measured(shape: Shape, library: ctypes.CDLL, peak: float, budget_s: float) -> list[Row]:
+    """A row of each candidate."""
+    data = Data.of(shape)
+    candidates = {OURS: ours(shape, data), **templates(shape, data, library)}
+    timings = measure(
+        {name: lambda one=one: one.run(CALLS) for name, one in candidates.items()},
+        budget_s=budget_s,
+    )
+    return [
+        Row(
+            suite="grouped-conv1d",
+            line=str(shape),
+            backend=name,
+            layout="NWC" if name == CHANNELS_LAST else "NCW",
+            config="planar" if name == OURS else "",
+            weights="argument",
+            us=Timing(*(us / CALLS for us in (timing.median, timing.p20, timing.p80))),
+            flops=shape.flops,
+            nbytes=shape.nbytes,
+            floor_us=shape.flops / peak / 1e3,
+            failure=None
+            if np.abs(candidates[name].result() - data.wanted).max() <= TOLERANCE
+            else "wrong",
+        )
+        for name, timing in timings.items()
+    ]
+
+
+def share(row: Row, peak: float) -> float:
+    """The share of the peak that a row reaches."""
+    assert row.us is not None
+    return row.flops / row.us.median / 1e3 / peak
+
+
+def described(shape: Shape, rows: list[Row], peak: float) -> str:
+    """One line of the table."""
+    texts: list[str] = []
+    for row in rows:
+        assert row.us is not None
+        wrong = f" {row.failure}" if row.failure else ""
+        texts.append(f"{row.backend} {1e3 * row.us.median:6.1f} ns {share(row, peak):5.2f}{wrong}")
+    return f"{shape!s:32s} " + "  ".join(texts)
+
+
+def report(bench: HostBench, peak: float, rows: list[Row]) -> dict[str, Any]:
+    """What `--json` writes, as `convir-bench` does."""
+    command = " ".join(["python", "benchmarks/grouped_conv1d.py", *sys.argv[1:]])
+    version = subprocess.run(
+        [COMPILER[0], "--version"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()[0]
+    environment = {
+        **bench.describe(),
+        "command": command,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "compiler": version,
+    }
+    return {
+        "environment": environment,
+        "ceilings": {"f32": {"gflops": peak}},
+        "rows": [row.record() for row in rows],
+    }
+
+
+if __name__ == "__main__":
+    main()
