@@ -27,11 +27,14 @@ from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction import (
+    stacked_wgrad,
+    stacked_wgrad_rule,
     taps_wgrad,
     taps_wgrad_rule,
     wgmma_wgrad,
 )
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from convir.dialects.problem import ConvProblem
+    from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
     from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
 
 SUITES = Path(__file__).parent / "suites"
@@ -53,7 +57,7 @@ ROUNDS = 20
 TILES = 3
 """Tiles tried with every partition, the best as the rule has them."""
 PIPELINES = 6
-"""Configs tried of each pipeline, likewise."""
+"""Configs tried of each pipeline of a template, likewise."""
 
 MARKED = (
     (36, 7, 1), (36, 100, 1), (36, 13, 1), (36, 25, 1), (36, 50, 1), (256, 100, 1),
@@ -122,16 +126,29 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
                 break
 
 
+def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
+    """The configs of `stacked-wgrad`, best first."""
+    spec, seen = found.contraction, stacked_wgrad.stacked_problem(found.contraction, found.epilogue)
+    if isinstance(seen, Refusal) or spec.columns > MAX_COLUMNS:
+        return []
+    configs = stacked_wgrad_rule.candidates(spec, seen, H200)
+    return sorted(configs, key=lambda c: stacked_wgrad_rule.cost(spec, seen, c))
+
+
 def role_cases(problem: ConvProblem) -> Iterable[Case]:
     """The best configs of either pipeline."""
     found = contraction_of(problem)
-    configs = taps_configs(found)
-    for column in ("roles", "uniform"):
-        chosen = [config for config in configs if (config.roles[0] > 0) == (column == "roles")]
-        for config in chosen[:PIPELINES]:
-            plan = taps_wgrad.kernels(found.contraction, found.epilogue, config)
-            if isinstance(plan, KernelPlan):
-                yield Case(problem, column, str(config), plan)
+    families: list[tuple[Any, list[Any]]] = [
+        (stacked_wgrad, list(stacked_configs(found))),
+        (taps_wgrad, list(taps_configs(found))),
+    ]
+    for family, configs in families:
+        for column in ("roles", "uniform"):
+            chosen = [config for config in configs if (config.roles[0] > 0) == (column == "roles")]
+            for config in chosen[:PIPELINES]:
+                plan = family.kernels(found.contraction, found.epilogue, config)
+                if isinstance(plan, KernelPlan):
+                    yield Case(problem, column, str(config), plan)
 
 
 def marked() -> list[str]:

@@ -90,13 +90,13 @@ def plan(
         return Refusal(f"{spec.depth} depths fill less than half of a tile")
     if len(problem.rows.tap_rows) == 1:
         return Refusal("no taps are one row apart")
-    costs = {config: cost(spec, problem, config) for config in _candidates(spec, problem, gpu)}
+    costs = {config: cost(spec, problem, config) for config in candidates(spec, problem, gpu)}
     if not costs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
     return tuple(sorted(costs, key=lambda config: costs[config])[:_MOST])
 
 
-def _candidates(
+def candidates(
     spec: Contraction, problem: StackedProblem, gpu: Gpu
 ) -> Iterator[StackedWgradConfig]:
     """Every tile and pipeline with its fastest steps, in every partition of use."""
