@@ -8,7 +8,7 @@ order: what `convir.frontends.nam` makes of a model.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,15 +16,14 @@ from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import nam_source
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.executable import Executable
+from convir.runtime.host.device import HostProgram
 from convir.runtime.host.stream import HostStream
-from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from convir.runtime.host.device import HostProgram
-
-    Block = npt.NDArray[np.float32]
+    from convir.runtime.cuda.device import CudaProgram
+    from convir.runtime.cuda.stream import CudaStream
+    from convir.runtime.executable import DeviceProgram
+    from convir.runtime.program import StreamSpec
 
 DEFAULT_FRAMES = 64
 """Frames that are computed at a time: what audio hosts commonly ask for."""
@@ -33,7 +32,8 @@ ROOM_BLOCKS = 8
 """Blocks after which windows begin anew: what they remember is copied once in so many, and all of
 them together still fit in the second-level cache."""
 
-_FRAME_BYTES = 4
+
+_F32 = np.dtype(np.float32)
 
 
 def stream(
@@ -43,8 +43,9 @@ def stream(
     size: float = 1.0,
     pipeline: str = DEFAULT_PIPELINE,
     threads: int | None = 1,
+    device: str = HOST,
 ) -> Stream:
-    """A stream through a .nam model on the CPU, which begins after enough silence.
+    """A stream through a .nam model, which begins after enough silence.
 
     Args:
         source: the path of the model.
@@ -52,23 +53,29 @@ def stream(
             what is left takes as long as all of one.
         size: which of the models that the file contains, from 0 (the smallest) to 1.
         pipeline: passes to run before lowering.
-        threads: at most so many threads; None for all cores.
+        threads: at most so many threads on the host; None for all cores.
+        device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
 
     Raises:
         DiagnosticError: the model cannot be read.
-        ValueError: `frames` is no positive number.
+        ValueError: `frames` is no positive number; `device` names no device.
+        NoGpuError: a GPU was asked for by name and cannot be used.
     """
     room = ROOM_BLOCKS * frames
     model = nam_source(Path(source), frames, room, size)
-    program = Job(model, "main", pipeline, find_device(HOST), threads=threads).compile()
+    program = Job(model, "main", pipeline, find_device(device), threads=threads).compile()
     assert isinstance(program, Executable)
-    return Stream(cast("HostProgram", program.loaded), room)
+    return Stream(program.loaded, room)
 
 
 class Stream:
-    """A function with states, called block after block; one thread at a time."""
+    """A function with states, called block after block; one thread at a time.
 
-    def __init__(self, program: HostProgram, room: int) -> None:
+    On a GPU blocks and outputs are CuPy arrays, and everything is enqueued on the current stream,
+    the same in all calls. Blocks on the host are copied there.
+    """
+
+    def __init__(self, program: DeviceProgram, room: int) -> None:
         """A stream that begins in silence.
 
         Args:
@@ -76,23 +83,24 @@ class Stream:
             room: frames of a window behind those that came before the block.
         """
         block, output = program.inputs[0], program.outputs[0]
-        self._native = HostStream(program, room)
+        self._states, spec = _on_device(program, room)
+        self._arrays = program.arrays
         # A frame of output depends on no more frames before it than all windows hold together.
-        self._remembered = sum(spec.shape[-1] - room for spec in program.inputs[1:])
+        self._remembered = sum(window.shape[-1] - room for window in program.inputs[1:])
         self.channels = block.shape[1]
         """Of the blocks that go in."""
         self.output_channels = output.shape[1]
         """Of those that come out."""
-        self.sample_rate = program.plan.stream.sample_rate
+        self.sample_rate = spec.sample_rate
         """Frames a second that the model was made for; None if it does not say so."""
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: what comes next is heard after silence."""
-        self._native.forget()
+        self._states.forget()
         self.process(np.zeros((self.channels, self._remembered), np.float32))
 
-    def process(self, block: Block, out: Block | None = None) -> Block:
+    def process(self, block: Any, out: Any = None) -> Any:
         """The output of the next block.
 
         Args:
@@ -106,24 +114,36 @@ class Stream:
             TypeError: the block's elements are no f32.
             ValueError: it, or `out`, has another shape.
         """
-        block = np.asarray(block)
-        if block.dtype != np.float32:
+        arrays = self._arrays
+        block = arrays.asarray(block)
+        if block.dtype != _F32:
             raise TypeError(f"the block holds {block.dtype}, not float32")
-        is_flat = block.ndim == 1 and self.channels == 1
-        if not is_flat and (block.ndim != 2 or len(block) != self.channels):
-            raise ValueError(f"the block has the shape {block.shape}, not ({self.channels}, n)")
-        count = block.shape[-1]
-        shape = (count,) if is_flat and self.output_channels == 1 else (self.output_channels, count)
-        made = np.empty(shape, np.float32) if out is None else out
-        if made.shape != shape or made.dtype != np.float32:
+        shape = block.shape
+        if self.channels != 1 or len(shape) != 1:
+            if len(shape) != 2 or shape[0] != self.channels:
+                raise ValueError(f"the block has the shape {shape}, not ({self.channels}, n)")
+            shape = self.output_channels, shape[1]
+        elif self.output_channels != 1:
+            shape = self.output_channels, shape[0]
+        made = arrays.empty(shape, _F32) if out is None else out
+        if made.shape != shape or made.dtype != _F32:
             raise ValueError(f"`out` is {made.dtype}{list(made.shape)}, not float32{list(shape)}")
-        if out is not None and (not out.flags.c_contiguous or np.may_share_memory(block, out)):
-            made = np.empty(shape, np.float32)
         if not block.flags.c_contiguous:
-            block = np.ascontiguousarray(block)
-        size = count * _FRAME_BYTES
-        self._native.run(address_of(block), address_of(made), size, size, size)
-        if out is not None and made is not out:
-            out[...] = made
-            return out
+            block = arrays.ascontiguousarray(block)
+        if made.flags.c_contiguous:
+            self._states.run(block, made)
+        else:
+            dense = arrays.empty(shape, _F32)
+            self._states.run(block, dense)
+            made[...] = dense
         return made
+
+
+def _on_device(program: DeviceProgram, room: int) -> tuple[HostStream | CudaStream, StreamSpec]:
+    """What keeps a program's states on its device, and what the program says about them."""
+    if isinstance(program, HostProgram):
+        return HostStream(program, room), program.plan.stream
+    from convir.runtime.cuda.stream import CudaStream  # noqa: PLC0415  (where there is a GPU)
+
+    on_gpu = cast("CudaProgram", program)
+    return CudaStream(on_gpu, room), on_gpu.program.stream

@@ -38,7 +38,7 @@ def run_compiled(
     except NoGpuError as error:
         raise UsageError(f"--device {device}: {error}") from error
     results = (returned,) if len(executable.outputs) == 1 else cast("tuple[Any, ...]", returned)
-    return tuple(map(_on_the_host, results))
+    return tuple(map(on_the_host, results))
 
 
 def _compiled(module: ModuleOp, function: str, device: str) -> Executable:
@@ -51,6 +51,6 @@ def _compiled(module: ModuleOp, function: str, device: str) -> Executable:
     return compile_module(module, pipeline="", device=device, function=function)
 
 
-def _on_the_host(array: Any) -> Array:
+def on_the_host(array: Any) -> Array:
     """A NumPy array; CuPy's arrays are copied from the GPU."""
     return array.get() if hasattr(array, "get") else array

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from convir.api.compile import DEFAULT_PIPELINE
 from convir.cli.arguments import UsageError
 from convir.cli.streams import EXIT_OK, check_writable, write_output
+from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from convir.api.stream import Stream
+
     Sound = npt.NDArray[np.float32]
 
 WAV_SUFFIX = ".wav"
-HOST_DEVICES = ("host", "auto")
-
 _STEP_FRAMES = 4096
 """Frames between two looks at the progress bar."""
 
@@ -34,19 +35,16 @@ def run_stream(options: Namespace, name: str) -> int:
         DiagnosticError: the model cannot be read.
         UsageError: an option does not go with a stream, or a file cannot be used.
     """
-    from convir.api.stream import stream  # noqa: PLC0415  (takes a while to import)
+    from convir.cli.compiled_function import on_the_host  # noqa: PLC0415  (takes a while to import)
 
     if len(options.inputs) != 1 or len(options.outputs) != 1:
         raise UsageError(f"{name}: a stream has one --input and one --output: .wav or .npy files")
     if options.check or options.passes is not None or options.function is not None:
         raise UsageError(f"{name}: --check, -p and --function are not for streams")
-    if options.device not in (None, *HOST_DEVICES):
-        raise UsageError(f"{name}: streams run on the host, not on {options.device}")
     source, target = (value.removeprefix("@") for value in (*options.inputs, *options.outputs))
     check_writable(target)
     sound, rate = _read(source)
-    pipeline: str = options.pipeline or DEFAULT_PIPELINE
-    model = stream(name, size=options.model_size, pipeline=pipeline)
+    model = _model(options, name)
     if sound.shape[0] != model.channels:
         raise UsageError(f"{source}: has {sound.shape[0]} channels, the model {model.channels}")
     if rate and model.sample_rate not in (None, rate):
@@ -56,9 +54,22 @@ def run_stream(options: Namespace, name: str) -> int:
     heard = import_module("numpy").empty((model.output_channels, sound.shape[1]), sound.dtype)
     for begin in _shown(range(0, sound.shape[1], _STEP_FRAMES), name):
         piece = slice(begin, begin + _STEP_FRAMES)
-        heard[:, piece] = model.process(sound[:, piece])
+        heard[:, piece] = on_the_host(model.process(sound[:, piece]))
     _write(target, heard, rate)
     return EXIT_OK
+
+
+def _model(options: Namespace, name: str) -> Stream:
+    """The model of the file `name`, on the device that was asked for."""
+    from convir.api.stream import stream  # noqa: PLC0415  (as above)
+    from convir.runtime.cuda.toolkit import NoGpuError  # noqa: PLC0415  (as above)
+
+    pipeline: str = options.pipeline or DEFAULT_PIPELINE
+    device: str = options.device or HOST
+    try:
+        return stream(name, size=options.model_size, pipeline=pipeline, device=device)
+    except (NoGpuError, ValueError) as error:
+        raise UsageError(f"--device {device}: {error}") from error
 
 
 def _shown(begins: range, name: str) -> Iterator[int]:

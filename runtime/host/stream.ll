@@ -41,10 +41,10 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
 
-; Run the program on rows of `size` bytes at `x`, `x.pitch` apart; the output's go to `y`. The last
+; Run the program on rows of `size` bytes at `x`, one behind the other; the output's go to `y`. The last
 ; block may be a part of one. It is computed like a whole one: no frame depends on those after it,
 ; and the next block is written over what the windows then hold of them.
-define void @stream_run(ptr %stream, ptr %x, ptr %y, i64 %size, i64 %x.pitch, i64 %y.pitch) {
+define void @stream_run(ptr %stream, ptr %x, ptr %y, i64 %size) {
 entry:
   %step.ptr = getelementptr %stream, ptr %stream, i64 0, i32 13
   %step = load i64, ptr %step.ptr
@@ -88,7 +88,7 @@ take:
   %to = select i1 %y.direct, ptr %y.here, ptr %output
   br i1 %x.direct, label %run, label %gather
 gather:
-  call void @rows(ptr %block, i64 %step, ptr %x.here, i64 %x.pitch, i64 %x.rows, i64 %taken)
+  call void @rows(ptr %block, i64 %step, ptr %x.here, i64 %size, i64 %x.rows, i64 %taken)
   br label %run
 run:
   call void @place(ptr %stream, ptr %from, ptr %to, i64 %position)
@@ -96,7 +96,7 @@ run:
   call void @launch(ptr %stream)
   br i1 %y.direct, label %advance, label %scatter
 scatter:
-  call void @rows(ptr %y.here, i64 %y.pitch, ptr %output, i64 %step, i64 %y.rows, i64 %taken)
+  call void @rows(ptr %y.here, i64 %size, ptr %output, i64 %step, i64 %y.rows, i64 %taken)
   br label %advance
 advance:
   %position.next = add i64 %position, %taken

@@ -14,27 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from convir.runtime.host.device import POINTER_BYTES, Chain, Frame
 from convir.runtime.host.jit import compile_ir
-from convir.runtime.host.plan import KernelLaunch
 from convir.runtime.host.pool import shared_pool
 from convir.runtime.host_memory import address_of, aligned_bytes
-from convir.runtime.program import Copy, Space
+from convir.runtime.in_place import check_in_place, copied
+from convir.runtime.program import Copy, memory_positions
 
 if TYPE_CHECKING:
     from convir.runtime.host.device import HostProgram
     from convir.runtime.host.jit import Library
-    from convir.runtime.host.plan import HostPlan, Step
+    from convir.runtime.host.plan import HostPlan
     from convir.runtime.host.pool import ThreadPool
+    from convir.runtime.in_place import Touched
     from convir.runtime.program import Array, TensorSpec
 
-_RUN = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_int64,
-)
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 _POOL_WORDS = 4
 """How many words of a stream come from the pool; they are the first."""
@@ -54,12 +47,14 @@ class HostStream:
         Raises:
             ValueError: the program does what cannot be done in place, or by machine code alone.
         """
-        _check_in_place(program.plan)
+        plan = program.plan
+        check_in_place(plan, plan.stream, _touched(plan))
         if not all(isinstance(part, Chain) for part in program.parts):
             raise ValueError("a stream's program has steps that are no machine code")
         self._together = any(link.workers != 1 for link in program.links)
         block, *windows = program.inputs
         output, frame_bytes = program.outputs[0], block.dtype.itemsize
+        self._frame_bytes = frame_bytes
         step = block.shape[-1] * frame_bytes
         self._windows = [_window_memory(spec, room) for spec in windows]
         self._frame = Frame(program)
@@ -85,19 +80,20 @@ class HostStream:
         self._program = program
         self._pool: ThreadPool | None = None
 
-    def run(self, x: int, y: int, size: int, x_pitch: int = 0, y_pitch: int = 0) -> None:
+    def run(self, x: Array, y: Array) -> None:
         """Run the program on as many frames as come.
 
         Args:
-            x: the address of the first channel's frames.
-            y: where the first channel of the output goes; the two do not overlap.
-            size: bytes of a channel's frames.
-            x_pitch: bytes from one channel to the next, where there are several.
-            y_pitch: likewise, of the output.
+            x: f32[channels, frames], dense; one channel may have one dimension.
+            y: where the outputs go, likewise; it may overlap `x`.
         """
         if self._pool is not shared_pool():  # Also where this process is a fork.
             self._meet_pool()
-        self._native(self._stream, x, y, size, x_pitch, y_pitch)
+        source, target = address_of(x), address_of(y)
+        if source < target + y.nbytes and target < source + x.nbytes:
+            x = x.copy()
+            source = address_of(x)
+        self._native(self._stream, source, target, x.shape[-1] * self._frame_bytes)
 
     def forget(self) -> None:
         """Fill the states with zeros."""
@@ -137,39 +133,15 @@ def _window_memory(spec: TensorSpec, room: int) -> Array:
     return aligned_bytes((prod(spec.shape) + room) * spec.dtype.itemsize, zeroed=True)
 
 
-def _check_in_place(plan: HostPlan) -> None:
-    """Refuse programs that read a state after they have begun to write it.
-
-    Raises:
-        ValueError: `plan` is such a one.
-    """
-    states = plan.stream.states
-    if states != len(plan.inputs) - 1 or states != len(plan.outputs) - 1:
-        raise ValueError("a stream's program takes one block, gives one, and all else are states")
-    first_output = len(plan.inputs)
-    copied, written = set[int](), set[int]()
-    for step in plan.steps:
-        touched = _memories_of(step, first_output)
-        if isinstance(step, Copy) and touched[1] == first_output + touched[0]:
-            copied.add(touched[0])
-            continue
-        for state in range(1, states + 1):
-            if state in touched and state in written:
-                raise ValueError(f"state {state - 1} of a stream's program is read after a write")
-            if first_output + state in touched:
-                written.add(state)
-    missing = [state - 1 for state in range(1, states + 1) if state not in copied]
-    if missing:
-        raise ValueError(f"states {missing} of a stream's program are not updated in place")
-
-
-def _memories_of(step: Step, first_output: int) -> tuple[int, ...]:
-    """Which inputs and outputs a step touches, as numbers of memories; -1 is any other."""
-    if isinstance(step, KernelLaunch):
-        return tuple(memory for memory, _ in step.arguments)
-    first = {Space.INPUT: 0, Space.OUTPUT: first_output}
-    buffers = (step.source, step.out) if isinstance(step, Copy) else ()
-    return tuple(first[x.space] + x.index if x.space in first else -1 for x in buffers)
+def _touched(plan: HostPlan) -> list[Touched]:
+    """What each step reads and writes of the plan's memories."""
+    first = memory_positions(plan)
+    return [
+        copied(step, first)
+        if isinstance(step, Copy)
+        else (False, tuple(memory for memory, _ in getattr(step, "arguments", ())))
+        for step in plan.steps
+    ]
 
 
 def _words(values: list[int]) -> Any:

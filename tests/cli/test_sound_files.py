@@ -83,7 +83,7 @@ def test_import(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "has one --input and one --output"),
         (["--check", "--input=x.npy", "--output=y.npy"], "are not for streams"),
-        (["--device=cuda", "--input=x.npy", "--output=y.npy"], "streams run on the host"),
+        (["--device=gpu", "--input=x.npy", "--output=y.npy"], "--device gpu: unknown device"),
         (["--input=none.npy", "--output=y.npy"], "none.npy: cannot be read"),
         (["--input=x.npy", "--output=y.wav"], "does not say how many frames a second"),
         (["--input=wide.npy", "--output=y.npy"], "has 2 channels, the model 1"),

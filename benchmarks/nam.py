@@ -1,0 +1,184 @@
+"""Whole neural amp models as streams, one thread: two seconds of sound in blocks of 64 frames.
+
+    python benchmarks/nam.py FOLDER_OF_MODELS --json FILE
+
+One row a model: the time of two seconds of sound at 48 kHz, given block by block, and the share of
+the multiply-add peak, measured in the same run, that the convolutions' own multiplications reach:
+biases, activations and what a call costs beside them count as lost time. `call` is what giving a
+block alone costs more than giving many blocks at once. `cold` and `warm` are what opening a stream
+takes in a process of its own, the first with an empty cache; Python's imports are in both. Where
+NAME.expected.npy lies beside a model and input.npy in the folder, `error` is the largest difference
+over max(1, peak). Exit status 1 if one is past the tolerance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from convir.api.stream import stream
+from convir.dialects.conv import FpropOp
+from convir.frontends.nam.importer import import_nam
+from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.timing import measure
+from convir.runtime.host.fma_peak import fma_gflops
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import TensorType
+    from xdsl.ir import SSAValue
+
+FRAMES = 64
+RATE = 48000
+SECONDS = 2
+BLOCKS = SECONDS * RATE // FRAMES
+TOLERANCE = 2e-6
+MS_PER_S = 1e3
+US_PER_MS = 1e3
+
+OPEN = """
+import sys, time
+begin = time.perf_counter()
+from convir.api.stream import stream
+stream(sys.argv[1])
+print(time.perf_counter() - begin)
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model, measured."""
+
+    model: str
+    ms: dict[str, float]
+    """Of two seconds of sound, block by block."""
+    flops: int
+    """Multiplications and additions of the convolutions in that time."""
+    peak_share: float
+    call_us: float
+    cold_ms: float
+    warm_ms: float
+    error: float | None
+
+
+def flops_of(path: Path) -> int:
+    """What the convolutions of a block multiply and add."""
+    module = import_nam(path, frames=FRAMES)
+    return sum(
+        2 * prod(_shape(op.results[0])) * prod(_shape(op.operands[1])[1:])
+        for op in module.walk()
+        if isinstance(op, FpropOp)
+    )
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return cast("TensorType[Any]", value.type).get_shape()
+
+
+def opening_ms(path: Path, repeats: int) -> tuple[float, float]:
+    """What opening a stream takes in a process of its own, with an empty cache and with a full one:
+    medians."""
+    cold: list[float] = []
+    warm: list[float] = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as cache:
+            for samples in (cold, warm):
+                done = subprocess.run(
+                    [sys.executable, "-c", OPEN, str(path)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env={**os.environ, "CONVIR_CACHE_DIR": cache},
+                )
+                samples.append(float(done.stdout) * MS_PER_S)
+    return median(cold), median(warm)
+
+
+def measured(path: Path, bench: HostBench, budget: float, repeats: int) -> Row:
+    """One model's row."""
+    model = stream(path, frames=FRAMES)
+    error = _error(path, model)
+    x = np.random.default_rng(0).uniform(-0.5, 0.5, FRAMES * BLOCKS).astype(np.float32)
+    y = np.empty_like(x)
+    blocks = [(x[i : i + FRAMES], y[i : i + FRAMES]) for i in range(0, len(x), FRAMES)]
+
+    def block_by_block() -> None:
+        for block, out in blocks:
+            model.process(block, out)
+
+    calls = {"blocks": block_by_block, "at once": lambda: model.process(x, y)}
+    times = measure(calls, bench.clock, budget)
+    ours, at_once = times["blocks"], times["at once"]
+    flops = flops_of(path) * BLOCKS
+    cold, warm = opening_ms(path, repeats)
+    return Row(
+        model=path.stem,
+        ms={name: getattr(ours, name) / US_PER_MS for name in ("median", "p20", "p80")},
+        flops=flops,
+        peak_share=flops / (ours.median * 1e3) / fma_gflops("f32", 1),
+        call_us=(ours.median - at_once.median) / BLOCKS,
+        cold_ms=cold,
+        warm_ms=warm,
+        error=error,
+    )
+
+
+def _error(path: Path, model: Any) -> float | None:
+    sound, expected = path.parent / "input.npy", path.with_suffix(".expected.npy")
+    if not sound.exists() or not expected.exists():
+        return None
+    wanted = np.load(expected)
+    heard = model.process(np.load(sound))
+    return float(np.abs(heard - wanted).max() / max(1.0, np.abs(wanted).max()))
+
+
+def main() -> int:
+    """Measure every model."""
+    parser = argparse.ArgumentParser(description="Time neural amp models as streams.")
+    parser.add_argument("folder", type=Path, help="where the .nam files lie")
+    parser.add_argument("--only", default="", help="models whose name holds this text")
+    parser.add_argument("--budget", type=float, default=0.5, help="seconds for a model's calls")
+    parser.add_argument("--repeats", type=int, default=1, help="processes that open a stream")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    bench = HostBench(1)
+    peak = fma_gflops("f32", 1)
+    print(f"one thread, {BLOCKS} blocks of {FRAMES} frames; peak {peak:.0f} GFLOP/s")
+    columns = "".join(f"{name:>9s}" for name in ("of peak", "call us", "cold ms", "warm ms"))
+    print(f"{'model':24s}{'ms':>8s}{columns}  error")
+    rows: list[Row] = []
+    for path in sorted(options.folder.glob("*.nam")):
+        if options.only not in path.stem:
+            continue
+        row = measured(path, bench, options.budget, options.repeats)
+        rows.append(row)
+        error = "-" if row.error is None else f"{row.error:.1e}"
+        print(
+            f"{row.model:24s}{row.ms['median']:8.2f}{row.peak_share:9.2f}{row.call_us:9.2f}"
+            f"{row.cold_ms:9.0f}{row.warm_ms:9.0f}  {error}",
+            flush=True,
+        )
+    if options.json:
+        command = shlex.join(["python", "benchmarks/nam.py", *sys.argv[1:]])
+        report = {
+            "environment": {**bench.describe(), "command": command},
+            "ceilings": {"fma_gflops": peak},
+            "rows": [asdict(row) for row in rows],
+        }
+        options.json.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
+    return int(any(row.error is not None and not row.error <= TOLERANCE for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

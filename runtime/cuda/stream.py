@@ -1,0 +1,163 @@
+"""A stream on a GPU: a block is one replay of a graph, states are updated in place.
+
+States are windows, as on the host (`runtime/host/stream.py`). A graph is captured for each place
+that a window is lent from; when no block fits behind, and after a part of a block, what came before
+is copied to where the rows begin.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from convir.runtime.in_place import check_in_place, copied
+from convir.runtime.program import Copy, Gemm, Launch, memory_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.runtime.cuda.device import CudaProgram
+    from convir.runtime.in_place import Touched
+    from convir.runtime.program import Buffer, Program
+
+
+class CudaStream:
+    """A program that is called block after block, on one stream of a GPU at a time."""
+
+    def __init__(self, program: CudaProgram, room: int) -> None:
+        """Begin with states full of zeros.
+
+        Args:
+            program: takes a block, [1, channels, frames], and windows, gives an output and the
+                same windows.
+            room: frames of a window's row behind those that came before the block, a multiple of
+                those of a block.
+
+        Raises:
+            ValueError: the program does what cannot be done in place.
+            GpuMemoryError: its memory does not fit on the GPU.
+        """
+        check_in_place(program.program, program.program.stream, _touched(program.program))
+        self._program = program
+        self._room = room
+        self._position = 0
+        block, *windows = program.inputs
+        self._frames = block.shape[-1]
+        self._specs = windows
+        arrays = program.arrays
+        with program.scope():
+            self._block: Any = arrays.zeros(block.shape, block.dtype)
+            self._output: Any = arrays.empty(program.outputs[0].shape, block.dtype)
+            # A program takes all of a window, also when it has moved on.
+            sizes = [prod(spec.shape) + room for spec in windows]
+            self._windows = [arrays.zeros(size, block.dtype) for size in sizes]
+            self._scratch: Any = arrays.empty(max(sizes, default=1), block.dtype)
+            self._arena = program.new_arena()
+            self._states = program.new_states()
+            arrays.cuda.get_current_stream().synchronize()
+            # Once without a graph: what is loaded lazily is loaded now.
+            self._run_at(0)
+            self._move(room)
+            self._graphs = [self._captured(lambda p=p: self._run_at(p)) for p in self._places()]
+            self._rewind = self._captured(lambda: self._move(room))
+        self.forget()
+
+    def run(self, x: Any, y: Any) -> None:
+        """Enqueue the program on as many frames as come, on the current stream.
+
+        Args:
+            x: f32[channels, frames] on the GPU; one channel may have one dimension.
+            y: where the outputs go, likewise; it may overlap `x`.
+        """
+        with self._program.scope():
+            if self._program.arrays.may_share_memory(x, y):
+                x = x.copy()
+            stream = self._program.arrays.cuda.get_current_stream()
+            for begin in range(0, x.shape[-1], self._frames):
+                piece = slice(begin, begin + self._frames)
+                taken = x[..., piece].shape[-1]
+                self._block[0, :, :taken] = x[..., piece]
+                self._graphs[self._position // self._frames].launch(stream)
+                y[..., piece] = self._output[0, :, :taken].reshape(y[..., piece].shape)
+                self._advance(taken, stream)
+
+    def forget(self) -> None:
+        """Fill the states with zeros."""
+        with self._program.scope():
+            for memory in (*self._windows, *self._states):
+                memory.fill(0)
+        self._position = 0
+
+    def _advance(self, taken: int, stream: Any) -> None:
+        self._position += taken
+        if taken == self._frames and self._position < self._room:
+            return
+        if self._position == self._room:
+            self._rewind.launch(stream)
+        else:
+            self._move(self._position)
+        self._position = 0
+
+    def _places(self) -> range:
+        """Where graphs lend the windows from, in frames."""
+        return range(0, self._room, self._frames)
+
+    def _run_at(self, position: int) -> None:
+        """Enqueue the program on the windows from `position` on."""
+        lent = [
+            memory[position : position + prod(spec.shape)]
+            for memory, spec in zip(self._windows, self._specs, strict=True)
+        ]
+        inputs, outputs = [self._block, *lent], [self._output, *lent]
+        self._program.run_in(inputs, outputs, self._arena, self._states)
+
+    def _move(self, position: int) -> None:
+        """Enqueue copies of what came before the block at `position` to where rows begin."""
+        for memory, spec in zip(self._windows, self._specs, strict=True):
+            rows, pitch = prod(spec.shape[:-1]), spec.shape[-1]
+            before = pitch - self._room
+            seen = memory[position : position + rows * pitch].reshape(rows, pitch)
+            # The two may overlap.
+            kept = self._scratch[: rows * before].reshape(rows, before)
+            kept[...] = seen[:, :before]
+            memory[: rows * pitch].reshape(rows, pitch)[:, :before] = kept
+
+    def _captured(self, enqueue: Callable[[], None]) -> Any:
+        """What `enqueue` enqueues, as a graph."""
+        cuda = self._program.arrays.cuda
+        stream = cuda.Stream(non_blocking=True)
+        cuda.get_current_stream().synchronize()
+        with stream:
+            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
+            try:
+                enqueue()
+            except BaseException:
+                with suppress(Exception):  # What is being raised says more.
+                    stream.end_capture()
+                raise
+            graph = stream.end_capture()
+            graph.upload(stream)
+            stream.synchronize()
+        return graph
+
+
+def _touched(program: Program) -> list[Touched]:
+    """What each call reads and writes of the program's memories."""
+    first = memory_positions(program)
+
+    def places(*buffers: Buffer) -> tuple[int, ...]:
+        return tuple(first[buffer.space] + buffer.index for buffer in buffers)
+
+    steps: list[Touched] = []
+    for call in program.calls:
+        match call:
+            case Copy():
+                steps.append(copied(call, first))
+            case Launch():
+                steps.append((False, places(*call.inputs, *call.outputs, *call.workspace)))
+            case Gemm():
+                steps.append((False, places(call.a, call.b, call.c)))
+            case _:
+                steps.append((False, places(call.out)))
+    return steps
