@@ -20,6 +20,8 @@ from convir.runtime.host.device import HostProgram
 from convir.runtime.host.stream import HostStream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.runtime.cuda.device import CudaProgram
     from convir.runtime.cuda.stream import CudaStream
     from convir.runtime.executable import DeviceProgram
@@ -118,13 +120,7 @@ class Stream:
         block = arrays.asarray(block)
         if block.dtype != _F32:
             raise TypeError(f"the block holds {block.dtype}, not float32")
-        shape = block.shape
-        if self.channels != 1 or len(shape) != 1:
-            if len(shape) != 2 or shape[0] != self.channels:
-                raise ValueError(f"the block has the shape {shape}, not ({self.channels}, n)")
-            shape = self.output_channels, shape[1]
-        elif self.output_channels != 1:
-            shape = self.output_channels, shape[0]
+        shape = self._output_shape(block)
         made = arrays.empty(shape, _F32) if out is None else out
         if made.shape != shape or made.dtype != _F32:
             raise ValueError(f"`out` is {made.dtype}{list(made.shape)}, not float32{list(shape)}")
@@ -137,6 +133,44 @@ class Stream:
             self._states.run(block, dense)
             made[...] = dense
         return made
+
+    def prepare(self, block: Any, out: Any) -> Callable[[], None]:
+        """A call that does what `process(block, out)` does, for arrays that stay where they are.
+
+        What they hold is read and written by each call; their shapes are not looked at again.
+
+        Args:
+            block: a dense array as for `process`, on the model's device.
+            out: a dense array of the output's shape, which does not overlap `block`.
+
+        Raises:
+            TypeError: one of them holds no f32, or lies on another device.
+            ValueError: one has another shape, or is not dense; or they overlap.
+        """
+        for array in (block, out):
+            if not isinstance(array, self._arrays.ndarray) or array.dtype != _F32:
+                raise TypeError("a prepared call takes arrays of float32 on the model's device")
+            if not array.flags.c_contiguous:
+                raise ValueError("a prepared call takes dense arrays")
+        shape = self._output_shape(block)
+        if out.shape != shape:
+            raise ValueError(f"`out` is {out.dtype}{list(out.shape)}, not float32{list(shape)}")
+        if self._arrays.may_share_memory(block, out):
+            raise ValueError("`out` overlaps the block of a prepared call")
+        return self._states.prepare(block, out)
+
+    def _output_shape(self, block: Any) -> tuple[int, ...]:
+        """The shape of the output of `block`.
+
+        Raises:
+            ValueError: `block` has a shape that the model does not take.
+        """
+        shape = block.shape
+        if self.channels == 1 and len(shape) == 1:
+            return shape if self.output_channels == 1 else (self.output_channels, shape[0])
+        if len(shape) != 2 or shape[0] != self.channels:
+            raise ValueError(f"the block has the shape {shape}, not ({self.channels}, n)")
+        return self.output_channels, shape[1]
 
 
 def _on_device(program: DeviceProgram, room: int) -> tuple[HostStream | CudaStream, StreamSpec]:

@@ -4,9 +4,10 @@
 
 One row a model: the time of two seconds of sound at 48 kHz, given block by block, and the share of
 the multiply-add peak, measured in the same run, that the convolutions' own multiplications reach:
-biases, activations and what a call costs beside them count as lost time. `call` is what giving a
-block alone costs more than giving many blocks at once. `cold` and `warm` are what opening a stream
-takes in a process of its own, the first with an empty cache; Python's imports are in both. Where
+biases, activations and what a call costs beside them count as lost time. `call` is what a block
+given alone to `process` costs more than one of many, `prepared` the same of a call from `prepare`.
+`cold` and `warm` are what opening a stream takes as the first thing that a process does, which
+imports the compiler where it is needed, the first with an empty cache. Where
 NAME.expected.npy lies beside a model and input.npy in the folder, `error` is the largest difference
 over max(1, peak). Exit status 1 if one is past the tolerance.
 """
@@ -49,8 +50,8 @@ US_PER_MS = 1e3
 
 OPEN = """
 import sys, time
-begin = time.perf_counter()
 from convir.api.stream import stream
+begin = time.perf_counter()
 stream(sys.argv[1])
 print(time.perf_counter() - begin)
 """
@@ -67,6 +68,7 @@ class Row:
     """Multiplications and additions of the convolutions in that time."""
     peak_share: float
     call_us: float
+    prepared_us: float
     cold_ms: float
     warm_ms: float
     error: float | None
@@ -117,7 +119,17 @@ def measured(path: Path, bench: HostBench, budget: float, repeats: int) -> Row:
         for block, out in blocks:
             model.process(block, out)
 
-    calls = {"blocks": block_by_block, "at once": lambda: model.process(x, y)}
+    prepared = [model.prepare(block, out) for block, out in blocks]
+
+    def calls_alone() -> None:
+        for call in prepared:
+            call()
+
+    calls = {
+        "blocks": block_by_block,
+        "prepared": calls_alone,
+        "at once": lambda: model.process(x, y),
+    }
     times = measure(calls, bench.clock, budget)
     ours, at_once = times["blocks"], times["at once"]
     flops = flops_of(path) * BLOCKS
@@ -128,6 +140,7 @@ def measured(path: Path, bench: HostBench, budget: float, repeats: int) -> Row:
         flops=flops,
         peak_share=flops / (ours.median * 1e3) / fma_gflops("f32", 1),
         call_us=(ours.median - at_once.median) / BLOCKS,
+        prepared_us=(times["prepared"].median - at_once.median) / BLOCKS,
         cold_ms=cold,
         warm_ms=warm,
         error=error,
@@ -155,7 +168,9 @@ def main() -> int:
     bench = HostBench(1)
     peak = fma_gflops("f32", 1)
     print(f"one thread, {BLOCKS} blocks of {FRAMES} frames; peak {peak:.0f} GFLOP/s")
-    columns = "".join(f"{name:>9s}" for name in ("of peak", "call us", "cold ms", "warm ms"))
+    columns = "".join(
+        f"{name:>9s}" for name in ("of peak", "call us", "prepared", "cold ms", "warm ms")
+    )
     print(f"{'model':24s}{'ms':>8s}{columns}  error")
     rows: list[Row] = []
     for path in sorted(options.folder.glob("*.nam")):
@@ -166,6 +181,7 @@ def main() -> int:
         error = "-" if row.error is None else f"{row.error:.1e}"
         print(
             f"{row.model:24s}{row.ms['median']:8.2f}{row.peak_share:9.2f}{row.call_us:9.2f}"
+            f"{row.prepared_us:9.2f}"
             f"{row.cold_ms:9.0f}{row.warm_ms:9.0f}  {error}",
             flush=True,
         )

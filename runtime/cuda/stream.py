@@ -8,6 +8,7 @@ is copied to where the rows begin.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,10 @@ class CudaStream:
                 self._graphs[self._position // self._frames].launch(stream)
                 y[..., piece] = self._output[0, :, :taken].reshape(y[..., piece].shape)
                 self._advance(taken, stream)
+
+    def prepare(self, x: Any, y: Any) -> Callable[[], None]:
+        """`run(x, y)` as a call of its own."""
+        return partial(self.run, x, y)
 
     def forget(self) -> None:
         """Fill the states with zeros."""

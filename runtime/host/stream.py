@@ -7,7 +7,7 @@ A program is lent them from where the frames before its block begin; `stream.ll`
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from convir.runtime.in_place import check_in_place, copied
 from convir.runtime.program import Copy, memory_positions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.runtime.host.device import HostProgram
     from convir.runtime.host.jit import Library
     from convir.runtime.host.plan import HostPlan
@@ -87,18 +89,28 @@ class HostStream:
             x: f32[channels, frames], dense; one channel may have one dimension.
             y: where the outputs go, likewise; it may overlap `x`.
         """
-        if self._pool is not shared_pool():  # Also where this process is a fork.
-            self._meet_pool()
         source, target = address_of(x), address_of(y)
         if source < target + y.nbytes and target < source + x.nbytes:
             x = x.copy()
             source = address_of(x)
-        self._native(self._stream, source, target, x.shape[-1] * self._frame_bytes)
+        self._run_at(source, target, x.shape[-1] * self._frame_bytes, (x, y))
+
+    def prepare(self, x: Array, y: Array) -> Callable[[], None]:
+        """`run(x, y)` as a call of its own; the two do not overlap, and stay where they are."""
+        size = x.shape[-1] * self._frame_bytes
+        return partial(self._run_at, address_of(x), address_of(y), size, (x, y))
 
     def forget(self) -> None:
         """Fill the states with zeros."""
         for memory in self._windows:
             memory.fill(0)
+
+    def _run_at(self, x: int, y: int, size: int, held: tuple[Array, ...]) -> None:
+        """Run on `size` bytes of each channel at `x`, outputs to `y`; `held` keeps both alive."""
+        del held
+        if self._pool is not shared_pool():  # Also where this process is a fork.
+            self._meet_pool()
+        self._native(self._stream, x, y, size)
 
     def _meet_pool(self) -> None:
         self._pool = shared_pool()

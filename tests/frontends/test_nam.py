@@ -104,10 +104,24 @@ def test_blocks_are_checked(tmp_path: Path) -> None:
         model.process(np.zeros((2, 3), np.float32))
     with pytest.raises(ValueError, match="`out` is"):
         model.process(np.zeros(3, np.float32), out=np.zeros(4, np.float32))
+    x32 = np.zeros(3, np.float32)
+    with pytest.raises(TypeError, match="takes arrays of float32"):
+        model.prepare([0.0], x32)
+    with pytest.raises(ValueError, match="takes dense arrays"):
+        model.prepare(np.zeros(6, np.float32)[::2], x32)
+    with pytest.raises(ValueError, match="`out` is"):
+        model.prepare(x32, np.zeros(4, np.float32))
+    with pytest.raises(ValueError, match="overlaps the block"):
+        model.prepare(x32, x32)
     with pytest.raises(ValueError, match="a block of 0 frames is none"):
         stream(path, frames=0)
     x = np.random.default_rng(1).uniform(-1, 1, 50).astype(np.float32)
     y = model.process(x)
+    model.reset()
+    prepared = np.empty_like(x)
+    call = model.prepare(x, prepared)
+    call()
+    np.testing.assert_array_equal(prepared, y)
     model.reset()
     wide = np.zeros((50, 2), np.float32)
     assert model.process(x, out=wide[:, 0]) is not None
