@@ -104,7 +104,6 @@ class Build:
             self.device.kind, self.workspace_bytes, self.device.gpu, (str(user_records()),)
         )
         module = _with_callees(self.module, self.function)
-        verify(module)
         try:
             apply_passes(new_context(), module, passes, verify_each=False)
             PassPipeline(lowering).apply(new_context(), module)
@@ -121,7 +120,9 @@ class Build:
             DiagnosticError: one of them leaves invalid IR, or fails.
             PassCrashError: one of them is broken.
         """
-        apply_passes(new_context(), _with_callees(self.module, self.function), passes)
+        module = _with_callees(self.module, self.function)
+        verify(module)
+        apply_passes(new_context(), module, passes)
 
     def _dynamic_entry(self) -> FuncOp | None:
         """The function, if a tensor in it has a size that its type leaves open."""

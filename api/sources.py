@@ -59,10 +59,16 @@ def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Sour
 
 def _module(given: ModuleOp) -> Source:
     from convir.api.module_text import text_of  # noqa: PLC0415  (brings xDSL along)
+    from convir.dialects.diagnostics import verify  # noqa: PLC0415  (as above)
 
     # Dynamic sizes are compiled later, when callers may have changed their module.
     module = given.clone()
-    return Source("<string>", text_of(module), module.clone)
+
+    def read() -> ModuleOp:
+        verify(module)
+        return module.clone()
+
+    return Source("<string>", text_of(module), read)
 
 
 def _text(content: bytes, name: str) -> Source:
