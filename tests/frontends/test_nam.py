@@ -59,7 +59,7 @@ def test_streams_of_any_blocks(path: Path) -> None:
     x, expected = sound(), expected_of(path)
     model = stream(path)
     for sizes in ((1,), (7,), (64,), (2048,), (3, 100, 64, 1, 500, 17)):
-        count = {(1,): 130, (64,): len(x)}.get(sizes, 2200)
+        count = 130 if sizes == (1,) else len(x) if sizes == (64,) else 2200
         model.reset()
         begin, pieces = 0, list[Any]()
         while begin < count:

@@ -147,6 +147,12 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
             "4 and 8 channels in planes are read too often",
         ),
         (
+            f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -j 128 -g 4 -F 1",
+            "tensor cores do not multiply f32",
+            "tensor cores do not multiply f32",
+            "257 positions of a window are unrolled",
+        ),
+        (
             f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 40 {THREE} -F 2 {NHWC}",
             "one group of many channels is an implicit GEMM's",
             "it reduces 40 channels and 9 taps",

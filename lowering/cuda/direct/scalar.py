@@ -41,6 +41,10 @@ are too few threads for all multiprocessors."""
 MOST_PRODUCTS = 512
 """Products of a thread that are unrolled."""
 
+MOST_WINDOW = 128
+"""Positions along an axis that are walked one by one: far taps leave many between them, and NVRTC
+does not nest as many templates."""
+
 MOST_CHANNELS = 16
 """Channels of a group past which an implicit GEMM reuses what it reads more often."""
 
@@ -115,6 +119,10 @@ def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
 def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> str | None:
     """Why `config` is none for the problem: it would unroll too much."""
     spec = problem.contraction
+    axes = ((problem.rows, config.rows), (problem.cols, config.cols))
+    longest = max(axis.window + (size - 1) * axis.step for axis, size in axes)
+    if longest > MOST_WINDOW:
+        return f"{longest} positions of a window are unrolled"
     depths = 1 if spec.depth == 1 else vectors.read
     products = problem.taps * config.rows * config.cols * vectors.stored * depths
     return f"{products} products are unrolled" if products > MOST_PRODUCTS else None
@@ -129,7 +137,9 @@ def plan(
         return read
     problem, vectors = read
     configs = tuple(_legal(problem, vectors, gpu))
-    return configs or Refusal(f"{problem.taps} taps are too many to unroll")
+    if configs:
+        return configs
+    return Refusal(legality(problem, vectors, _smallest(gpu)) or "no config is legal")
 
 
 def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[ScalarConfig]:
@@ -140,9 +150,13 @@ def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[Scala
             continue
         if legality(problem, vectors, config) is None:
             yield config
-    small = ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
+    small = _smallest(gpu)
     if legality(problem, vectors, small) is None:
         yield small
+
+
+def _smallest(gpu: Gpu) -> ScalarConfig:
+    return ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
 
 
 def kernels(
