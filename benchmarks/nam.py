@@ -1,6 +1,7 @@
-"""Whole neural amp models as streams, one thread: two seconds of sound in blocks of 64 frames.
+"""Whole neural amp models as streams: two seconds of sound in blocks of 64 frames.
 
     python benchmarks/nam.py FOLDER_OF_MODELS --json FILE
+    python benchmarks/nam.py FOLDER_OF_MODELS --device cuda --json FILE
 
 One row a model: the time of two seconds of sound at 48 kHz, given block by block, and the share of
 the multiply-add peak, measured in the same run, that the convolutions' own multiplications reach:
@@ -10,6 +11,9 @@ given alone to `process` costs more than one of many, `prepared` the same of a c
 imports the compiler where it is needed, the first with an empty cache. Where
 NAME.expected.npy lies beside a model and input.npy in the folder, `error` is the largest difference
 over max(1, peak). Exit status 1 if one is past the tolerance.
+
+On the host that is one thread. On a GPU times are events around all blocks, which lie there, and
+neither the peak nor the opening of a stream is measured.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from statistics import median
@@ -34,6 +39,7 @@ from convir.dialects.conv import FpropOp
 from convir.frontends.nam.importer import import_nam
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import measure
+from convir.runtime.devices import CUDA, HOST
 from convir.runtime.host.fma_peak import fma_gflops
 
 if TYPE_CHECKING:
@@ -66,11 +72,11 @@ class Row:
     """Of two seconds of sound, block by block."""
     flops: int
     """Multiplications and additions of the convolutions in that time."""
-    peak_share: float
+    peak_share: float | None
     call_us: float
     prepared_us: float
-    cold_ms: float
-    warm_ms: float
+    cold_ms: float | None
+    warm_ms: float | None
     error: float | None
 
 
@@ -107,12 +113,15 @@ def opening_ms(path: Path, repeats: int) -> tuple[float, float]:
     return median(cold), median(warm)
 
 
-def measured(path: Path, bench: HostBench, budget: float, repeats: int) -> Row:
+def measured(path: Path, bench: Any, options: argparse.Namespace) -> Row:
     """One model's row."""
-    model = stream(path, frames=FRAMES)
+    on_gpu = options.device == CUDA
+    model = stream(path, frames=FRAMES, device=options.device)
     error = _error(path, model)
-    x = np.random.default_rng(0).uniform(-0.5, 0.5, FRAMES * BLOCKS).astype(np.float32)
-    y = np.empty_like(x)
+    arrays: Any = import_module("cupy" if on_gpu else "numpy")
+    sound = np.random.default_rng(0).uniform(-0.5, 0.5, FRAMES * BLOCKS).astype(np.float32)
+    x = arrays.asarray(sound)
+    y = arrays.empty_like(x)
     blocks = [(x[i : i + FRAMES], y[i : i + FRAMES]) for i in range(0, len(x), FRAMES)]
 
     def block_by_block() -> None:
@@ -130,15 +139,15 @@ def measured(path: Path, bench: HostBench, budget: float, repeats: int) -> Row:
         "prepared": calls_alone,
         "at once": lambda: model.process(x, y),
     }
-    times = measure(calls, bench.clock, budget)
+    times = measure(calls, bench.clock, options.budget)
     ours, at_once = times["blocks"], times["at once"]
     flops = flops_of(path) * BLOCKS
-    cold, warm = opening_ms(path, repeats)
+    cold, warm = (None, None) if on_gpu else opening_ms(path, options.repeats)
     return Row(
         model=path.stem,
         ms={name: getattr(ours, name) / US_PER_MS for name in ("median", "p20", "p80")},
         flops=flops,
-        peak_share=flops / (ours.median * 1e3) / fma_gflops("f32", 1),
+        peak_share=None if on_gpu else flops / (ours.median * 1e3) / fma_gflops("f32", 1),
         call_us=(ours.median - at_once.median) / BLOCKS,
         prepared_us=(times["prepared"].median - at_once.median) / BLOCKS,
         cold_ms=cold,
@@ -153,6 +162,7 @@ def _error(path: Path, model: Any) -> float | None:
         return None
     wanted = np.load(expected)
     heard = model.process(np.load(sound))
+    heard = heard.get() if hasattr(heard, "get") else heard
     return float(np.abs(heard - wanted).max() / max(1.0, np.abs(wanted).max()))
 
 
@@ -160,40 +170,52 @@ def main() -> int:
     """Measure every model."""
     parser = argparse.ArgumentParser(description="Time neural amp models as streams.")
     parser.add_argument("folder", type=Path, help="where the .nam files lie")
+    parser.add_argument("--device", default=HOST, choices=(HOST, CUDA))
     parser.add_argument("--only", default="", help="models whose name holds this text")
     parser.add_argument("--budget", type=float, default=0.5, help="seconds for a model's calls")
     parser.add_argument("--repeats", type=int, default=1, help="processes that open a stream")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    bench = HostBench(1)
-    peak = fma_gflops("f32", 1)
-    print(f"one thread, {BLOCKS} blocks of {FRAMES} frames; peak {peak:.0f} GFLOP/s")
-    columns = "".join(
-        f"{name:>9s}" for name in ("of peak", "call us", "prepared", "cold ms", "warm ms")
-    )
-    print(f"{'model':24s}{'ms':>8s}{columns}  error")
+    bench: Any = _cuda_bench() if options.device == CUDA else HostBench(1)
+    ceilings: dict[str, float] = {}
+    if options.device == HOST:
+        ceilings["fma_gflops"] = fma_gflops("f32", 1)
+        print(f"one thread, multiply-add peak {ceilings['fma_gflops']:.0f} GFLOP/s")
+    names = ("ms", "of peak", "call us", "prepared", "cold ms", "warm ms")
+    print(f"{'model':24s}" + "".join(f"{name:>9s}" for name in names) + "  error")
     rows: list[Row] = []
     for path in sorted(options.folder.glob("*.nam")):
         if options.only not in path.stem:
             continue
-        row = measured(path, bench, options.budget, options.repeats)
+        row = measured(path, bench, options)
         rows.append(row)
-        error = "-" if row.error is None else f"{row.error:.1e}"
-        print(
-            f"{row.model:24s}{row.ms['median']:8.2f}{row.peak_share:9.2f}{row.call_us:9.2f}"
-            f"{row.prepared_us:9.2f}"
-            f"{row.cold_ms:9.0f}{row.warm_ms:9.0f}  {error}",
-            flush=True,
+        numbers = (
+            (row.ms["median"], 2),
+            (row.peak_share, 2),
+            (row.call_us, 2),
+            (row.prepared_us, 2),
+            (row.cold_ms, 0),
+            (row.warm_ms, 0),
         )
+        cells = "".join("        -" if x is None else f"{x:9.{digits}f}" for x, digits in numbers)
+        error = "-" if row.error is None else f"{row.error:.1e}"
+        print(f"{row.model:24s}{cells}  {error}", flush=True)
     if options.json:
         command = shlex.join(["python", "benchmarks/nam.py", *sys.argv[1:]])
         report = {
             "environment": {**bench.describe(), "command": command},
-            "ceilings": {"fma_gflops": peak},
+            "ceilings": ceilings,
             "rows": [asdict(row) for row in rows],
         }
         options.json.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
     return int(any(row.error is not None and not row.error <= TOLERANCE for row in rows))
+
+
+def _cuda_bench() -> Any:
+    # PyTorch and CuPy are needed on a GPU alone.
+    from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415
+
+    return CudaBench(0)
 
 
 if __name__ == "__main__":
