@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.dialects.conv import ConvOp
 from convir.dialects.scalars import scalar_constant
 from convir.dialects.structured import Structured, structured
 from convir.lowering.loops.indices import Flags, Lanes
@@ -111,7 +112,7 @@ class Evaluator:
             operands = [self.element(operand, indices) for operand in owner.operands]
             return self.pointwise(owner, operands)
         if rule is None:
-            raise PassFailedException(f"{owner.name} has no loops")
+            raise PassFailedException(_no_loops(owner))
         return rule(self, owner, indices)
 
     def scalar(self, value: SSAValue) -> SSAValue:
@@ -382,3 +383,11 @@ def _loops_from_result(
                 raise PassFailedException("a parallel loop that no result dimension counts")
             loops[i] = 0
     return loops
+
+
+def _no_loops(op: Operation) -> str:
+    """Why there is no kernel with `op`; a convolution becomes one that has loops."""
+    refused = f"{op.name} has no loops"
+    if isinstance(op, ConvOp):
+        return f"{refused}: run convert-conv-to-linalg first, or the pipeline default"
+    return refused

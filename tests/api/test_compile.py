@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.conv_geometry import Direction
@@ -87,3 +88,10 @@ def test_a_constant_filter_changes_no_kernel():
     constant = convir_compile(ModuleOp([function_of("main", problem, w)]), device="host")
     assert constant.program.summary("host") == argument.program.summary("host") == ["contraction"]
     assert np.array_equal(constant(dy), argument(dy, w))
+
+
+@pytest.mark.parametrize("flag", [1, 2, 4])
+def test_what_no_pass_lowered_says_which_one_does(flag: int) -> None:
+    line = parse_line(f"conv -n 1 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -F {flag}")
+    with pytest.raises(PassFailedException, match="run convert-conv-to-linalg first"):
+        convir_compile(module_of_line(line), pipeline="", device="host")
