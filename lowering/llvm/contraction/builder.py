@@ -73,8 +73,8 @@ def float_constant(number: float, like: str) -> Value:
     text = f"0x{int.from_bytes(struct.pack('>d', number), 'big'):016X}"
     if not like.startswith("<"):
         return Value(like, text)
-    lanes, element = like[1:-1].split(" x ")
-    return Value(like, f"<{', '.join([f'{element} {text}'] * int(lanes))}>")
+    _, element = like[1:-1].split(" x ")
+    return Value(like, f"splat ({element} {text})")
 
 
 @dataclass

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.planar.program import Stage, Term
 
-_ROWS_AT_ONCE = 4
-"""Rows of a stage without sums that are computed in one turn of its loop."""
-
 
 @dataclass(frozen=True)
 class Tile:
@@ -61,34 +58,25 @@ class StageCode:
     def write(self, stage: Stage, tile: Tile) -> None:
         """All channels of `stage` on one tile of frames."""
         if not stage.terms:
-            sizes: tuple[int, ...] = (1,) * min(_ROWS_AT_ONCE, stage.channels)
-            block = stage.channels // len(sizes) * len(sizes)
-            self._blocks(stage, tile, sizes, 0, block)
-            rest = stage.channels - block
-            self._blocks(stage, tile, (1,) * rest, block, rest)
+            # A row has enough vectors to fill the pipes; more rows at once are only more code.
+            self._blocks(stage, tile, (1,))
             return
         sizes = channel_tiles(stage.block, tile.vectors, self.lanes)
-        if len(sizes) == stage.channels // sum(sizes) == 1 or len(set(sizes)) > 1:
-            self._blocks(stage, tile, sizes, 0, stage.channels)
-            return
-        self._blocks(stage, tile, sizes[:1], 0, stage.channels)
+        # Tiles of one size are turns of one loop, through all blocks.
+        self._blocks(stage, tile, sizes if len(set(sizes)) > 1 else sizes[:1])
 
-    def _blocks(
-        self, stage: Stage, tile: Tile, sizes: Sequence[int], first: int, channels: int
-    ) -> None:
-        """Tiles of `sizes` channels, over and over, for `channels` channels from `first`."""
-        if channels == 0:
-            return
-        with self._counted(first, channels // sum(sizes), sum(sizes)) as channel:
+    def _blocks(self, stage: Stage, tile: Tile, sizes: Sequence[int]) -> None:
+        """Tiles of `sizes` channels, over and over."""
+        with self._counted(stage.channels // sum(sizes), sum(sizes)) as channel:
             for i, size in enumerate(sizes):
                 self._tile(stage, tile, self.f.add(channel, sum(sizes[:i]), "channel"), size)
 
     @contextmanager
-    def _counted(self, first: int, turns: int, step: int) -> Generator[Integer]:
+    def _counted(self, turns: int, step: int) -> Generator[Integer]:
         if turns == 1:
-            yield first
+            yield 0
             return
-        with self.f.loop("channels", first, first + turns * step, step, runs=True) as loop:
+        with self.f.loop("channels", 0, turns * step, step, runs=True) as loop:
             yield loop.index
 
     def _tile(self, stage: Stage, tile: Tile, channel: Integer, size: int) -> None:
