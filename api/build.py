@@ -14,6 +14,7 @@ from xdsl.traits import SymbolTable
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.lowering.pipeline import lowering_passes
+from convir.passes.allow_tf32 import AllowTf32Pass
 from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
@@ -44,6 +45,7 @@ class Build:
     pipeline: str | Sequence[ModulePass]
     device: Device
     workspace_bytes: int | None
+    allow_tf32: bool = False
 
     @cached_property
     def module(self) -> ModuleOp:
@@ -63,7 +65,8 @@ class Build:
         """
         given = self.pipeline
         passes = parse_pipeline(given) if isinstance(given, str) else tuple(given)
-        return tuple(
+        first = (AllowTf32Pass(),) if self.allow_tf32 else ()
+        return first + tuple(
             replace(one, device=self.device.kind)
             if isinstance(one, AssignLayoutPass | BatchGemmsPass)
             else one

@@ -44,6 +44,7 @@ def compile(
     specialisations: int = CAPACITY,
     shapes: Sequence[Sequence[int] | None] = (),
     size: float = 1.0,
+    allow_tf32: bool = False,
 ) -> Executable:
     """Compile one function on tensors to an executable.
 
@@ -66,6 +67,8 @@ def compile(
         shapes: of the inputs of a model, in order, where it leaves sizes open: of a .nam model, the
             block, (1, channels, frames).
         size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
+        allow_tf32: whether a GPU may round what it multiplies in f32 to TF32 (10 bits of mantissa),
+            as the pass `allow-tf32` says.
 
     Raises:
         DiagnosticError: the source is not valid IR.
@@ -81,6 +84,7 @@ def compile(
         find_device(device),
         workspace_bytes,
         threads,
+        allow_tf32,
     )
     compiled = job.compile()
     if isinstance(compiled, Executable):
@@ -98,6 +102,7 @@ class Job:
     device: Device
     workspace_bytes: int | None = None
     threads: int | None = None
+    allow_tf32: bool = False
 
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
@@ -154,4 +159,5 @@ class Job:
             self.pipeline,
             self.device,
             self.workspace_bytes,
+            allow_tf32=self.allow_tf32,
         )

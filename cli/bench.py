@@ -101,6 +101,11 @@ def _parser() -> ArgumentParser:
         "calls: around the replay of a graph of many calls in a row, per call",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
+    add(
+        "--allow-tf32",
+        action="store_true",
+        help="on a GPU, multiply f32 as TF32, with 10 bits of mantissa; so do the peers",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of the data (0)")
     add(
         "--budget",
@@ -160,6 +165,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--threads and --jobs are at least 1, --budget more than 0")
     if options.repeats is not None and options.repeats < 1:
         raise UsageError("--repeats is at least 1")
+    if options.allow_tf32 and kind == "host":
+        raise UsageError("--allow-tf32 is for a GPU: the host multiplies f32")
     if not options.tune and (options.stale or options.records is not None):
         raise UsageError("--stale and --records belong to --tune")
     if options.tune and (kind == "host" or options.peers or any(_outputs(options))):

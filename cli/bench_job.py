@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.api.compile import compile as convir_compile
 from convir.cli.arguments import UsageError
 from convir.cli.bench_html import page_of
-from convir.cli.bench_problems import PIPELINES, module_of, precompile, problems_of
+from convir.cli.bench_problems import module_of, pipeline_of, precompile, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK, write_output
 from convir.lowering.implementations import CUDA, GEMM
 from convir.runtime.bench.host import HostBench
@@ -69,7 +69,7 @@ def run_suites(
     problems = [problem for _, lines in suites for problem in problems_of(lines)]
     if options.jobs > 1 and device.name != HOST:
         measured = [each for one in problems for each in (one, *device.rearranged(one))]
-        precompile(measured, device.name, options.jobs)
+        precompile(measured, device.name, options.jobs, allow_tf32=options.allow_tf32)
     console, errors = Console(), Console(stderr=True)
     rows: list[Row] = []
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
@@ -102,7 +102,8 @@ def bench_device(options: argparse.Namespace) -> BenchDevice:
     from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (needs a GPU)
 
     try:
-        return CudaBench(int(options.device.partition(":")[2] or 0), options.clock)
+        index = int(options.device.partition(":")[2] or 0)
+        return CudaBench(index, options.clock, allow_tf32=options.allow_tf32)
     except NoGpuError as error:
         raise UsageError(f"--device {options.device}: {error}") from error
     except ImportError as error:
@@ -124,7 +125,7 @@ def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task
     def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
         executable = convir_compile(
             module_of(arranged, weights),
-            pipeline=PIPELINES[backend],
+            pipeline=pipeline_of(backend, allow_tf32=options.allow_tf32),
             device=options.device,
             threads=options.threads,
         )
@@ -135,7 +136,7 @@ def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task
     def formula(inputs: Sequence[Array]) -> Array:
         return evaluate(module_of(problem), "main", inputs, float_format=FloatFormat.WIDE)[0]
 
-    return Task(suite, str(problem), problem, formula, compiled)
+    return Task(suite, str(problem), problem, formula, compiled, allow_tf32=options.allow_tf32)
 
 
 def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Sequence[str]) -> None:

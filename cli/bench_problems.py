@@ -41,6 +41,11 @@ PIPELINES = {OURS: DEFAULT_PIPELINE, PLAIN: PLAIN_PIPELINE, LIBRARY: LIBRARY_PIP
 """The passes behind each backend that is a program of ours."""
 
 
+def pipeline_of(backend: str, *, allow_tf32: bool = False) -> str:
+    """The passes of a program of ours, as text."""
+    return f"allow-tf32,{PIPELINES[backend]}" if allow_tf32 else PIPELINES[backend]
+
+
 def problems_of(lines: Sequence[ConvLine]) -> list[ConvProblem]:
     """The problems of all lines, in order."""
     return [problem for line in lines for problem in line.problems.values()]
@@ -51,33 +56,36 @@ def module_of(problem: ConvProblem, weights: npt.NDArray[Any] | None = None) -> 
     return ModuleOp([function_of("main", problem, weights)])
 
 
-def precompile(problems: Sequence[ConvProblem], device: str, jobs: int) -> None:
+def precompile(
+    problems: Sequence[ConvProblem], device: str, jobs: int, *, allow_tf32: bool = False
+) -> None:
     """Put the kernels of all problems into the cache of cubins, with so many processes.
 
     What cannot be compiled is left out: it fails again, with a reason, where it is run.
     """
-    compiled = partial(_compile_kernels, gpu=str(find_device(device).gpu))
+    gpu = str(find_device(device).gpu)
+    compiled = partial(_compile_kernels, gpu=gpu, allow_tf32=allow_tf32)
     # Processes that are forked off one that uses a GPU cannot use NVRTC.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         list(pool.map(compiled, problems))
 
 
-def cuda_kernels(problem: ConvProblem, gpu: Gpu) -> list[CudaKernel]:
+def cuda_kernels(problem: ConvProblem, gpu: Gpu, *, allow_tf32: bool = False) -> list[CudaKernel]:
     """The kernels that compute `problem` on a GPU after the default pipeline.
 
     Raises:
         DiagnosticError: a kernel has no code for a GPU.
     """
-    module = run(module_of(problem), DEFAULT_PIPELINE).module
+    module = run(module_of(problem), pipeline_of(OURS, allow_tf32=allow_tf32)).module
     PassPipeline(lowering_passes(CUDA, gpu=gpu)).apply(new_context(), module)
     return [kernel for _, plan in cuda_plans(module) for kernel in plan.kernels]
 
 
-def _compile_kernels(problem: ConvProblem, gpu: str) -> None:
+def _compile_kernels(problem: ConvProblem, gpu: str, *, allow_tf32: bool) -> None:
     planned = Gpu.parse(gpu)
     try:
-        for kernel in cuda_kernels(problem, planned):
+        for kernel in cuda_kernels(problem, planned, allow_tf32=allow_tf32):
             compile_cubin(kernel.source, planned.arch)
     except Exception:
         return

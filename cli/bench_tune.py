@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 
-from convir.api.compile import DEFAULT_PIPELINE
 from convir.cli.arguments import UsageError
 from convir.cli.bench_job import bench_device
-from convir.cli.bench_problems import module_of, problems_of
+from convir.cli.bench_problems import module_of, pipeline_of, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK
 from convir.lowering.kernel_candidates import digest_of
 from convir.lowering.records.read import find, records_of
@@ -26,6 +25,7 @@ from convir.lowering.records.record import Record, machine_of
 from convir.lowering.records.write import save
 from convir.lowering.tune import Tunable, TunableKernel, tunable
 from convir.passes import run
+from convir.runtime.bench.row import OURS
 from convir.runtime.bench.session import Effort, tolerance_of
 from convir.runtime.bench.timing import Timing
 from convir.runtime.bench.tune import ConfigToMeasure, Expected, measure_configs
@@ -79,7 +79,9 @@ def tune_suites(
         raise UsageError(f"--device {options.device}: {error}") from error
     file = user_records() if options.records is None else Path(options.records)
     problems = [problem for _, lines in suites for problem in problems_of(lines)]
-    kernels = kernels_to_tune(problems, device.gpu, file, stale=options.stale)
+    kernels = kernels_to_tune(
+        problems, device.gpu, file, stale=options.stale, allow_tf32=options.allow_tf32
+    )
     if options.jobs > 1:
         compile_ahead(kernels, device.gpu, options.jobs)
     effort = Effort(options.seed, options.budget, options.repeats)
@@ -88,13 +90,19 @@ def tune_suites(
 
 
 def kernels_to_tune(
-    problems: Sequence[ConvProblem], gpu: Gpu, file: Path, *, stale: bool
+    problems: Sequence[ConvProblem],
+    gpu: Gpu,
+    file: Path,
+    *,
+    stale: bool,
+    allow_tf32: bool = False,
 ) -> list[ToTune]:
     """The kernels that have no record for `gpu`; with `stale`, also those whose record is old."""
     tables = records_of(machine_of(gpu), (file,))
+    pipeline = pipeline_of(OURS, allow_tf32=allow_tf32)
     found: dict[str, ToTune] = {}
     for problem in problems:
-        module = tunable(run(module_of(problem), DEFAULT_PIPELINE).module, gpu)
+        module = tunable(run(module_of(problem), pipeline).module, gpu)
         for kernel in module.kernels:
             if _is_needed(kernel, tables, gpu, stale=stale):
                 found.setdefault(kernel.candidates.signature, ToTune(problem, module, kernel))
@@ -153,9 +161,8 @@ def tune(
 def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Record:
     problem, candidates = each.problem, each.kernel.candidates
     inputs = bench.inputs(problem, effort.seed)
-    expected = Expected(
-        bench.expected(problem, inputs, partial(_formula, problem)), tolerance_of(problem)
-    )
+    relative = tolerance_of(problem, tf32=candidates.problem.contraction.tf32)
+    expected = Expected(bench.expected(problem, inputs, partial(_formula, problem)), relative)
 
     def candidate(config: str) -> Candidate:
         _refuse_spills(candidates.launches[config], each.module.gpu)

@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 
+ALLOW_TF32 = "convir.allow_tf32"
+"""A function, a `kernel.region` or a `kernel.func` with this attribute may round what it multiplies
+in contractions of f32 to TF32, whose mantissa has 10 bits. Sums stay f32."""
+
+
 def verify_configs(configs: Attribute | None) -> None:
     """Check that each entry of `configs` maps a device to the string of one kernel config.
 

@@ -327,7 +327,8 @@ class GemmOp(IRDLOperation):
     For i < batch: C[i] is m x n at `i * stride_c`, rows `ldc` apart; A[i] is m x k (k x m if
     `transpose_a`) at `i * stride_a`, rows `lda` apart; B[i] is k x n (n x k if `transpose_b`).
     A stride of 0 shares the operand between all batches. Strides and leading dimensions count
-    elements. f16 and bf16 operands accumulate in f32; the result is rounded once.
+    elements. f16 and bf16 operands accumulate in f32; the result is rounded once. With `tf32`, f32
+    operands may be rounded to TF32.
     Source: the parameters of BLAS `gemm_strided_batched`.
     """
 
@@ -346,6 +347,7 @@ class GemmOp(IRDLOperation):
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
     accumulate = opt_prop_def(UnitAttr)
+    tf32 = opt_prop_def(UnitAttr)
 
     a = operand_def(MemRefType[Attribute])
     b = operand_def(MemRefType[Attribute])
@@ -358,21 +360,13 @@ class GemmOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
-        self,
-        a: SSAValue,
-        b: SSAValue,
-        c: SSAValue,
-        sizes: dict[str, int],
-        *,
-        transpose_a: bool = False,
-        transpose_b: bool = False,
-        accumulate: bool = False,
+        self, a: SSAValue, b: SSAValue, c: SSAValue, sizes: dict[str, int], **flags: bool
     ) -> None:
-        flags = {"transpose_a": transpose_a, "transpose_b": transpose_b, "accumulate": accumulate}
+        """`sizes` are all integer properties, `flags` those of the others that are set."""
         properties: dict[str, Attribute | None] = {
             name: IntegerAttr(value, i64) for name, value in sizes.items()
         }
-        properties |= {name: UnitAttr() if on else None for name, on in flags.items()}
+        properties |= {name: UnitAttr() for name, on in flags.items() if on}
         super().__init__(operands=[a, b, c], properties=properties)
 
     def size(self, name: str) -> int:
@@ -405,6 +399,8 @@ class GemmOp(IRDLOperation):
             raise VerifyException(f"there is no product of matrices of {a}")
         if not isinstance(c, results):
             raise VerifyException(f"matrices of {a} give no result of {c}")
+        if self.tf32 is not None and not isinstance(a, Float32Type):
+            raise VerifyException(f"matrices of {a} are not rounded to TF32")
 
     def _batches_overlap(self) -> bool:
         """Batches lie one after the other, or side by side within each other's rows."""

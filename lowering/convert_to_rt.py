@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseIntOrFPElementsAttr,
     Float16Type,
+    Float32Type,
     FunctionType,
     IntegerAttr,
     MemRefType,
@@ -174,7 +175,8 @@ class _Program:
         self.buffers.update(zip(op.res, outputs, strict=True))
         match = match_gemm(callee) if config_of(callee, self.device) == GEMM else None
         if isinstance(match, GemmCall):
-            self._gemm(match, inputs, outputs[0])
+            allows_tf32 = kernel.ALLOW_TF32 in callee.attributes
+            self._gemm(match, inputs, outputs[0], allows_tf32=allows_tf32)
             return
         workspace = [*self._workspace(callee, inputs), *self._state(callee)]
         launch = rt.LaunchOp(op.callee.root_reference.data, inputs, outputs, workspace)
@@ -231,7 +233,14 @@ class _Program:
         readers = {reader for tensor in sharing for reader in readers_of(tensor)}
         return readers - self.converted == {op}
 
-    def _gemm(self, match: GemmCall, inputs: Sequence[SSAValue], out: SSAValue) -> None:
+    def _gemm(
+        self,
+        match: GemmCall,
+        inputs: Sequence[SSAValue],
+        out: SSAValue,
+        *,
+        allows_tf32: bool,
+    ) -> None:
         layout = match.layout
         a, b = inputs[match.lhs], inputs[match.rhs]
         if layout.swapped:
@@ -247,6 +256,7 @@ class _Program:
                 transpose_a=layout.transpose_a,
                 transpose_b=layout.transpose_b,
                 accumulate=match.init is not None,
+                tf32=allows_tf32 and isinstance(rt.element_type_of(a), Float32Type),
             )
         )
 

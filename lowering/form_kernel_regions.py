@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from convir.dialects import kernel
 from convir.lowering.op_groups import Groups, is_compute, is_reduction, readers_of_results, wrap
 from convir.lowering.placements import placing_ops
 
@@ -70,6 +71,13 @@ def _join_reader(op: Operation, groups: Groups) -> None:
     groups.merge(op, target)
 
 
+def _allow_tf32(function: func.FuncOp) -> None:
+    """Let every region of a function do what the function may."""
+    for region in function.walk():
+        if isinstance(region, kernel.RegionOp):
+            region.attributes[kernel.ALLOW_TF32] = UnitAttr()
+
+
 @dataclass(frozen=True)
 class FormKernelRegionsPass(ModulePass):
     """Group the tensor ops of every function into kernel regions."""
@@ -81,3 +89,5 @@ class FormKernelRegionsPass(ModulePass):
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
                 form_regions(function.body.block)
+                if kernel.ALLOW_TF32 in function.attributes:
+                    _allow_tf32(function)

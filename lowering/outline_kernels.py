@@ -75,6 +75,7 @@ def outlined(region: kernel.RegionOp, name: str) -> tuple[kernel.FuncOp, list[SS
         [argument.type for argument in body.args], list(region.res.types)
     )
     function = kernel.FuncOp(name, function_type, Region(body), region.configs)
+    function.attributes |= region.attributes
     function.location = region.location
     return function, captures
 
@@ -161,6 +162,7 @@ def _same_kernel(a: kernel.FuncOp, b: kernel.FuncOp) -> bool:
     return (
         a.function_type == b.function_type
         and a.configs == b.configs
+        and a.attributes == b.attributes
         and a.body.is_structurally_equivalent(b.body)
     )
 

@@ -238,6 +238,7 @@ def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
     result = contraction.results[0]
     body.add_op(kernel.YieldOp(mapping[result]))
     alone = kernel.RegionOp(Region(body), [result.type])
+    alone.attributes |= region.attributes
     alone.location = contraction.location
     return alone
 

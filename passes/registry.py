@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CONVIR_PASSES: tuple[str, ...] = (
+    "allow-tf32",
     "assign-layout",
     "batch-gemms",
     "bind-sizes",

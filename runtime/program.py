@@ -111,6 +111,8 @@ class Gemm:
     transpose_a: bool
     transpose_b: bool
     accumulate: bool
+    tf32: bool = False
+    """Whether f32 operands may be rounded to TF32."""
 
 
 @dataclass(frozen=True)

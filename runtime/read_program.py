@@ -151,7 +151,7 @@ class _Reader:
         sizes = {name: op.size(name) for name in names}
         flags = {
             name: isinstance(op.properties.get(name), UnitAttr)
-            for name in ("transpose_a", "transpose_b", "accumulate")
+            for name in ("transpose_a", "transpose_b", "accumulate", "tf32")
         }
         a, b, c = (self.buffers[operand] for operand in (op.a, op.b, op.c))
         return Gemm(a, b, c, **sizes, **flags)

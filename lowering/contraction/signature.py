@@ -24,6 +24,7 @@ def signature_of(spec: Contraction, epilogue: str) -> str:
             f"a={a.type}:{a.stride},{a.group_stride}",
             f"b={b.type}:{b.depth_stride},{b.column_stride},{b.group_stride}",
             f"c={c.type}:{c.stride},{c.group_stride}",
+            *(["tf32"] if spec.tf32 else []),
             *map(_phase, spec.phases),
             epilogue,
         ]

@@ -129,6 +129,8 @@ class Contraction:
     """The operand that is computed from the other two. B has one phase, and is dense."""
     accumulate: bool = False
     """Add to the result instead of storing; phases without taps then do nothing."""
+    tf32: bool = False
+    """Whether f32 operands may be rounded to TF32 before they are multiplied."""
 
     def __post_init__(self) -> None:
         if not self.phases:
@@ -137,6 +139,8 @@ class Contraction:
             raise ValueError("phases of one contraction have the same number of axes, at least 1")
         if self.result == "B" and len(self.phases) != 1:
             raise ValueError("the gradient of the weights has one phase")
+        if self.tf32 and {channels.type for channels in self.inputs} != {"f32"}:
+            raise ValueError("operands are rounded to TF32 from f32")
         axes = [axis for phase in self.phases for axis in phase.axes]
         if any(len(axis.tap_rows) != len(axis.tap_weights) for axis in axes):
             raise ValueError("every tap has a row and a weight")
@@ -145,6 +149,11 @@ class Contraction:
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
         if min(self.depth, self.columns, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")
+
+    @property
+    def inputs(self) -> tuple[Channels, Weights | Channels]:
+        """The operands that are read."""
+        return self.a, (self.b if self.result == "C" else self.c)
 
     @property
     def taps(self) -> int:

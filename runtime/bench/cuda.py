@@ -48,8 +48,11 @@ class CudaBench:
 
     prepares_weights = False
 
-    def __init__(self, index: int, clock: Clock = "events") -> None:
-        """Raises NoGpuError where there is no such GPU, ImportError without PyTorch."""
+    def __init__(self, index: int, clock: Clock = "events", *, allow_tf32: bool = False) -> None:
+        """Raises NoGpuError where there is no such GPU, ImportError without PyTorch.
+
+        With `allow_tf32` the peers and the ceilings multiply f32 as TF32.
+        """
         toolkit.require_gpu(index)
         self.name = f"cuda:{index}"
         self._clock: Clock = clock
@@ -59,8 +62,8 @@ class CudaBench:
         self._cupy.cuda.Device(index).use()
         self._torch.cuda.set_device(index)
         self._torch.backends.cudnn.benchmark = True
-        self._torch.backends.cudnn.allow_tf32 = False
-        self._torch.backends.cuda.matmul.allow_tf32 = False
+        self._torch.backends.cudnn.allow_tf32 = allow_tf32
+        self._torch.backends.cuda.matmul.allow_tf32 = allow_tf32
         self._flush: Any = self._cupy.empty(FLUSH_BYTES, "u1")
 
     def describe(self) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class CudaBench:
         }
 
     def ceilings(self, dtype: str) -> Ceilings:
-        """A square GEMM of cuBLAS and a device-to-device copy; f32 is IEEE f32."""
+        """A square GEMM of cuBLAS and a device-to-device copy; f32 is what peers multiply."""
         return _ceilings(self._torch, dtype)
 
     def inputs(self, problem: ConvProblem, seed: int) -> Sequence[Any]:
@@ -132,7 +135,7 @@ class CudaBench:
     def peer(
         self, name: str, problem: ConvProblem, inputs: Sequence[Any]
     ) -> list[Candidate | Failed]:
-        """cuDNN, autotuned, in both layouts, with our arithmetic: no TF32."""
+        """cuDNN, autotuned, in both layouts, with our arithmetic: TF32 where we may use it."""
         prepare = None if self._clock == "events" else self._graph_of
         return torch_candidates(name, problem, inputs, self.name, prepare)
 

@@ -12,7 +12,7 @@ from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.row import OUR_PEERS, OURS, Ceilings, Row
 from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.inputs import DTYPES
-from convir.runtime.reference.dtypes import FLOAT_LIMITS
+from convir.runtime.reference.dtypes import FLOAT_LIMITS, TF32_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
+
+
+F32 = "f32"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Task:
     compile: Callable[[str, ConvProblem, Array | None], Executable]
     """Compiles a program of ours; the arguments are a backend (`convir`, or one of `OUR_PEERS`),
     the problem in the layouts of its operands, and the weights, where they are a constant of it."""
+    allow_tf32: bool = False
+    """Whether f32 may be multiplied as TF32."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def run_task(task: Task, device: BenchDevice, peers: Sequence[str], effort: Effo
             candidates.append(_ours(task, peer, device, inputs))
         else:
             candidates += device.peer(peer, problem, inputs)
-    relative = tolerance_of(problem)
+    relative = tolerance_of(problem, tf32=task.allow_tf32 and problem.dtype == F32)
     checked = [
         check(candidate, device, expected, relative)
         if isinstance(candidate, Candidate)
@@ -110,12 +115,22 @@ def check(
     return Checked(candidate, worst, failure)
 
 
-def tolerance_of(problem: ConvProblem) -> float:
-    """CK's relative tolerance: the largest of the roundings of the result and of the sum."""
+def tolerance_of(problem: ConvProblem, *, tf32: bool = False) -> float:
+    """CK's relative tolerance: the largest of the roundings of the factors, the result and the sum.
+
+    Args:
+        problem: what is computed.
+        tf32: whether both factors of a product are rounded to TF32.
+    """
     dtype = DTYPES[problem.dtype]
     accumulator = DTYPES[problem.accumulator]
     terms = problem.flops // (2 * max(1, int(np.prod(problem.shapes[2]))))
-    return max(FLOAT_LIMITS[dtype].half_ulp, FLOAT_LIMITS[accumulator].half_ulp * max(1, terms))
+    factors = 2 * TF32_LIMITS.half_ulp if tf32 else 0.0
+    return max(
+        factors,
+        FLOAT_LIMITS[dtype].half_ulp,
+        FLOAT_LIMITS[accumulator].half_ulp * max(1, terms),
+    )
 
 
 def geomean(ratios: Sequence[float]) -> float | None:

@@ -21,12 +21,13 @@ _DATA_TYPES: dict[DType, int] = {
 }
 _COMPUTE_32F = 68
 _COMPUTE_64F = 70
+_COMPUTE_32F_FAST_TF32 = 77
 _GEMM_DEFAULT = -1
 _NO_TRANSPOSE, _TRANSPOSE = 0, 1
 
 
 class CublasGemm:
-    """One GEMM, its parameters translated once; f32 stays IEEE f32.
+    """One GEMM, its parameters translated once; f32 stays IEEE f32 unless it may be TF32.
 
     cuBLAS is column-major: the row-major C = A · B is computed as Cᵀ = Bᵀ · Aᵀ.
     """
@@ -37,7 +38,8 @@ class CublasGemm:
         wide = np.float64 if call.c.dtype == np.dtype(np.float64) else np.float32
         self._alpha = np.ones(1, wide)
         self._beta = np.full(1, 1 if call.accumulate else 0, wide)
-        self._compute = _COMPUTE_64F if wide is np.float64 else _COMPUTE_32F
+        narrow = _COMPUTE_32F_FAST_TF32 if call.tf32 else _COMPUTE_32F
+        self._compute = _COMPUTE_64F if wide is np.float64 else narrow
         self._types = tuple(_DATA_TYPES[buffer.dtype] for buffer in (call.a, call.b, call.c))
         self._cublas = load_cublas()
 

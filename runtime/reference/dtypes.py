@@ -91,6 +91,9 @@ FLOAT_LIMITS: dict[DType, FloatLimits] = {
     FLOAT64: FloatLimits(53, -1074, 1023),
 }
 
+TF32_LIMITS = FloatLimits(11, -149, 127)
+"""What a factor holds that is rounded to TF32."""
+
 
 class FloatFormat(Enum):
     """What a float type is stored and computed in."""

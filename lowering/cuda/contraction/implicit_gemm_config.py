@@ -42,7 +42,7 @@ class ImplicitGemmConfig:
     over: tuple[int, int]
     """The warps that a tile's rows and columns are divided over; threads without tensor cores."""
     is_mma: bool = True
-    """Whether tensor cores multiply, for 16-bit types."""
+    """Whether tensor cores multiply: 16-bit types, or f32 that may be rounded to TF32."""
     split: int = 1
     """Parts of the reduction, each its own block; the parts are added in a second launch."""
     copies: str = ""
@@ -93,8 +93,8 @@ def parse(text: str) -> ImplicitGemmConfig:
 
 def has_mma(spec: Contraction) -> bool:
     """Whether tensor cores multiply the operands of `spec`."""
-    other = spec.b if spec.result == "C" else spec.c
-    return spec.a.type == other.type and spec.a.type in ("f16", "bf16")
+    a, other = spec.inputs
+    return a.type == other.type and (spec.tf32 or a.type in ("f16", "bf16"))
 
 
 def legality(

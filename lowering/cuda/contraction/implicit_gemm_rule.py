@@ -66,12 +66,19 @@ def plan(
         return refused
     copies = _copies(spec)
     spec, _ = copied(spec, copies)
-    tiles = _MMA_TILES if has_mma(spec) else _FMA_TILES
+    tiles = _tiles(spec)
     legal = [tile for tile in tiles if legality(spec, epilogue, tile, gpu.shared_bytes) is None]
     if not legal:
         return Refusal(str(legality(spec, epilogue, tiles[-1], gpu.shared_bytes)))
     best = [_best_split(spec, replace(tile, copies=copies), gpu) for tile in legal]
     return tuple(sorted(best, key=lambda config: _cost(spec, config, gpu)))
+
+
+def _tiles(spec: Contraction) -> tuple[ImplicitGemmConfig, ...]:
+    """Tiles to choose from; those of TF32 have as many bytes, and so half the depths."""
+    if not has_mma(spec):
+        return _FMA_TILES
+    return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
 
 
 def _copies(spec: Contraction) -> str:
@@ -110,8 +117,9 @@ def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
     """
     vectors = widths(spec)
     elements = config.k * (config.m * _copy_cost(vectors.a) + config.n * _copy_cost(vectors.other))
-    multiply = config.m * config.n * config.k / _efficiency(config)
-    step = max(multiply + elements, _BANDWIDTH_COST * config.k * (config.m + config.n))
+    wide = _TF32_COST if config.is_mma and spec.tf32 else 1
+    multiply = wide * config.m * config.n * config.k / _efficiency(config)
+    step = max(multiply + elements, wide * _BANDWIDTH_COST * config.k * (config.m + config.n))
     columns = -(-spec.columns // config.n)
     total, blocks = 0.0, 0
     for rows, reduced in zip(rows_of(spec), reduced_of(spec), strict=True):
@@ -136,6 +144,8 @@ _ELEMENT_COST, _VECTOR_COST = 8.0, 48.0
 """Multiplications in the time in which an element, and a vector, is issued."""
 _BANDWIDTH_COST = 40.0
 """The same for an element that comes from L2."""
+_TF32_COST = 2
+"""How much longer tensor cores take for a product of TF32, which has twice the bytes."""
 _STORE_COST = 100.0
 """The same for one result: its sum is staged, converted and stored."""
 _ADDING_COST = 250.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.dialects import kernel
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_fused import read_fused
 from convir.lowering.cuda.contraction.epilogue import Epilogue
@@ -23,7 +24,6 @@ from convir.lowering.cuda.scalars import ScalarPrinter
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
-    from convir.dialects import kernel
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.scalar_program import ScalarProgram
     from convir.lowering.contraction.spec import Contraction, StorageType
@@ -70,7 +70,11 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
         epilogue = _printed(fused.epilogue)
     except PassFailedException as error:
         return Refusal(f"its epilogue cannot be fused: {error}")
-    return ContractionProblem(fused.contraction, epilogue, fused.a, fused.other)
+    contraction = fused.contraction
+    is_f32 = all(operand.type == "f32" for operand in contraction.inputs)
+    if is_f32 and kernel.ALLOW_TF32 in callee.attributes:
+        contraction = replace(contraction, tf32=True)
+    return ContractionProblem(contraction, epilogue, fused.a, fused.other)
 
 
 def _reading_cost(spec: Contraction) -> tuple[int, int]:

@@ -214,7 +214,7 @@ struct Product {
     const int column = warp % C::kWarpsN * (kCols * 8);
     constexpr int kPair = kCols % 2 == 0 ? 2 : 1;
 #pragma unroll
-    for (int k = 0; k < C::kBK; k += 16) {
+    for (int k = 0; k < C::kBK; k += kReducedAtOnce<typename P::A>) {
       unsigned of_a[kRows][4];
       unsigned of_b[kCols / kPair][2 * kPair];
 #pragma unroll

@@ -58,10 +58,12 @@ struct Tile {
   static_assert(kLine % kVector == 0 && kLine % kPerChunk == 0, "lines are whole chunks");
   static_assert(kThreads % kVectors == 0, "a thread's vectors lie at one place of their lines");
   static constexpr int kSwizzled = kChunks < 8 ? kChunks : 8;
+  // Lanes read four lines of 32-bit elements at once where lines run across the reduction.
+  static constexpr int kTurn = sizeof(E) == 4 && !kAlongReduction ? 2 : 1;
 
   // The byte of an element; neighbours up to the end of its 16 bytes follow it.
   static __device__ __forceinline__ int byte(int line, int at) {
-    const int chunk = (at / kPerChunk) ^ ((line / (8 / kSwizzled)) % kSwizzled);
+    const int chunk = (at / kPerChunk) ^ ((line * kTurn / (8 / kSwizzled)) % kSwizzled);
     return (line * kChunks + chunk) * 16 + (at % kPerChunk) * static_cast<int>(sizeof(E));
   }
 };
@@ -90,30 +92,66 @@ __device__ __forceinline__ void load_transposed(unsigned (&to)[2], const void* r
                : "r"(shared_address(row)));
 }
 
-// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16.
+// Rounded to TF32, to nearest, halves away from zero.
+__device__ __forceinline__ void round_to_tf32(unsigned& x) {
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(x) : "f"(__uint_as_float(x)));
+}
+template <class E, int kRegisters>
+__device__ __forceinline__ void round_operands(unsigned (&x)[kRegisters]) {
+  if constexpr (sizeof(E) == 4) {
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) round_to_tf32(x[i]);
+  }
+}
+// A lane's 32-bit element of an 8 x 4 matrix, whose lines run across the reduction.
+template <class T>
+__device__ __forceinline__ unsigned load_element(const char* tile, int outer, int reduced) {
+  const int lane = threadIdx.x % 32;
+  return *reinterpret_cast<const unsigned*>(tile + T::byte(reduced + lane % 4, outer + lane / 4));
+}
+
+// Elements of the reduction that an instruction multiplies: 32 bytes of a line.
+template <class E>
+constexpr int kReducedAtOnce = 32 / sizeof(E);
+
+// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16, or 16 x 8 of f32, rounded to
+// TF32, as that of m16n8k8.
 template <class T>
 __device__ __forceinline__ void load_rows(unsigned (&to)[4], const char* tile, int outer,
                                           int reduced) {
   const int lane = threadIdx.x % 32;
   if constexpr (T::kLineIsReduced) {
-    load_matrices(to, tile + T::byte(outer + lane % 16, reduced + lane / 16 * 8));
+    load_matrices(to, tile + T::byte(outer + lane % 16, reduced + lane / 16 * T::kPerChunk));
+  } else if constexpr (sizeof(typename T::Element) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[i] = load_element<T>(tile, outer + i % 2 * 8, reduced + i / 2 * 4);
+    }
   } else {
     const int line = reduced + lane % 8 + lane / 16 * 8;
     load_transposed(to, tile + T::byte(line, outer + lane / 8 % 2 * 8));
   }
+  round_operands<typename T::Element>(to);
 }
 
-// 16 reduced x 8 outer elements as the second operand of m16n8k16; two of them if `to` has room.
+// 16 reduced x 8 outer elements as the second operand of m16n8k16, or 8 x 8 of f32 as that of
+// m16n8k8; two of them if `to` has room.
 template <class T, int kRegisters>
 __device__ __forceinline__ void load_columns(unsigned (&to)[kRegisters], const char* tile,
                                              int outer, int reduced) {
   const int lane = threadIdx.x % (8 * kRegisters);
   if constexpr (T::kLineIsReduced) {
     const int line = outer + lane % 8 + lane / 16 * 8;
-    load_matrices(to, tile + T::byte(line, reduced + lane / 8 % 2 * 8));
+    load_matrices(to, tile + T::byte(line, reduced + lane / 8 % 2 * T::kPerChunk));
+  } else if constexpr (sizeof(typename T::Element) == 4) {
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) {
+      to[i] = load_element<T>(tile, outer + i / 2 * 8, reduced + i % 2 * 4);
+    }
   } else {
     load_transposed(to, tile + T::byte(reduced + lane % 16, outer + lane / 16 * 8));
   }
+  round_operands<typename T::Element>(to);
 }
 
 // Four neighbours of a line, widened.
@@ -130,7 +168,7 @@ __device__ __forceinline__ void load_quad(Wide (&to)[4], const char* tile, int l
   }
 }
 
-// D = A * B + D on 16 x 8 x 16 elements, summed in f32.
+// D = A * B + D on 16 x 8 x 16 elements, or 16 x 8 x 8 of TF32, summed in f32.
 template <class E>
 __device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                                              unsigned b1);
@@ -148,6 +186,15 @@ __device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&d)[4], const
                                                             unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+__device__ __forceinline__ void multiply_add<float>(float (&d)[4], const unsigned (&a)[4],
+                                                    unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

@@ -1,0 +1,73 @@
+"""TF32: which kernels multiply it, under which names, and that their code compiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from cuda_contractions import contraction_of_line
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.signature import signature_of
+from convir.lowering.cuda.contraction import implicit_gemm, implicit_gemm_rule
+from convir.lowering.cuda.contraction.templates import TEMPLATES
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.cuda.kernel_plan import KernelPlan
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.compile import kernel_usage
+
+A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+LINES = {
+    "dense": "conv -n 32 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1",
+    "few-channels": "conv -n 2 -c 3 -H 33 -W 35 -k 32 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
+    "groups": "conv -n 2 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 4",
+}
+
+
+@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("direction", [1, 2, 4])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("name", LINES)
+def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: Gpu) -> None:
+    line = f"{LINES[name]} -F {direction} {NHWC.replace('NHWC', layout)}"
+    problem = contraction_of_line(line)
+    contraction = replace(problem.contraction, tf32=True)
+    configs = implicit_gemm_rule.plan(contraction, problem.epilogue, gpu)
+    assert not isinstance(configs, Refusal)
+    assert all(config.is_mma for config in configs)
+    plan = implicit_gemm.kernels(contraction, problem.epilogue, configs[0])
+    assert isinstance(plan, KernelPlan)
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    for kernel in plan.kernels:
+        usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
+        assert usage.spill_bytes <= kernel.spill_bytes
+
+
+def test_it_is_part_of_the_signature() -> None:
+    problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
+    ieee, tf32 = problem.contraction, replace(problem.contraction, tf32=True)
+    epilogue = problem.epilogue.signature
+    assert signature_of(ieee, epilogue) != signature_of(tf32, epilogue)
+    assert "tf32" not in signature_of(ieee, epilogue)
+
+
+def test_only_f32_is_rounded_to_it() -> None:
+    half = contraction_of_line(f"{LINES['dense'].replace('conv', 'convfp16')} -F 1 {NHWC}")
+    with pytest.raises(ValueError, match="rounded to TF32 from f32"):
+        replace(half.contraction, tf32=True)
+
+
+def test_a_config_of_tensor_cores_is_not_legal_without_it() -> None:
+    problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
+    tf32 = replace(problem.contraction, tf32=True)
+    igemm = next(template for template in TEMPLATES if template.family == "igemm")
+    configs = igemm.plan(tf32, problem.epilogue, H200)
+    assert not isinstance(configs, Refusal)
+    refused = igemm.kernels(problem.contraction, problem.epilogue, configs[0])
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "tensor cores do not multiply f32 and f32"
