@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import Float32Type, TensorType, UnitAttr
+from xdsl.dialects.builtin import Float32Type, UnitAttr
 from xdsl.passes import ModulePass
 
 from convir.dialects import kernel
+from convir.dialects.compat.types import element_type_of
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.conv import ConvOp
 from convir.dialects.refusal import Refusal
@@ -35,11 +36,7 @@ def _multiplies_f32(op: Operation) -> bool:
     """Whether `op` is a convolution or a contraction whose inputs are tensors of f32."""
     if not isinstance(op, ConvOp) and isinstance(contraction_dims(op), Refusal):
         return False
-    inputs = op.operands[:2]
-    return all(
-        isinstance(value.type, TensorType) and isinstance(value.type.element_type, Float32Type)
-        for value in inputs
-    )
+    return all(isinstance(element_type_of(value.type), Float32Type) for value in op.operands[:2])
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ def test_layouts_are_einsum(drawn: tuple[list[int], tuple[list[int], ...]], seed
         transpose_a=layout.transpose_a,
         transpose_b=layout.transpose_b,
         accumulate=False,
+        tf32=False,
     )
     run_gemm(call, *(array.reshape(-1).view(np.uint8) for array in (a, b, out)))
     letters = ["".join("abcde"[i] for i in dims) for dims in operands]
