@@ -51,6 +51,8 @@ class TensorMap:
     """Bytes from the buffer's address to element 0; a multiple of 16."""
     element_strides: tuple[int, ...] = ()
     """Every how many elements one is copied; all of them if empty."""
+    is_tf32: bool = False
+    """Whether elements of f32 are rounded to TF32 on the way."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Im2colMap:
     """Pixels that one copy moves."""
     swizzle: Literal[0, 32, 64, 128] = 0
     """Bytes of the shared-memory swizzle; 0 for none."""
+    is_tf32: bool = False
+    """Whether elements of f32 are rounded to TF32 on the way."""
 
 
 Argument: TypeAlias = Pointer | TensorMap | Im2colMap

@@ -36,7 +36,8 @@ def encode(tensor_map: TensorMap | Im2colMap, address: int) -> Array:
         RuntimeError: the driver refuses the map.
     """
     cu: Any = driver()
-    element = f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tensor_map.element]}"
+    name = "TFLOAT32" if tensor_map.is_tf32 else _ELEMENTS[tensor_map.element]
+    element = f"CU_TENSOR_MAP_DATA_TYPE_{name}"
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     tensor = (
         getattr(cu.CUtensorMapDataType, element),

@@ -9,10 +9,10 @@ from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.contraction import implicit_gemm, implicit_gemm_rule
+from convir.lowering.cuda.contraction import implicit_gemm, implicit_gemm_rule, wgmma
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan
+from convir.lowering.cuda.kernel_plan import Im2colMap, KernelPlan, TensorMap
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -46,6 +46,45 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: G
     for kernel in plan.kernels:
         usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
         assert usage.spill_bytes <= kernel.spill_bytes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "conv -n 32 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1",
+        "conv -n 32 -c 512 -H 7 -W 7 -k 512 -y 3 -x 3 -p 1 -q 1",
+        "conv -n 2 -c 40 -H 13 -W 11 -k 72 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
+    ],
+)
+def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
+    problem = contraction_of_line(f"{line} -F 1 {NHWC}")
+    contraction = replace(problem.contraction, tf32=True)
+    choices = [(t.family, t.plan(contraction, problem.epilogue, H200)) for t in TEMPLATES]
+    taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
+    assert [family for family, _ in taken] == ["wgmma", "igemm"]
+    plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
+    assert isinstance(plan, KernelPlan)
+    (kernel,) = plan.kernels
+    maps = [each for each in kernel.arguments if isinstance(each, TensorMap | Im2colMap)]
+    assert [each.is_tf32 for each in maps] == [True, True]
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
+    usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
+    assert usage.spill_bytes <= kernel.spill_bytes
+    assert not usage.is_serial
+
+
+def test_warpgroups_refuse_other_weights_and_holes() -> None:
+    for line, reason in (
+        (f"{LINES['dense']} -F 2", "depths of B are not contiguous, as TF32 has to have them"),
+        (f"{LINES['dense']} -F 4", "it computes the gradient of the weights, or adds to C"),
+    ):
+        problem = contraction_of_line(f"{line} {NHWC}")
+        contraction = replace(problem.contraction, tf32=True)
+        assert wgmma.plan(contraction, problem.epilogue, H200) == Refusal(reason)
 
 
 def test_it_is_part_of_the_signature() -> None:

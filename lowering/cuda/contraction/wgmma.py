@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.linear_operands import linear_operands
 from convir.lowering.cuda.contraction.wgmma_config import (
-    BLOCK_K,
     THREADS,
     WgmmaConfig,
+    depths_of_stage,
 )
 from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
 from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, stride_bytes
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
+
+
+TF32_SPILL_BYTES = 8
+"""One register, stored and loaded, around the loops of some tiles whose results are f32."""
+HOLE_BYTES = 2
+"""Of an element of a result whose holes the template fills."""
 
 
 def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, ...] | Refusal:
@@ -70,6 +76,7 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> Kerne
         (THREADS, 1, 1),
         shared_bytes(problem, config),
         (Pointer("c"), *operands, _weight_map(spec, problem, config), *maps),
+        spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((kernel,))
 
@@ -81,6 +88,8 @@ def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
     problem = problem_of(spec)
     if isinstance(problem, Refusal):
         return problem
+    if problem.has_holes and problem.result_bytes != HOLE_BYTES:
+        return Refusal("it stores holes of 32 bits")
     if epilogue.holes_read_operands and problem.has_holes:
         return Refusal("its epilogue reads operands in holes")
     return replace(problem, operands=operands)
@@ -90,21 +99,24 @@ def _row_map(
     spec: Contraction, problem: WgmmaProblem, index: int, config: WgmmaConfig
 ) -> TensorMap | Im2colMap:
     rows, a = problem.maps[index], spec.a
+    depths = depths_of_stage(a.type)
     if not rows.slides:
-        sizes, box = (spec.depth, rows.rows), (BLOCK_K, config.block_m)
-        return TensorMap(Pointer("a"), a.type, sizes, (rows.row_stride * 2,), box, 128)
-    return im2col_map(Pointer("a"), a.type, spec.depth, rows, BLOCK_K, config.block_m)
+        sizes, box = (spec.depth, rows.rows), (depths, config.block_m)
+        strides = (stride_bytes(rows.row_stride, a.type),)
+        return TensorMap(Pointer("a"), a.type, sizes, strides, box, 128, is_tf32=spec.tf32)
+    return im2col_map(Pointer("a"), a.type, spec.depth, rows, depths, config.block_m)
 
 
 def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
     b = spec.b
-    tap_bytes = stride_bytes(problem.tap_stride)
+    depths = depths_of_stage(b.type)
+    tap_bytes = stride_bytes(problem.tap_stride, b.type)
     if problem.weights_by_depth:
         sizes = (spec.depth, problem.matrices, problem.columns)
-        strides = (tap_bytes, stride_bytes(b.column_stride))
-        box = (BLOCK_K, 1, config.block_n // config.cluster)
+        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
+        box = (depths, 1, config.block_n // config.cluster)
     else:
         sizes = (problem.columns, problem.matrices, spec.depth)
-        strides = (tap_bytes, stride_bytes(b.depth_stride))
-        box = (BLOCK_K, 1, BLOCK_K)
-    return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128)
+        strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
+        box = (depths, 1, depths)
+    return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128, is_tf32=spec.tf32)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.config import ConfigText, sizes
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import StorageType
 
 FAMILY = "wgmma"
 BLOCK_K = 64
-"""Depths of a stage: a row of the 128-byte swizzle."""
+"""Depths of 16 bits of a stage: a row of the 128-byte swizzle."""
 CONSUMERS = 2
 """Warpgroups that multiply."""
 THREADS = (1 + CONSUMERS) * 128
@@ -24,6 +28,11 @@ MAX_ZERO_BYTES = 2048
 _SWIZZLE_BYTES = 128
 _ATOM_BYTES = 1024
 _CHUNK_BYTES = 16
+
+
+def depths_of_stage(element: StorageType) -> int:
+    """Elements of a row of the swizzle."""
+    return _SWIZZLE_BYTES // STORAGE_BYTES[element]
 
 
 @dataclass(frozen=True)
@@ -72,11 +81,11 @@ class WgmmaConfig:
         stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
         return WgmmaConfig(block_m, block_n, stages, math, cluster, store, int(columns), blocks)
 
-    def shared_bytes(self, columns: int, *, weights_by_depth: bool) -> int:
+    def shared_bytes(self, columns: int, *, weights_by_depth: bool, result_bytes: int = 2) -> int:
         """Dynamic shared memory of a block, for a product of so many columns."""
         loaded = self.block_n if weights_by_depth else -(-self.block_n // BLOCK_K) * BLOCK_K
         stage = (self.block_m + loaded) * _SWIZZLE_BYTES
-        staging = CONSUMERS * 64 * (self.store_columns * 2 + _CHUNK_BYTES)
+        staging = CONSUMERS * 64 * (self.store_columns * result_bytes + _CHUNK_BYTES)
         barriers = 2 * 8 * self.stages + _CHUNK_BYTES
         zeros = min(columns * 2, MAX_ZERO_BYTES)
         return _ATOM_BYTES + self.stages * stage + staging + zeros + barriers

@@ -113,15 +113,15 @@ def _problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
 def _weight_map(spec: Contraction, problem: JoinedProblem) -> TensorMap:
     """`BLOCK_K` depths of a matrix of B: all its columns, or a block of them."""
     b = spec.b
-    tap_bytes = stride_bytes(problem.tap_stride)
+    tap_bytes = stride_bytes(problem.tap_stride, b.type)
     if problem.weights_by_depth:
         sizes = (spec.depth, problem.matrix_count, problem.columns)
-        strides = (tap_bytes, stride_bytes(b.column_stride))
+        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
         return TensorMap(
             Pointer("b"), b.type, sizes, strides, (BLOCK_K, 1, problem.columns), swizzle=128
         )
     sizes = (problem.columns, problem.matrix_count, spec.depth)
-    strides = (tap_bytes, stride_bytes(b.depth_stride))
+    strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
     if problem.columns % 64 == 0:
         return TensorMap(Pointer("b"), b.type, sizes, strides, (64, 1, BLOCK_K), swizzle=128)
     return TensorMap(Pointer("b"), b.type, sizes, strides, (32, 1, BLOCK_K), swizzle=64)

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 def shared_bytes(problem: WgmmaProblem, config: WgmmaConfig) -> int:
     """Dynamic shared memory of a block that computes `problem`."""
-    return config.shared_bytes(problem.columns, weights_by_depth=problem.weights_by_depth)
+    return config.shared_bytes(
+        problem.columns,
+        weights_by_depth=problem.weights_by_depth,
+        result_bytes=problem.result_bytes,
+    )
 
 
 def illegality(problem: WgmmaProblem, config: WgmmaConfig, limit: int) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT
 from convir.lowering.cuda.kernel_plan import Im2colMap
 
@@ -16,22 +17,26 @@ if TYPE_CHECKING:
 def im2col_map(
     buffer: Pointer, element: StorageType, depth: int, rows: RowMap, channels: int, pixels: int
 ) -> Im2colMap:
-    """The map whose copies gather `channels` of `pixels` consecutive output positions."""
+    """The map whose copies gather `channels` of `pixels` consecutive output positions.
+
+    What is f32 arrives rounded to TF32.
+    """
     slides = rows.slides
     return Im2colMap(
         buffer,
         element,
         (depth, *(slide.extent for slide in slides), rows.rows),
-        (*(stride_bytes(slide.row_stride) for slide in slides), stride_bytes(rows.row_stride)),
+        tuple(stride_bytes(each.row_stride, element) for each in (*slides, rows)),
         tuple(slide.corner for slide in slides),
         tuple(slide.upper for slide in slides),
         tuple(slide.step for slide in slides),
         channels,
         pixels,
         128,
+        is_tf32=element == "f32",
     )
 
 
-def stride_bytes(elements: int) -> int:
+def stride_bytes(elements: int, element: StorageType) -> int:
     """Bytes of a stride; an axis of one position may have any."""
-    return max(elements, ALIGNMENT) * 2
+    return max(elements, ALIGNMENT) * STORAGE_BYTES[element]

@@ -8,6 +8,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +115,8 @@ class WgmmaProblem:
     """Pixels of C along the innermost axis, where holes are fused."""
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides."""
+    result_bytes: int = 2
+    """Of an element of C."""
 
     @property
     def spatial(self) -> int:
@@ -133,7 +136,7 @@ class WgmmaProblem:
 
 def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
     """Plan a contraction that computes C, or say why the template cannot compute it."""
-    refusal = unsupported(contraction)
+    refusal = unsupported(contraction, takes_tf32=True)
     if refusal is not None:
         return refusal
     contraction, pieces = in_pieces(contraction)
@@ -170,6 +173,7 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
         weights_by_depth=contraction.b.column_stride != 1,
         columns=contraction.columns,
         pieces=pieces,
+        result_bytes=STORAGE_BYTES[contraction.c.type],
     )
     return _with_holes(problem, contraction.columns)
 
@@ -199,20 +203,24 @@ def _without_weights(phase: Phase) -> list[Axis]:
     return [replace(axis, tap_weights=axis.tap_rows) for axis in phase.axes]
 
 
-def unsupported(contraction: Contraction) -> Refusal | None:
-    """Why no template of Hopper's takes a contraction, whatever its phases are."""
+def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusal | None:
+    """Why a template of Hopper's does not take a contraction, whatever its phases are."""
     types = {contraction.a.type, contraction.b.type}
+    is_tf32 = takes_tf32 and contraction.tf32
     if contraction.result != "C" or contraction.accumulate:
         return Refusal("it computes the gradient of the weights, or adds to C")
     if contraction.groups != 1:
         return Refusal("it has groups")
-    if contraction.element != "f32" or len(types) != 1 or types - {"f16", "bf16"}:
+    is_half = len(types) == 1 and types <= {"f16", "bf16"}
+    if contraction.element != "f32" or not (is_half or is_tf32):
         return Refusal("A and B are not both f16 or both bf16")
-    if contraction.c.type not in ("f16", "bf16"):
-        return Refusal("C is not of 16 bits")
+    if contraction.c.type not in (("f32",) if is_tf32 else ("f16", "bf16")):
+        return Refusal("C is not of A's size")
     if contraction.a.stride != 1 or contraction.c.stride != 1:
         return Refusal("channels are not innermost")
     b = contraction.b
+    if is_tf32 and b.depth_stride != 1:
+        return Refusal("depths of B are not contiguous, as TF32 has to have them")
     if 1 not in (b.depth_stride, b.column_stride):
         return Refusal("neither depths nor columns of B are contiguous")
     if len(contraction.phases[0].axes) > MAX_AXES:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K
+from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K, depths_of_stage
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -58,7 +58,7 @@ def store_cycles(config: WgmmaConfig) -> float:
 
 def tiles_of(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> list[Tiles]:
     """The tiles of every group of phases, the longest first."""
-    chunks = -(-spec.depth // BLOCK_K)
+    chunks = -(-spec.depth // depths_of_stage(spec.a.type))
     columns = -(-problem.columns // config.block_n)
     multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K

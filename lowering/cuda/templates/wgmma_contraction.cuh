@@ -3,7 +3,7 @@
 // warpgroups multiply, and the producer's idle neighbours fill the holes.
 //
 // Problem (generated):
-//   Input                    the 16-bit type of A and B
+//   Input                    the type of A and B: of 16 bits, or float, which is multiplied as TF32
 //   Epilogue, Operands       from sums to what is stored, and what is stored in holes
 //   kDepth, kColumns         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
@@ -27,7 +27,6 @@
 
 namespace convir::wgmma {
 
-constexpr int kBlockK = 64;
 constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kWarpgroup = 128;  // threads
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
@@ -68,6 +67,7 @@ struct Kernel {
   static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
   static constexpr int kCluster = Config::kCluster, kStages = Config::kStages;
   static constexpr int kRowBytes = hopper::kSwizzleBytes;
+  static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(Input));
   static constexpr int kBytesA = kBlockM * kRowBytes;
   // Copies of B: blocks of 64 columns, or all columns of a block of the cluster.
   static constexpr int kCopiesB = kMajorB == hopper::kMajorMN ? (kBlockN + 63) / 64 : kCluster;
@@ -75,7 +75,7 @@ struct Kernel {
       (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN / kCluster) * kRowBytes;
   static constexpr int kBytesB = kCopiesB * kCopyBytesB;
   static constexpr int kStageBytes = kBytesA + kBytesB;
-  using WarpStaging = Staging<Config::kStoreColumns>;
+  using WarpStaging = Staging<Config::kStoreColumns, sizeof(Output)>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
   static constexpr int kZeroBytes = Problem::kColumns * 2 < 2048 ? Problem::kColumns * 2 : 2048;
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kStagingBytes +
@@ -234,7 +234,7 @@ struct Kernel {
     const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
     const auto from_b = hopper::tile_descriptor<kMajorB, kBlockK>(b);
 #pragma unroll
-    for (int step = 0; step < kBlockK / 16; ++step) {
+    for (int step = 0; step < kRowBytes / hopper::kStepBytes; ++step) {
 #pragma unroll
       for (int i = 0; i < Config::kWarpgroupTiles; ++i) {
         hopper::Wgmma<Input, kBlockN, hopper::kMajorK, kMajorB>::run(

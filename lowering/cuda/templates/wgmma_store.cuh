@@ -17,13 +17,14 @@ constexpr unsigned kAllLanes = 0xffffffff;
 
 // The staging buffer of a warp: 16 rows of a tile, `kColumns` columns at a time. Rows are padded
 // by a chunk, so that eight of them lie in different banks.
-template <int kColumns>
+template <int kColumns, int kElementBytes = 2>
 struct Staging {
-  static constexpr int kPitch = kColumns * 2 + kChunkBytes;
+  static constexpr int kPitch = kColumns * kElementBytes + kChunkBytes;
   static constexpr int kBytes = kWarpRows * kPitch;
 };
 
-// Two 16-bit values as they lie in memory.
+// Two values as they lie in memory.
+__device__ __forceinline__ float2 pair(float low, float high) { return make_float2(low, high); }
 template <class Stored>
 __device__ __forceinline__ unsigned pair(Stored low, Stored high) {
   static_assert(sizeof(Stored) == 2);
@@ -48,6 +49,11 @@ __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&x)[
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
                : "memory");
+}
+
+// Two sums of a lane, stored as they are.
+__device__ __forceinline__ void store_pair(unsigned to, const float2& x) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x.x), "f"(x.y) : "memory");
 }
 
 __device__ __forceinline__ uint4 load_chunk(unsigned from) {
@@ -134,8 +140,7 @@ struct Finish {
   }
 
   // `column` is the first of 8; what lies outside of C reads operands of what does not.
-  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
-                                                 int column) const {
+  __device__ __forceinline__ auto operator()(float low, float high, int half, int column) const {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
@@ -156,28 +161,39 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 }
 
 // Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored: `finish` turns
-// two sums of a half of the rows into a word, given the first of their 8 columns; `kTogether`
-// matrices are finished before they are stored.
+// two sums of a half of the rows into a word, or a pair of them, given the first of their 8 columns;
+// `kTogether` matrices are finished before they are stored.
 template <int kColumns, int kTogether = 1, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
-  const unsigned to =
-      staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
-  constexpr int kMatrices = kColumns / 16 % kTogether == 0 ? kTogether : 1;
+  if constexpr (sizeof(finish(0, 0, 0, 0)) == sizeof(float2)) {
+    const unsigned to = staging + lane / 4 * Staging<kColumns, 4>::kPitch + lane % 4 * 8;
 #pragma unroll
-  for (int column = 0; column < kColumns; column += 16 * kMatrices) {
-    unsigned x[kMatrices][4];
-#pragma unroll
-    for (int j = 0; j < kMatrices; ++j) {
-      const int at = column + j * 16, i = (first + at) / 2;
-      x[j][0] = finish(d[i], d[i + 1], 0, at);
-      x[j][1] = finish(d[i + 2], d[i + 3], 1, at);
-      x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8);
-      x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
+    for (int column = 0; column < kColumns; column += 8) {
+      const int i = (first + column) / 2;
+      store_pair(to + column * 4, finish(d[i], d[i + 1], 0, column));
+      store_pair(to + 8 * Staging<kColumns, 4>::kPitch + column * 4,
+                 finish(d[i + 2], d[i + 3], 1, column));
     }
+  } else {
+    const unsigned to =
+        staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
+    constexpr int kMatrices = kColumns / 16 % kTogether == 0 ? kTogether : 1;
 #pragma unroll
-    for (int j = 0; j < kMatrices; ++j) store_matrices(to + (column + j * 16) * 2, x[j]);
+    for (int column = 0; column < kColumns; column += 16 * kMatrices) {
+      unsigned x[kMatrices][4];
+#pragma unroll
+      for (int j = 0; j < kMatrices; ++j) {
+        const int at = column + j * 16, i = (first + at) / 2;
+        x[j][0] = finish(d[i], d[i + 1], 0, at);
+        x[j][1] = finish(d[i + 2], d[i + 3], 1, at);
+        x[j][2] = finish(d[i + 4], d[i + 5], 0, at + 8);
+        x[j][3] = finish(d[i + 6], d[i + 7], 1, at + 8);
+      }
+#pragma unroll
+      for (int j = 0; j < kMatrices; ++j) store_matrices(to + (column + j * 16) * 2, x[j]);
+    }
   }
 }
 
@@ -198,7 +214,9 @@ __device__ __forceinline__ void store_rows_bulk(Stored* c, unsigned staging, con
   hopper::fence_proxy();
   __syncwarp();
   if (lane < kWarpRows && row.pixels > 0 && columns > 0) {
-    hopper::store_bulk(c + row.offset, staging + lane * Staging<kColumns>::kPitch, columns * 2);
+    constexpr int kBytes = sizeof(Stored);
+    hopper::store_bulk(c + row.offset, staging + lane * Staging<kColumns, kBytes>::kPitch,
+                       columns * kBytes);
   }
   hopper::commit_stores();
 }
@@ -208,7 +226,10 @@ __device__ __forceinline__ void store_rows_bulk(Stored* c, unsigned staging, con
 template <class Problem, int kColumns>
 __device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::Stored* c,
                                                   unsigned staging, const Row& row, int columns) {
-  constexpr int kColumnChunks = (kColumns < Problem::kColumns ? kColumns : Problem::kColumns) / 8;
+  using Stored = typename Problem::Epilogue::Stored;
+  constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
+  constexpr int kColumnChunks =
+      (kColumns < Problem::kColumns ? kColumns : Problem::kColumns) / kPerChunk;
   constexpr int kChunks = kColumnChunks * (1 + Problem::kFusedHoles);
   const int lane = threadIdx.x % 32;
   const unsigned hole_value = hole_pair<Problem>();
@@ -221,13 +242,14 @@ __device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::St
     const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
     const unsigned holes = __shfl_sync(kAllLanes, row.holes, r);
     const bool is_inside =
-        r < kWarpRows && (chunk < kColumnChunks ? pixels > 0 && chunk * 8 < columns
+        r < kWarpRows && (chunk < kColumnChunks ? pixels > 0 && chunk * kPerChunk < columns
                                                 : chunk < pixels * kColumnChunks);
     uint4 x = zeros;
     if (chunk < kColumnChunks && r < kWarpRows) {
-      x = load_chunk(staging + r * Staging<kColumns>::kPitch + chunk * kChunkBytes);
+      x = load_chunk(staging + r * Staging<kColumns, sizeof(Stored)>::kPitch +
+                     chunk * kChunkBytes);
     }
-    typename Problem::Epilogue::Stored* const to = c + offset + chunk * 8;
+    Stored* const to = c + offset + chunk * kPerChunk;
     if (is_inside) store_chunk(to, x);
     if constexpr (Problem::kFusedHoles > 0 && Problem::kCellHoles > 0) {
 #pragma unroll

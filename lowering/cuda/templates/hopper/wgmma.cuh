@@ -1,5 +1,5 @@
 // Warpgroup matrix multiply-accumulate: D[64, n] += A[64, 16] * B[16, n], both operands in shared
-// memory, D in registers; PTX ISA, "wgmma".
+// memory, D in registers; PTX ISA, "wgmma". Of TF32 an instruction takes 8 k, as many bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -47,9 +47,12 @@ __device__ __forceinline__ unsigned long long block_descriptor(unsigned address)
   return layout | (address & 0x3ffff) >> 4;
 }
 
-// What one instruction's 16 k add to a descriptor.
+// Bytes of a row of k that one instruction multiplies.
+constexpr int kStepBytes = 32;
+
+// What one instruction's k add to a descriptor.
 template <Major kMajor>
-constexpr int kDescriptorStep = kMajor == kMajorMN ? 16 * kSwizzleBytes / 16 : 16 * 2 / 16;
+constexpr int kDescriptorStep = kMajor == kMajorMN ? 16 * kSwizzleBytes / 16 : kStepBytes / 16;
 
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -87,39 +90,44 @@ struct Wgmma;
 #define CONVIR_R6 "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
 #define CONVIR_R7 "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
+// What follows the scales: which index of A and B has stride 1, where the type lets it be chosen.
+#define CONVIR_MAJORS(ta, tb) ", %" #ta ", %" #tb
+#define CONVIR_K_MAJOR(ta, tb) ""
+
 // Operands 0 to n / 2 - 1 are the accumulators; `a` to `tb` number the five that follow.
-#define CONVIR_WGMMA(ELEMENT, TYPE, n, registers, a, b, use, ta, tb, ...)                         \
+#define CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, n, registers, a, b, use, ta, tb, ...)                \
   template <Major kMajorA, Major kMajorB>                                                         \
   struct Wgmma<ELEMENT, n, kMajorA, kMajorB> {                                                    \
+    static_assert(sizeof(ELEMENT) == 2 || (kMajorA == kMajorK && kMajorB == kMajorK));            \
     static __device__ __forceinline__ void run(float (&d)[n / 2], unsigned long long descriptor_a, \
                                                unsigned long long descriptor_b, int accumulate) { \
       asm volatile("{\n.reg .pred use;\nsetp.ne.b32 use, %" #use ", 0;\n"                         \
-                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." TYPE "." TYPE " {" registers \
-                   "}, %" #a ", %" #b ", use, 1, 1, %" #ta ", %" #tb ";\n}\n"                     \
+                   "wgmma.mma_async.sync.aligned.m64n" #n TYPES " {" registers "}, %" #a ", %" #b \
+                   ", use, 1, 1" MAJORS(ta, tb) ";\n}\n"                                         \
                    : __VA_ARGS__                                                                  \
                    : "l"(descriptor_a), "l"(descriptor_b), "r"(accumulate),                       \
                      "n"(static_cast<int>(kMajorA)), "n"(static_cast<int>(kMajorB)));             \
     }                                                                                             \
   };
 
-#define CONVIR_WGMMAS(ELEMENT, TYPE)                                                              \
-  CONVIR_WGMMA(ELEMENT, TYPE, 32, CONVIR_R0, 16, 17, 18, 19, 20, CONVIR_D16(0))                   \
-  CONVIR_WGMMA(ELEMENT, TYPE, 64, CONVIR_R0 "," CONVIR_R1, 32, 33, 34, 35, 36, CONVIR_D32(0))     \
-  CONVIR_WGMMA(ELEMENT, TYPE, 96, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2, 48, 49, 50, 51, 52,      \
+#define CONVIR_WGMMAS(ELEMENT, TYPES, MAJORS)                                                     \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 32, CONVIR_R0, 16, 17, 18, 19, 20, CONVIR_D16(0))          \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 64, CONVIR_R0 "," CONVIR_R1, 32, 33, 34, 35, 36, CONVIR_D32(0)) \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 96, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2, 48, 49, 50, 51, 52, \
                CONVIR_D32(0), CONVIR_D16(32))                                                     \
-  CONVIR_WGMMA(ELEMENT, TYPE, 128, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3, 64, 65,   \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 128, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3, 64, 65, \
                66, 67, 68, CONVIR_D64(0))                                                         \
-  CONVIR_WGMMA(ELEMENT, TYPE, 160,                                                                \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 160,                                                       \
                CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4, 80, 81, 82, 83, \
                84, CONVIR_D64(0), CONVIR_D16(64))                                                 \
-  CONVIR_WGMMA(ELEMENT, TYPE, 192,                                                                \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 192,                                                       \
                CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5,   \
                96, 97, 98, 99, 100, CONVIR_D64(0), CONVIR_D32(64))                                \
-  CONVIR_WGMMA(ELEMENT, TYPE, 224,                                                                \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 224,                                                       \
                CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5    \
                          "," CONVIR_R6,                                                           \
                112, 113, 114, 115, 116, CONVIR_D64(0), CONVIR_D32(64), CONVIR_D16(96))            \
-  CONVIR_WGMMA(ELEMENT, TYPE, 256,                                                                \
+  CONVIR_WGMMA(ELEMENT, TYPES, MAJORS, 256,                                                       \
                CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5    \
                          "," CONVIR_R6 "," CONVIR_R7,                                             \
                128, 129, 130, 131, 132, CONVIR_D64(0), CONVIR_D64(64))
@@ -150,11 +158,14 @@ CONVIR_WGMMAS_RS(__nv_bfloat16, "bf16")
 #undef CONVIR_WGMMAS_RS
 #undef CONVIR_WGMMA_RS
 
-CONVIR_WGMMAS(__half, "f16")
-CONVIR_WGMMAS(__nv_bfloat16, "bf16")
+CONVIR_WGMMAS(__half, "k16.f32.f16.f16", CONVIR_MAJORS)
+CONVIR_WGMMAS(__nv_bfloat16, "k16.f32.bf16.bf16", CONVIR_MAJORS)
+CONVIR_WGMMAS(float, "k8.f32.tf32.tf32", CONVIR_K_MAJOR)
 
 #undef CONVIR_WGMMAS
 #undef CONVIR_WGMMA
+#undef CONVIR_K_MAJOR
+#undef CONVIR_MAJORS
 #undef CONVIR_R7
 #undef CONVIR_R6
 #undef CONVIR_R5
