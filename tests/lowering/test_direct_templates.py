@@ -31,6 +31,16 @@ from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+VOLUME = (
+    "--spatial_dim 3 -n 2 --in_d 5 -H 12 -W 10"
+    " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
+)
+SLICES = (
+    "--fil_d 1 -y 3 -x 3 --pad_d 0 -p 1 -q 1 --conv_stride_d 1 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
+)
+TIME = (
+    "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
+)
 PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
@@ -76,6 +86,11 @@ TAKEN = {
         "scalar",
         "conv --spatial_dim 1 -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1",
     ),
+    "slices": ("grouped", f"convfp16 -g 8 -F 2 -c 64 -k 64 {VOLUME} {SLICES}"),
+    "depthwise-slices": ("scalar", f"convfp16 -g 64 -F 1 -c 64 -k 64 {VOLUME} {SLICES}"),
+    "time": ("grouped", f"convfp16 -g 8 -F 1 -c 64 -k 64 {VOLUME} {TIME}"),
+    "depthwise-time": ("scalar", f"convbfp16 -g 64 -F 2 -c 64 -k 64 {VOLUME} {TIME}"),
+    "first-slices": ("shallow", f"convfp16 -F 1 -c 3 -k 64 {VOLUME} {SLICES}"),
     "f32": ("scalar", f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1"),
 }
 

@@ -19,6 +19,16 @@ DIRECT = {"grouped", "narrow", "scalar"}
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
 PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
+VOLUME = (
+    "--spatial_dim 3 -n 2 --in_d 5 -H 11 -W 10 -c 64 -k 64"
+    " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
+)
+SLICES = (
+    "--fil_d 1 -y 3 -x 3 --pad_d 0 -p 1 -q 1 --conv_stride_d 1 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
+)
+TIME = (
+    "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
+)
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
 NARROW = "-n 2 -H 13 -W 12 -c 3 -k 32 -F 2"
@@ -49,6 +59,10 @@ LINES = {
     "planes-of-a-line": "--spatial_dim 1 -n 3 -c 40 -W 333 -k 40 -x 4 -q 3 -v 2 -g 40",
     "line": f"{NWC} -n 3 -c 64 -W 333 -k 64 -x 3 -q 2 -j 2 -g 8",
     "strided-line": f"{NWC} -n 2 -c 64 -W 333 -k 64 -x 16 -q 4 -v 8 -g 8",
+    "slices": f"{VOLUME} -g 8 {SLICES}",
+    "depthwise-slices": f"{VOLUME} -g 64 {SLICES}",
+    "time": f"{VOLUME} -g 8 {TIME}",
+    "depthwise-time": f"{VOLUME} -g 64 {TIME}",
     "narrow": f"{NARROW} -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
     "narrow-odd": "-n 3 -H 13 -W 41 -c 3 -k 32 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
     "narrow-1": "-n 2 -H 12 -W 15 -c 1 -k 64 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",

@@ -1,8 +1,9 @@
 """A contraction as the direct templates see it: images of rows and columns, and what a window is.
 
 The templates know one batch axis (*images*) and two axes with windows (*rows* and *columns*); a
-1-D problem has a single row. All phases read A with the same steps and write C with the same
-strides, so together they are one product of output positions with one window of A.
+1-D problem has a single row, and a volume is an image where one of its axes has no window: slices
+then are images, or an image is a row of pixels. All phases read A with the same steps and write C
+with the same strides, so together they are one product of output positions with one window of A.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ TENSOR_CORE_TYPES = ("f16", "bf16")
 
 VECTOR = 8
 """16-bit elements of a copy of 16 bytes."""
+
+MOST_AXES = 3
+"""Images, rows and columns."""
 
 LARGEST_INDEX = 2**30
 """Output positions are counted in 32 bits with a sign, rounded up to whole tiles."""
@@ -145,7 +149,7 @@ def direct_problem(
     apart = None if any_layout else _apart(contraction)
     if apart is not None:
         return apart
-    axes = list(zip(*(phase.axes for phase in contraction.phases), strict=True))
+    axes = _joined(list(zip(*(phase.axes for phase in contraction.phases), strict=True)))
     none = tuple(Axis(1, 1, 1, (0,), (0,), 0, 0) for _ in contraction.phases)
     if len(axes) == 1 or (len(axes) == 2 and not _is_batch(axes[0])):
         axes.insert(0, none)
@@ -188,6 +192,36 @@ def _apart(contraction: Contraction) -> Refusal | None:
         or contraction.c.group_stride != contraction.columns
     )
     return Refusal("groups are not neighbours in memory") if groups_apart else None
+
+
+def _joined(axes: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
+    """The axes of a problem, neighbours without windows as one where there are more than three."""
+    while len(axes) > MOST_AXES:
+        joints = (i for i in range(len(axes) - 1) if _are_one(axes[i], axes[i + 1]))
+        first = next(joints, None)
+        if first is None:
+            return axes
+        both = zip(axes[first], axes[first + 1], strict=True)
+        axes = [*axes[:first], tuple(_as_one(*pair) for pair in both), *axes[first + 2 :]]
+    return axes
+
+
+def _are_one(outer: tuple[Axis, ...], inner: tuple[Axis, ...]) -> bool:
+    """Whether two axes are walked as one that holds the inner one again and again."""
+    dense = all(
+        around.out_stride == within.out_stride * within.size
+        and (not around.tap_rows or around.row_stride == within.row_stride * within.extent)
+        and (not within.tap_rows or within.extent == within.size)
+        for around, within in zip(outer, inner, strict=True)
+    )
+    return dense and _is_batch(outer) and _is_batch(inner)
+
+
+def _as_one(outer: Axis, inner: Axis) -> Axis:
+    taps = outer.tap_rows and inner.tap_rows
+    weights = (_base(outer) + _base(inner),) if taps else ()
+    size, extent = outer.size * inner.size, outer.extent * inner.extent
+    return Axis(size, extent, 1, taps, weights, inner.row_stride, inner.out_stride)
 
 
 def _is_batch(axis: tuple[Axis, ...]) -> bool:
