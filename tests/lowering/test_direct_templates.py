@@ -41,6 +41,9 @@ SLICES = (
 TIME = (
     "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
 )
+CUBES = (
+    "--fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1 --conv_stride_d 2 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
+)
 PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
@@ -90,6 +93,7 @@ TAKEN = {
     "depthwise-slices": ("scalar", f"convfp16 -g 64 -F 1 -c 64 -k 64 {VOLUME} {SLICES}"),
     "time": ("grouped", f"convfp16 -g 8 -F 1 -c 64 -k 64 {VOLUME} {TIME}"),
     "depthwise-time": ("scalar", f"convbfp16 -g 64 -F 2 -c 64 -k 64 {VOLUME} {TIME}"),
+    "depthwise-volume": ("scalar", f"convfp16 -g 64 -F 1 -c 64 -k 64 {VOLUME} {CUBES}"),
     "first-slices": ("shallow", f"convfp16 -F 1 -c 3 -k 64 {VOLUME} {SLICES}"),
     "f32": ("scalar", f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -q 2 -j 2 -g 4 -F 1"),
 }

@@ -2,13 +2,15 @@
 
 The templates know one batch axis (*images*) and two axes with windows (*rows* and *columns*); a
 1-D problem has a single row, and a volume is an image where one of its axes has no window: slices
-then are images, or an image is a row of pixels. All phases read A with the same steps and write C
+then are images, or an image is a row of pixels. Other volumes have windows of *slices*, which a
+template takes or not. All phases read A with the same steps and write C
 with the same strides, so together they are one product of output positions with one window of A.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
@@ -48,6 +50,26 @@ class WindowAxis:
     """Position of A where the window of output position 0 begins; may be negative."""
     window: int
     """Positions of A from the first that a tap reads to the last."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """An axis around rows and columns with a window of its own, the same for all phases."""
+
+    size: int = 1
+    """Output slices of an image."""
+    extent: int = 1
+    step: int = 1
+    a_stride: int = 0
+    c_stride: int = 0
+    row: int = 0
+    """Position of A that the first tap reads at output slice 0; may be negative."""
+    row_step: int = 0
+    """Positions of A from a tap to the next."""
+    weight: int = 0
+    """Offset in B of the first tap."""
+    weight_step: int = 0
+    taps: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,6 +113,7 @@ class DirectProblem:
     phases: tuple[DirectPhase, ...]
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides the sums."""
+    slices: Slices = Slices()
 
     @property
     def row_count(self) -> int:
@@ -105,7 +128,7 @@ class DirectProblem:
     @property
     def positions(self) -> int:
         """Output positions of all images, those of the largest phase."""
-        return self.images * self.row_count * self.col_count
+        return self.images * self.slices.size * self.row_count * self.col_count
 
     @property
     def last_result(self) -> int:
@@ -118,7 +141,8 @@ class DirectProblem:
         )
         spec = self.contraction
         channel = (spec.groups - 1) * spec.c.group_stride + (spec.columns - 1) * spec.c.stride
-        return (self.images - 1) * self.c_image + last + channel
+        slices = (self.slices.size - 1) * self.slices.c_stride
+        return (self.images - 1) * self.c_image + slices + last + channel
 
     @property
     def is_channels_last(self) -> bool:
@@ -127,26 +151,27 @@ class DirectProblem:
 
     @property
     def taps(self) -> int:
-        """Taps of all phases together."""
+        """Taps of all phases together, in one slice."""
         return sum(phase.taps for phase in self.phases)
 
 
 def direct_problem(
-    contraction: Contraction, result: Result = "C", *, any_layout: bool = False
+    contraction: Contraction, result: Result = "C", *, anywhere: bool = False
 ) -> DirectProblem | Refusal:
     """Read a contraction as images of rows and columns, or say why it is none.
 
     Args:
         contraction: what is computed.
         result: the operand that has to be computed.
-        any_layout: whether channels may lie anywhere, not only side by side at a position.
+        anywhere: whether channels may lie anywhere, not only side by side at a position, and
+            windows may have slices.
     """
     if contraction.result != result or contraction.accumulate:
         return Refusal(f"it computes another operand than {result}, or adds to it")
     types = {contraction.a.type, contraction.b.type, contraction.c.type}
     if len(types) != 1 or contraction.a.type not in ELEMENT_TYPES:
         return Refusal("the operands are not all f16, bf16 or f32")
-    apart = None if any_layout else _apart(contraction)
+    apart = None if anywhere else _apart(contraction)
     if apart is not None:
         return apart
     axes = _joined(list(zip(*(phase.axes for phase in contraction.phases), strict=True)))
@@ -155,7 +180,13 @@ def direct_problem(
         axes.insert(0, none)
     if len(axes) == 2:
         axes.insert(1, none)
-    if len(axes) != 3 or not _is_batch(axes[0]):
+    slices = Slices()
+    if len(axes) > MOST_AXES and anywhere:
+        found = _slices(axes.pop(1))
+        if isinstance(found, Refusal):
+            return found
+        slices = found
+    if len(axes) != MOST_AXES or not _is_batch(axes[0]):
         return Refusal("it is no image of rows and columns")
     batch, *windows = axes
     rows, cols = map(_shared, windows)
@@ -177,6 +208,7 @@ def direct_problem(
         rows,
         cols,
         tuple(sorted(phases, key=lambda phase: phase.offset)),
+        slices=slices,
     )
     if problem.positions > LARGEST_INDEX or problem.last_result > LARGEST_RESULT:
         return Refusal("there are more results than 32 bits count")
@@ -251,6 +283,27 @@ def _shared(axis: tuple[Axis, ...]) -> WindowAxis | Refusal:
     return WindowAxis(
         first.extent, first.step, first.row_stride, first.out_stride, min(rows), window
     )
+
+
+def _slices(axis: tuple[Axis, ...]) -> Slices | Refusal:
+    """The slices that all phases walk through alike."""
+    reading = {each for each in axis if each.tap_rows}
+    first = axis[0]
+    if len(reading) != 1 or len({(each.size, each.out_stride) for each in axis}) != 1:
+        return Refusal("phases read different slices")
+    (walk,) = reading
+    rows, weights = _even(walk.tap_rows), _even(walk.tap_weights)
+    if walk.step < 1 or first.out_stride < 0 or rows is None or weights is None:
+        return Refusal("slices are not evenly spaced")
+    strides = (walk.row_stride, walk.out_stride)
+    taps = len(walk.tap_rows)
+    return Slices(walk.size, walk.extent, walk.step, *strides, *rows, *weights, taps)
+
+
+def _even(values: tuple[int, ...]) -> tuple[int, int] | None:
+    """The first of some numbers and the step to the next, if that is always the same."""
+    steps = {after - before for before, after in pairwise(values)}
+    return (values[0], steps.pop() if steps else 0) if len(steps) <= 1 else None
 
 
 def _base(batch: Axis) -> int:

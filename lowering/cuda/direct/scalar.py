@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
-    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.direct.problem import DirectProblem, Slices
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.cuda.kernel_plan import KernelPlan
 
@@ -74,7 +74,7 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     is_depthwise = spec.depth == 1 and spec.columns == 1
     if not is_depthwise and spec.a.type != "f32":
         return Refusal("it is neither f32 nor depthwise")
-    if spec.groups == problem.taps == 1:
+    if spec.groups == problem.taps * problem.slices.taps == 1:
         return Refusal("it is a matrix product")
     if max(spec.depth, spec.columns) > MOST_CHANNELS:
         return Refusal(f"{spec.depth} and {spec.columns} channels a group are no small groups")
@@ -84,9 +84,10 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     if not problem.is_channels_last:
         return _planar(problem)
     widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
-    a_steps = (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)
+    slices, rows, cols = problem.slices, problem.rows, problem.cols
+    a_steps = (problem.a_image, slices.a_stride, rows.a_stride, cols.a_stride)
     offsets = (phase.offset for phase in problem.phases)
-    c_steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *offsets)
+    c_steps = (problem.c_image, slices.c_stride, rows.c_stride, cols.c_stride, *offsets)
     if is_depthwise:
         both = gcd(widest, spec.groups, *a_steps, *c_steps)
         return Vectors(both, both)
@@ -106,14 +107,16 @@ def _planar(problem: DirectProblem) -> Vectors | Refusal:
 def shared_bytes(problem: DirectProblem) -> int:
     """Shared memory of a block: the weights as f32."""
     spec = problem.contraction
-    return max(1, problem.taps) * spec.depth * spec.groups * spec.columns * STORAGE_BYTES["f32"]
+    taps = max(1, problem.taps * problem.slices.taps)
+    return taps * spec.depth * spec.groups * spec.columns * STORAGE_BYTES["f32"]
 
 
 def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
     """Threads that have something to compute."""
     spec = problem.contraction
     tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
-    return problem.images * tiles * spec.groups * spec.columns // vectors.stored
+    images = problem.images * problem.slices.size
+    return images * tiles * spec.groups * spec.columns // vectors.stored
 
 
 def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> str | None:
@@ -132,7 +135,7 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Gpu
 ) -> tuple[ScalarConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    read = reading(contraction, epilogue, vectors_of, any_layout=True)
+    read = reading(contraction, epilogue, vectors_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, vectors = read
@@ -163,7 +166,7 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    read = reading(contraction, epilogue, vectors_of, any_layout=True)
+    read = reading(contraction, epilogue, vectors_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, vectors = read
@@ -188,7 +191,23 @@ def kernels(
         "a_channel": contraction.a.stride,
         "c_group": contraction.c.group_stride,
         "c_channel": contraction.c.stride,
+        **_slice_features(problem.slices),
     }
     blocks = -(-work(problem, vectors, config) // threads)
     grid = min(blocks, config.blocks[0] * config.blocks[1])
     return launch("ScalarDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
+
+
+def _slice_features(slices: Slices) -> dict[str, int]:
+    return {
+        "slices": slices.size,
+        "slice_taps": slices.taps,
+        "a_slices": slices.extent,
+        "slice_step": slices.step,
+        "slice_origin": slices.row,
+        "slice_tap_step": slices.row_step,
+        "slice_weight": slices.weight,
+        "slice_weight_step": slices.weight_step,
+        "a_slice": slices.a_stride,
+        "c_slice": slices.c_stride,
+    }

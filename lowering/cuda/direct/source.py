@@ -43,7 +43,7 @@ def reading(
     features_of: Callable[[DirectProblem], Features | Refusal],
     result: Result = "C",
     *,
-    any_layout: bool = False,
+    anywhere: bool = False,
 ) -> tuple[DirectProblem, Features] | Refusal:
     """A contraction as a template sees it, with what that template asks of it besides.
 
@@ -52,9 +52,9 @@ def reading(
         epilogue: what is applied before the store.
         features_of: reads what only one template needs, or says why it does not take the problem.
         result: the operand that the template computes.
-        any_layout: whether it takes channels that are not innermost.
+        anywhere: whether it takes channels that are not innermost, and windows of slices.
     """
-    problem = direct_problem(contraction, result, any_layout=any_layout)
+    problem = direct_problem(contraction, result, anywhere=anywhere)
     if isinstance(problem, Refusal):
         return problem
     operands = _operands(contraction, epilogue, result)
@@ -199,6 +199,7 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
 def _type(constant: str) -> str:
     wide = {"a_image", "c_image", "a_row_stride", "c_row_stride", "b_group"}
     wide |= {"a_group", "a_channel", "c_group", "c_channel"}
+    wide |= {"a_slice", "c_slice", "slice_weight", "slice_weight_step"}
     return "long long" if constant in wide else "int"
 
 

@@ -3,7 +3,8 @@
 // A thread computes `vector` neighbouring channels of `unroll_rows` x `run` output positions, all
 // phases of them, and loads every pixel that they share once. Neighbouring threads have neighbouring
 // channels, or, where images are planes (`planar`), neighbouring columns of one channel. Weights lie
-// in shared memory as f32, in the order that they are used.
+// in shared memory as f32, in the order that they are used. Windows of a volume are added up slice by
+// slice.
 #pragma once
 
 #include "direct_phase.cuh"
@@ -37,24 +38,32 @@ struct ScalarDirect {
   static constexpr int kRowTiles = divide_up(P::rows, S::unroll_rows);
   static constexpr int kColTiles = divide_up(P::cols, S::run);
   static constexpr long long kWork =
-      static_cast<long long>(P::images) * kRowTiles * kColTiles * kVectors;
+      static_cast<long long>(P::images) * P::slices * kRowTiles * kColTiles * kVectors;
   using Index = typename IndexOf<(kWork < kMostCounted)>::Type;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
   // Loads of a pixel, and whether a thread has registers for all pixels of a window.
   static constexpr int kSteps = kDepthwise ? 1 : P::depth / kRead;
-  static constexpr bool kHoldsWindow = kWindowRows * kWindowCols * kSteps * kRead <= kMostHeld;
+  static constexpr bool kHoldsWindow =
+      P::a_slices == 1 && kWindowRows * kWindowCols * kSteps * kRead <= kMostHeld;
   static constexpr int kTaps = tap_count<P>();
   static constexpr int kTapWeights = P::depth * kChannels;
-  static constexpr int kSharedBytes = larger(1, kTaps) * kTapWeights * 4;
+  static constexpr int kSliceWeights = kTaps * kTapWeights;
+  static constexpr int kSharedBytes = larger(kTapWeights, P::slice_taps * kSliceWeights) * 4;
   static constexpr int kWeightVector = kVector < 4 ? kVector : 4;
 
   static_assert(kChannels % kVector == 0 && (kDepthwise || P::columns % kVector == 0));
   static_assert(kDepthwise || P::depth % kRead == 0);
   static_assert(kSharedBytes == S::shared_bytes);
 
-  // Weights as [tap][depth][channel].
+  // Weights as [slice][tap][depth][channel].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, float* shared) {
+#pragma unroll 1
+    for (int slice = 0; slice < P::slice_taps; ++slice) {
+      stage_slice(b + P::slice_weight + slice * P::slice_weight_step, shared + slice * kSliceWeights);
+    }
+  }
+  static __device__ __forceinline__ void stage_slice(const T* __restrict__ b, float* shared) {
 #pragma unroll kStagedAtOnce
     for (int i = 0; i < divide_up(kTapWeights, S::threads); ++i) {
       const int e = i * S::threads + threadIdx.x;
@@ -108,7 +117,7 @@ struct ScalarDirect {
 
   // What a thread computes at once: all outputs of `vector` channels at unroll_rows x run positions.
   struct Unit {
-    int channel, row, col, image;
+    int channel, row, col, slice, image;
 
     // Threads that are neighbours have neighbours in memory: channels, or columns of a plane.
     __device__ __forceinline__ explicit Unit(Index index) {
@@ -119,6 +128,8 @@ struct ScalarDirect {
       tile /= kRowTiles;
       channel = static_cast<int>((P::planar ? tile : index) % kVectors) * kVector;
       image = static_cast<int>(P::planar ? tile / kVectors : tile);
+      slice = image % P::slices;
+      image /= P::slices;
     }
   };
 
@@ -176,25 +187,32 @@ struct ScalarDirect {
     store(unit, sums, out);
   }
 
-  // The same, a few channels of A at a time.
+  // The same, a slice and a few channels of A at a time.
   static __device__ __forceinline__ void compute(const Unit& unit, const T* a,
                                                  const float* weights, const Target<P>& out) {
     Sums sums = {};
 #pragma unroll 1
-    for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
-      for_each_pixel([&](auto row, auto col) {
-        float pixel[kRead];
-        load_pixel<row.value, col.value>(unit, a, depth, pixel);
-        multiply_pixel<row.value, col.value>(sums, pixel,
-                                             weights + depth * kChannels + unit.channel);
-      });
+    for (int tap = 0; tap < P::slice_taps; ++tap) {
+      const int slice = unit.slice * P::slice_step + P::slice_origin + tap * P::slice_tap_step;
+      if (static_cast<unsigned>(slice) >= static_cast<unsigned>(P::a_slices)) continue;
+      const T* pixels = a + slice * P::a_slice;
+      const float* of_slice = weights + tap * kSliceWeights + unit.channel;
+#pragma unroll 1
+      for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
+        for_each_pixel([&](auto row, auto col) {
+          float pixel[kRead];
+          load_pixel<row.value, col.value>(unit, pixels, depth, pixel);
+          multiply_pixel<row.value, col.value>(sums, pixel, of_slice + depth * kChannels);
+        });
+      }
     }
     store(unit, sums, out);
   }
 
   static __device__ __forceinline__ void store(const Unit& unit, const Sums& sums,
                                                const Target<P>& out) {
-    const long long first = unit.image * P::c_image + unit.row * P::c_row_stride +
+    const long long first = unit.image * P::c_image + unit.slice * P::c_slice +
+                            unit.row * P::c_row_stride +
                             static_cast<long long>(unit.col) * P::c_col_stride +
                             unit.channel / P::columns * P::c_group +
                             unit.channel % P::columns * P::c_channel;
