@@ -3,7 +3,7 @@
 
 // A kernel has the attribute of its function, and tensor cores multiply it.
 // CHECK: kernel.func @main_0
-// CHECK-SAME: attributes {convir.allow_tf32, configs = {cuda = "igemm {{.*}} warps=
+// CHECK-SAME: attributes {convir.allow_tf32, configs = {cuda = "wgmma {{.*}}"
 // IEEE: kernel.func @main_0
 // IEEE-NOT: allow_tf32
 // IEEE-SAME: "igemm {{.*}} threads=
