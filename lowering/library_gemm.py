@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 GEMM_MIN_FLOPS = 1 << 15
 """Below this a library call costs more than the loops do: its set-up is some 10 µs."""
+FEW_RESULTS, MANY_TERMS = 1 << 14, 1 << 14
+"""A library divides the sums of so few results less well than a template that is made for it; see
+`docs/kernels/wgmma-wgrad.md`."""
 
 
 def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
@@ -24,3 +27,11 @@ def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
     if flops < GEMM_MIN_FLOPS:
         return Refusal(f"{flops} FLOPs do not pay for a library call")
     return None
+
+
+def has_long_sums(function: kernel.FuncOp) -> bool:
+    """Whether a kernel is one product with few results, which are sums of many terms each."""
+    call = match_gemm(function)
+    if isinstance(call, Refusal) or call.layout.batch > 1:
+        return False
+    return call.layout.m * call.layout.n <= FEW_RESULTS and call.layout.k >= MANY_TERMS

@@ -27,6 +27,7 @@ from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import FAMILY as WGMMA_WGRAD
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
@@ -38,7 +39,7 @@ from convir.lowering.implementations import (
     SCATTER,
     TEMPLATE,
 )
-from convir.lowering.library_gemm import gemm_refusal
+from convir.lowering.library_gemm import gemm_refusal, has_long_sums
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
@@ -88,6 +89,16 @@ def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return gemm_refusal(function) or Chosen(GEMM)
 
 
+def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+    chosen = _gemm(function, gpu)
+    if isinstance(chosen, Refusal) or not has_long_sums(function):
+        return chosen
+    template = _template(function, gpu)
+    if isinstance(template, Refusal) or not template.config.startswith(f"{WGMMA_WGRAD} "):
+        return chosen
+    return Refusal(f"few results are sums of many terms, which {WGMMA_WGRAD} divides")
+
+
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     # The host needs none of the templates.
     from convir.lowering.cuda.contraction.templates import choose  # noqa: PLC0415
@@ -117,7 +128,7 @@ IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
         (GEMM, _host_gemm),
         (SCATTER, _host_scatter),
     ),
-    CUDA: ((GEMM, _gemm), (TEMPLATE, _template)),
+    CUDA: ((GEMM, _cuda_gemm), (TEMPLATE, _template)),
 }
 """Per device what may stand for a kernel, best first, by name."""
 

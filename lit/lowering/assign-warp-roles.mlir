@@ -27,3 +27,26 @@ func.func @other_template(%x: tensor<8x12x12x64xf32>, %dy: tensor<8x12x12x36xf32
   %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) ins(%x, %dy : tensor<8x12x12x64xf32>, tensor<8x12x12x36xf32>) outs(%zeros : tensor<36x3x3x64xf32>)
   return %dw : tensor<36x3x3x64xf32>
 }
+
+// -----
+
+// One warpgroup has registers for half of what two multiply.
+// REMARK: remark: [assign-warp-roles] kernel.region not rewritten: a tile's sums exceed the registers
+// NONE: remark: [assign-warp-roles] kernel.region not rewritten: there are no roles of 3 and 5 warps
+func.func @wide(%x: tensor<32x100x100x256xf16>, %dy: tensor<32x100x100x256xf16>, %init: tensor<256x3x3x256xf16>) -> tensor<256x3x3x256xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<256x3x3x256xf16>) -> tensor<256x3x3x256xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<32x100x100x256xf16>, tensor<32x100x100x256xf16>) outs(%zeros : tensor<256x3x3x256xf16>)
+  return %dw : tensor<256x3x3x256xf16>
+}
+
+// -----
+
+// A tile that one warpgroup holds.
+// CHECK: kernel.region configs {cuda = "wgmma-wgrad 64x64 {{.*}} roles=4:4 {{.*}}"} {
+func.func @long(%x: tensor<32x40x40x128xf16>, %dy: tensor<32x40x40x64xf16>, %init: tensor<64x1x1x128xf16>) -> tensor<64x1x1x128xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x1x1x128xf16>) -> tensor<64x1x1x128xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) accumulate(f32) ins(%x, %dy : tensor<32x40x40x128xf16>, tensor<32x40x40x64xf16>) outs(%zeros : tensor<64x1x1x128xf16>)
+  return %dw : tensor<64x1x1x128xf16>
+}

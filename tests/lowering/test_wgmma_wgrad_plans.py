@@ -40,10 +40,11 @@ def planned(text: str) -> WgradProblem:
 
 
 def config_of(text: str) -> WgmmaWgradConfig:
-    """The config `TILE STAGES CLUSTER PARTITION`."""
-    tile, stages, cluster, partition = text.split()
+    """The config `TILE STAGES CLUSTER PARTITION [ROLES]`."""
+    tile, stages, cluster, partition, *roles = text.split()
     return WgmmaWgradConfig.parse(
-        f"wgmma-wgrad {tile} stages={stages} cluster={cluster} partition={partition} blocks=132"
+        f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
+        f"cluster={cluster} partition={partition} blocks=132"
     )
 
 
@@ -92,7 +93,7 @@ def test_one_by_one_filters_are_a_plain_product() -> None:
 
 
 def test_configs_print_and_parse() -> None:
-    text = "wgmma-wgrad 256x128 stages=4 cluster=7 partition=split-k:7:slices blocks=132"
+    text = "wgmma-wgrad 256x128 stages=4 roles=4:8 cluster=7 partition=split-k:7:slices blocks=132"
     config = WgmmaWgradConfig.parse(text)
     assert str(config) == text
     assert (config.block_m, config.block_n, config.partition.parts) == (256, 128, 7)
@@ -102,6 +103,7 @@ def test_configs_print_and_parse() -> None:
         ("wgmma-wgrad 128x256", "it has stages"),
         (text.replace("split-k:7:slices", "most"), "is no partition"),
         (text.replace("cluster=7", "cluster=many"), "invalid literal"),
+        (text.replace("roles=4:8", "roles=4"), "invalid literal"),
         (text + " depth=3", "it has stages"),
         (text.replace("wgmma-wgrad", "wgmma"), "no config of wgmma-wgrad"),
     ):
@@ -114,9 +116,13 @@ def test_configs_print_and_parse() -> None:
     [
         ("96x128 4 1 data-parallel", "tiles have 64, 128, 256 rows"),
         ("128x96 4 1 data-parallel", "tiles have 64, 128, 192, 256 columns"),
-        ("64x192 4 1 data-parallel", "beside 64 rows"),
+        ("64x192 4 1 data-parallel", "64 for each warpgroup"),
         ("256x192 2 1 data-parallel", "exceed the registers"),
-        ("128x128 4 3 split-k:3:linear", "needs split-k:3:slices"),
+        ("128x128 2 1 data-parallel 1:4", "exceed the registers"),
+        ("128x128 4 1 data-parallel 2:8", "no roles of 2 and 8 warps"),
+        ("128x128 4 3 split-k:3:linear", "needs split-k:PARTS:slices"),
+        ("128x128 4 3 split-k:4:slices", "multiples of its blocks"),
+        ("256x128 2 3 split-k:3:slices", "no room for the sums"),
         ("128x128 1 1 data-parallel", "2 stages or more"),
         ("256x128 5 1 data-parallel", "bytes of shared memory"),
         ("128x128 4 1 split-k:9:linear", "8 steps are not divided into 9"),
@@ -185,6 +191,11 @@ def test_every_planned_config_is_legal(text: str) -> None:
         (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:linear"),
         (line(3, 64, 96, (128,), 5, 4, 2), "128x192 4 1 split-k:2:tree"),
         (line(2, 32, 64, (6, 8, 7), 3, 1, 2), "64x256 4 1 split-k:2:linear"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 2 split-k:4:slices 4:8"),
+        (line(2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:slices 1:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x64 6 1 stream-k:linear 4:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 4 1 split-k:3:linear 1:4"),
     ],
 )
 def test_kernels_compile_without_spills(text: str, config: str) -> None:

@@ -55,14 +55,15 @@ class Launched:
     """A config's kernel on operands of its own, with memory that was full of NaN."""
 
     def __init__(self, text: str, config: str, lhs: Array, rhs: Array) -> None:
-        """Args: config: `TILE STAGES CLUSTER PARTITION`."""
+        """Args: config: `TILE STAGES CLUSTER PARTITION [ROLES]`."""
         cupy = cupy_or_skip()
         if toolkit.architecture() != "sm_90a":
             pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
         found = reading(text)
-        tile, stages, cluster, partition = config.split()
+        tile, stages, cluster, partition, *roles = config.split()
         parsed = WgmmaWgradConfig.parse(
-            f"wgmma-wgrad {tile} stages={stages} cluster={cluster} partition={partition} blocks=132"
+            f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
+            f"cluster={cluster} partition={partition} blocks=132"
         )
         plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, parsed)
         assert not isinstance(plan, Refusal), plan.reason
@@ -142,6 +143,18 @@ def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
         (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 1 stream-k:linear"),
         (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree"),
         (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "256x128 4 1 data-parallel"),
+        # Several clusters for one tile: blocks of the same slice meet.
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:slices 1:4"),
+        (line("f16", 32, 128, 128, (28, 28), 1, 0, 1), "128x128 4 4 split-k:120:slices 4:8"),
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "64x128 6 2 split-k:4:slices 1:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 3 split-k:6:slices"),
+        # Other roles.
+        (line("f16", 2, 64, 72, (9, 11), 1, 0, 1), "64x64 8 1 data-parallel 4:4"),
+        (line("bf16", 5, 40, 72, (13, 12), 3, 1, 2), "64x192 4 1 split-k:3:tree 1:4"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x192 4 1 stream-k:linear 4:4"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x64 4 1 split-k:3:slices 1:4"),
+        (line("bf16", 3, 64, 328, (7, 7), 3, 1, 1), "128x64 4 2 split-k:2:slices 4:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x256 4 1 stream-k:tree 4:8"),
     ],
 )
 def test_kernel(text: str, config: str) -> None:
@@ -164,6 +177,7 @@ def test_kernel(text: str, config: str) -> None:
         "1 stream-k:linear",
         "1 stream-k:tree",
         "4 split-k:4:slices",
+        "2 split-k:6:slices",
     ],
 )
 def test_the_same_bits_every_time(partition: str) -> None:

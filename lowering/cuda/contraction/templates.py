@@ -116,6 +116,7 @@ TEMPLATES: tuple[Template, ...] = (
         parse=wgmma_wgrad_config.WgmmaWgradConfig.parse,
         kernels=wgmma_wgrad.kernels,
         with_partition=wgmma_wgrad_config.WgmmaWgradConfig.with_partition,
+        with_roles=wgmma_wgrad_config.WgmmaWgradConfig.with_roles,
     ),
     Template(
         family=implicit_gemm_config.FAMILY,

@@ -13,7 +13,6 @@ from convir.lowering.cuda.contraction.wgmma_maps import im2col_map
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
     BLOCK_K,
     CHUNK,
-    THREADS,
     WgmmaWgradConfig,
 )
 from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.partition.schedule import Schedule
+
+
+FEW_TILES = 4
+"""Tiles whose units are taken to read a position together."""
 
 
 def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradConfig, ...] | Refusal:
@@ -61,12 +64,12 @@ def kernels(
     schedule = schedule_of(problem, config, H200.shared_bytes)
     if isinstance(schedule, Refusal):
         return schedule
-    is_clustered = config.cluster > 1
+    is_whole = config.clusters == 1 and config.cluster > 1
     kernel = CudaKernel(
-        source_of(spec, epilogue, problem, config),
+        source_of(spec, epilogue, problem, config, reads_once=_reads_once(problem, schedule)),
         SYMBOL,
         (blocks_of(schedule, config), 1, 1),
-        (THREADS, 1, 1),
+        (config.threads, 1, 1),
         config.shared_bytes,
         (
             Pointer("b"),
@@ -75,14 +78,15 @@ def kernels(
             _gradient_map(spec, problem),
             _row_map(spec, problem),
         ),
-        is_cooperative=schedule.has_slices and not is_clustered,
+        is_cooperative=schedule.has_slices and not is_whole,
     )
     # Whole tiles need neither; a pointer points somewhere all the same.
     workspace = state = POINTER_ALIGNMENT
-    if not is_clustered:
+    if not is_whole:
+        # A cluster publishes the sums of its blocks once, and each block has a counter.
         tile = config.block_m * config.block_n
-        workspace = max(workspace, schedule.workspace_bytes(tile))
-        state = max(state, schedule.flag_bytes)
+        workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
+        state = max(state, schedule.flag_bytes * config.cluster)
     return KernelPlan((kernel,), (workspace,), (state,))
 
 
@@ -90,6 +94,12 @@ def blocks_of(schedule: Schedule, config: WgmmaWgradConfig) -> int:
     """Blocks of a launch: those that run at a time go round whole tiles."""
     is_whole = config.partition.kind == DATA_PARALLEL
     return min(schedule.units, schedule.concurrent) if is_whole else schedule.units
+
+
+def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
+    """Whether rows of a plain matrix are read by few tiles, all of them at about the same time."""
+    is_matrix = not problem.rows.slides
+    return is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
 
 
 def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convir.lowering.cuda.contraction.config import ConfigText, sizes
-from convir.lowering.partition.partition import Partition
+from convir.lowering.partition.partition import SPLIT_K, Partition
 
 FAMILY = "wgmma-wgrad"
 BLOCK_K = 64
 """Output positions of a stage."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
-CONSUMERS = 2
-"""Warpgroups that multiply."""
-THREADS = (1 + CONSUMERS) * 128
+GROUP_WARPS = 4
+"""Warps of a warpgroup."""
+ROLES = ((1, 4), (4, 4), (4, 8))
+"""Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
+load give registers to eight that multiply."""
 BLOCKS_M = (64, 128, 256)
 BLOCKS_N = (64, 128, 192, 256)
-MAX_SUMS = CONSUMERS * 64 * 256
-"""Sums of a tile at most: half of the registers of the warpgroups."""
+MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}
+"""Sums of a tile at most, by warpgroups that multiply. Two get registers from those that load."""
 
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
-_STAGED_ROWS = CONSUMERS * 64
 _BARRIER_BYTES = 16
 
 
@@ -33,24 +34,27 @@ MAX_CLUSTER = 8
 
 @dataclass(frozen=True)
 class WgmmaWgradConfig:
-    """Prints as `wgmma-wgrad 128x256 stages=4 cluster=3 partition=split-k:3:slices blocks=132`."""
+    """`FAMILY 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices blocks=132` in text."""
 
     block_m: int
     """Columns of C, output channels, of a tile."""
     block_n: int
     """Depths of A, input channels of one or several taps, of a tile."""
     stages: int
+    roles: tuple[int, int]
+    """Warps that load and that multiply."""
     cluster: int
-    """Blocks of a cluster, which have the parts of a tile and add them through their shared memory;
-    1 if parts meet in global memory."""
+    """Blocks of a cluster, which have neighbouring parts of a tile and add them through their
+    shared memory; 1 if all parts meet in global memory."""
     partition: Partition
     blocks: int
     """Blocks that run at a time, one for each multiprocessor."""
 
     def __str__(self) -> str:
+        load, math = self.roles
         return (
-            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} cluster={self.cluster}"
-            f" partition={self.partition} blocks={self.blocks}"
+            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} roles={load}:{math}"
+            f" cluster={self.cluster} partition={self.partition} blocks={self.blocks}"
         )
 
     @staticmethod
@@ -63,37 +67,72 @@ class WgmmaWgradConfig:
         parts = ConfigText.parse(text)
         if parts.family != FAMILY or len(parts.words) != 1:
             raise ValueError(f"'{text}' is no config of {FAMILY}")
-        if parts.values.keys() != {"stages", "cluster", "partition", "blocks"}:
-            raise ValueError("it has stages, cluster, partition and blocks")
+        if parts.values.keys() != {"stages", "roles", "cluster", "partition", "blocks"}:
+            raise ValueError("it has stages, roles, cluster, partition and blocks")
         block_m, block_n = sizes(parts.words[0], 2)
         stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
+        load, _, math = parts.values["roles"].partition(":")
         partition = Partition.parse(parts.values["partition"])
-        return WgmmaWgradConfig(block_m, block_n, stages, cluster, partition, blocks)
+        roles = int(load), int(math)
+        return WgmmaWgradConfig(block_m, block_n, stages, roles, cluster, partition, blocks)
 
     def with_partition(self, partition: Partition) -> WgmmaWgradConfig:
         """The same tile, divided otherwise; parts then meet in global memory."""
         return replace(self, partition=partition, cluster=1)
 
+    def with_roles(self, load: int, math: int) -> WgmmaWgradConfig:
+        """The same with other roles."""
+        return replace(self, roles=(load, math))
+
+    @property
+    def math_groups(self) -> int:
+        """Warpgroups that multiply."""
+        return self.roles[1] // GROUP_WARPS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return sum(self.roles) * 32
+
+    @property
+    def clusters(self) -> int:
+        """Clusters that have the parts of a tile."""
+        return self.partition.parts // self.cluster
+
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
         stage = (self.block_m + self.block_n) // CHUNK * _BOX_BYTES + _BARRIER_BYTES
-        return _ATOM_BYTES + self.stages * stage + _STAGED_ROWS * _STAGED_ROW_BYTES
+        staged = self.math_groups * CHUNK * _STAGED_ROW_BYTES
+        return _ATOM_BYTES + self.stages * stage + staged
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""
-        if self.block_m not in BLOCKS_M:
-            return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
-        if self.block_n not in BLOCKS_N or (self.block_m == CHUNK and self.block_n % 128):
-            return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, 128 or 256 beside 64 rows"
-        if self.block_m * self.block_n > MAX_SUMS:
-            return "a tile's sums exceed the registers"
+        if self.roles not in ROLES:
+            return f"there are no roles of {self.roles[0]} and {self.roles[1]} warps"
+        reason = self._illegal_tile()
+        if reason is not None:
+            return reason
         if self.stages < 2 or not 1 <= self.cluster <= MAX_CLUSTER:
             return f"rings have 2 stages or more, clusters {MAX_CLUSTER} blocks or fewer"
-        within = f"split-k:{self.cluster}:slices"
-        if self.cluster > 1 and str(self.partition) != within:
-            return f"a cluster that adds parts needs {within}"
-        return None
-        if str(self.partition) != f"split-k:{self.cluster.blocks}:slices":
-            return f"a cluster that adds parts needs split-k:{self.cluster.blocks}:slices"
+        if self.cluster == 1:
+            return None
+        partition = self.partition
+        if partition.reduction != "slices" or partition.parts % self.cluster:
+            return (
+                f"a cluster that adds parts needs {SPLIT_K}:PARTS:slices, multiples of its blocks"
+            )
+        tile = self.block_m * self.block_n
+        ring = self.stages * (self.block_m + self.block_n) * BLOCK_K
+        return "its ring has no room for the sums of a tile" if 4 * tile > 2 * ring else None
+
+    def _illegal_tile(self) -> str | None:
+        if self.block_m not in BLOCKS_M:
+            return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
+        by_rows = self.block_m >= self.math_groups * CHUNK
+        narrow = 1 if by_rows else self.math_groups
+        if self.block_n not in BLOCKS_N or self.block_n % (narrow * CHUNK):
+            return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, {CHUNK} for each warpgroup"
+        if self.block_m * self.block_n > MOST_SUMS[self.math_groups]:
+            return "a tile's sums exceed the registers"
         return None

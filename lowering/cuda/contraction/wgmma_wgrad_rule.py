@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from convir.lowering.partition.schedule import Schedule
 
 _STAGES = (8, 7, 6, 5, 4, 3)
+_ROLES = ((1, 4), (4, 8))
+"""Pipelines that are tried, the first one whose registers hold a tile's sums."""
 _MIN_SLICED_STEPS = 2
 """Steps of a part whose sums all units add together."""
 
@@ -34,6 +36,8 @@ _WORTH_MEASURING, _MOST = 1.35, 12
 """Configs that are estimated to take so many times what the best does are not planned, nor more."""
 _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
+_SHARED_CLUSTER = 2
+"""Blocks of a cluster where several clusters have the parts of a tile."""
 
 # µs on an H200, fitted to measurements; see the template's page.
 _MULTIPLY = 0.63 / (256 * 128)
@@ -45,8 +49,8 @@ _STRADDLING = 3
 _PIXELS_BOX, _PIXELS_LINE = 0.085, 0.56
 """A copy at 64 pixels that slide, and what each line of them adds, by the pixels of a line."""
 _LINE_ELEMENTS = 64
-_START, _TILE = 2.0, 1.3
-"""Until the first step of a block, and between two tiles."""
+_START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
+"""Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
 _SLICES, _SLICED_MB = 2.0, 0.35
 """Parts meet, and each megabyte of them is written and read."""
 _CLUSTER, _CLUSTERED_MB = 1.2, 18.0
@@ -75,8 +79,10 @@ def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
-        for stages in _STAGES:
-            whole = WgmmaWgradConfig(block_m, block_n, stages, 1, Partition(), gpu.multiprocessors)
+        for roles, stages in product(_ROLES, _STAGES):
+            whole = WgmmaWgradConfig(
+                block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
+            )
             schedule = schedule_of(problem, whole, gpu.shared_bytes)
             if not isinstance(schedule, Refusal):
                 yield from _divided(whole, schedule)
@@ -88,13 +94,15 @@ def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgrad
     for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
         yield replace(whole, partition=partition)
     most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
-    for parts in sorted({most, most // 2, most // 4}):
+    for parts in sorted({most, 3 * most // 4, most // 2, most // 4}):
         if parts > 1:
             yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in _CLUSTERS.items():
-        if parts <= most and schedule.tiles <= clusters:
-            within = Partition(SPLIT_K, parts, "slices")
-            yield replace(whole, partition=within, cluster=parts)
+    for blocks, clusters in _CLUSTERS.items():
+        of_tile = min(clusters // schedule.tiles, most // blocks)
+        for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
+            if 0 < count <= of_tile:
+                within = Partition(SPLIT_K, blocks * count, "slices")
+                yield replace(whole, partition=within, cluster=blocks)
 
 
 def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
@@ -109,7 +117,10 @@ def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
     multiplied = busiest_steps(schedule) * step
     waves = ceil(schedule.units / schedule.concurrent)
     return (
-        _START + max(multiplied, megabytes * _MEMORY_MB) + waves * _TILE + _fix_up(schedule, config)
+        _START
+        + max(multiplied, megabytes * _MEMORY_MB)
+        + waves * (_TILE + _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6)
+        + _fix_up(schedule, config)
     )
 
 
@@ -130,10 +141,11 @@ def _fix_up(schedule: Schedule, config: WgmmaWgradConfig) -> float:
     partition = schedule.partition
     if partition.kind == DATA_PARALLEL:
         return 0.0
-    if config.cluster > 1:
-        return _CLUSTER + _CLUSTERED_MB * tile
+    clustered = _CLUSTER + _CLUSTERED_MB * tile if config.cluster > 1 else 0.0
+    if config.cluster > 1 and config.clusters == 1:
+        return clustered
     if schedule.has_slices:
-        return _SLICES + _SLICED_MB * schedule.units * tile
+        return clustered + _SLICES + _SLICED_MB * schedule.units * tile / config.cluster
     parts = partition.parts
     if partition.kind == STREAM_K:
         parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +22,12 @@ _REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
 
 
 def source_of(
-    spec: Contraction, epilogue: Epilogue, problem: WgradProblem, config: WgmmaWgradConfig
+    spec: Contraction,
+    epilogue: Epilogue,
+    problem: WgradProblem,
+    config: WgmmaWgradConfig,
+    *,
+    reads_once: bool,
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
@@ -50,11 +54,12 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(problem, config).items()
         )
+        + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
         + f"  static constexpr long long kColumnStride = {problem.column_stride};\n"
         + "".join(_accessor(name, values) for name, values in axes.items())
         + "};\n"
         f"using Config = {_config(config)};\n"
-        f'extern "C" __global__ void {cluster}__launch_bounds__({THREADS}, 1)\n'
+        f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
         f"{SYMBOL}(Epilogue::Stored* b, float* workspace, unsigned* flags,\n"
         "    const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a) {\n"
         "  convir::wgrad::run<Problem, Config>(b, workspace, flags, c, a);\n"
@@ -76,14 +81,16 @@ def _constants(problem: WgradProblem, config: WgmmaWgradConfig) -> dict[str, int
 
 def _config(config: WgmmaWgradConfig) -> str:
     partition = config.partition
-    reduction = "kWithinCluster" if config.cluster > 1 else _REDUCTIONS[partition.reduction]
     values = (
         config.block_m,
         config.block_n,
         config.stages,
+        config.roles[0],
+        config.math_groups,
+        config.cluster,
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.parts,
-        f"convir::wgrad::{reduction}",
+        f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",
         config.blocks,
     )
     return f"convir::wgrad::Config<{', '.join(map(str, values))}>"

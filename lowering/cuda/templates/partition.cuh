@@ -194,56 +194,67 @@ struct FixUp {
   }
 };
 
-// Puts the parts of tiles together by slices: every part of a tile publishes all of its sums, waits
-// for all other parts, and then adds one slice of the tile over the parts in ascending order. All
-// blocks must run at the same time (a cooperative launch). `counters` has one word for each tile.
-// Slots are those of `FixUp`; vector v of a slot has sums 4 (v / kThreads) … of thread v % kThreads.
-template <int kThreads, int kSums, int kBarrier = 0>
-struct Slices {
-  static constexpr int kVectors = kThreads * kSums / 4;
+// Adds vectors `first` to `last` over `count` parts in ascending order: load(part, v) is vector v of a
+// part, emit(v, sums) gets the total. All parts of a vector are loaded at once, up to kMostParts of
+// them. kCount is `count` if that is known here, else 0.
+template <int kThreads, int kCount, class Load, class Emit>
+__device__ __forceinline__ void add_parts(int count, int first, int last, int thread, Load&& load,
+                                          Emit&& emit) {
+  constexpr int kMostParts = kCount == 0 ? 16 : 32;
+  constexpr int kAtOnce = kCount == 0 || kCount > kMostParts ? kMostParts : kCount;
+  for (int v = first + thread; v < last; v += kThreads) {
+    float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+    for (int part = 0; part < count; part += kAtOnce) {
+      float4 x[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (part + i < count) x[i] = load(part + i, v);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (part + i >= count) break;
+        total.x += x[i].x;
+        total.y += x[i].y;
+        total.z += x[i].z;
+        total.w += x[i].w;
+      }
+    }
+    emit(v, total);
+  }
+}
+
+// Blocks that have written parts of the same vectors to a slot each meet, and each adds one slice of
+// them over all slots. All blocks must run at the same time (a cooperative launch). kCount is the
+// number of slots if that is known here, else 0.
+template <int kThreads, int kBarrier, int kCount>
+struct Meeting {
   static constexpr unsigned kLeaving = 1u << 16;
 
-  float* workspace;
-  unsigned* counters;
-  int thread;
+  const float4* slots;  // the first one
+  long long step;       // vectors between two slots
+  int count;            // of slots
+  unsigned* counter;    // zero before, and zero again after
+  int thread;           // 0 to kThreads - 1
 
-  // store(v, sums) stores vector v of the tile.
-  template <class Sums, class Store>
-  __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {
-    float4* own = slot_of(work, work.part);
-#pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
-      __stcg(own + i / 4 * kThreads + thread,
-             make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
-    }
+  // Block `own` of them adds its slice of vectors `begin` to `end`; store(v, sums) stores vector v.
+  template <class Store>
+  __device__ __forceinline__ void operator()(int own, int begin, int end, Store&& store) const {
     barrier();
-    unsigned* counter = counters + work.tile;
-    if (thread == 0) meet(counter, work.parts);
+    if (thread == 0) meet(counter, count);
     barrier();
-    const int begin = vectors_before(work.part, work.parts);
-    const int end = vectors_before(work.part + 1, work.parts);
-    const long long step = static_cast<long long>(work.unit_step) * kVectors;
-    for (int v = begin + thread; v < end; v += kThreads) {
-      const float4* from = slot_of(work, 0) + v;
-      float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 16
-      for (int part = 0; part < work.parts; ++part) {
-        const float4 read = __ldcg(from + part * step);
-        total.x += read.x;
-        total.y += read.y;
-        total.z += read.z;
-        total.w += read.w;
-      }
-      store(v, total);
-    }
-    if (thread == 0) leave(counter, work.parts);
+    const int first = begin + share(end - begin, own), last = begin + share(end - begin, own + 1);
+    add_parts<kThreads, kCount>(
+        kCount == 0 ? count : kCount, first, last, thread,
+        [&](int slot, int v) { return __ldcg(slots + slot * step + v); }, store);
+    if (thread == 0) leave(counter, count);
   }
 
+  __device__ __forceinline__ int share(int vectors, int blocks) const {
+    return static_cast<int>(static_cast<long long>(vectors) * blocks / count);
+  }
   static __device__ __forceinline__ void barrier() {
     asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-  }
-  static __device__ __forceinline__ int vectors_before(int part, int parts) {
-    return static_cast<int>(static_cast<long long>(kVectors) * part / parts);
   }
 
   // Waits until all parts have come.
@@ -265,10 +276,35 @@ struct Slices {
     const unsigned left = atomicAdd(counter, kLeaving) / kLeaving;
     if (static_cast<int>(left) == parts - 1) *counter = 0;
   }
+};
 
-  __device__ __forceinline__ float4* slot_of(const Work& work, int part) const {
-    const int unit = work.first_unit + part * work.unit_step;
-    return reinterpret_cast<float4*>(workspace) + static_cast<long long>(unit) * kVectors;
+// Puts the parts of tiles together by slices: every part of a tile publishes all of its sums, waits
+// for all other parts, and then adds one slice of the tile over the parts in ascending order.
+// `counters` has one word for each tile. Slots are those of `FixUp`; vector v of a slot has sums
+// 4 (v / kThreads) … of thread v % kThreads. kParts is the number of parts, 0 if it is known when the
+// kernel runs.
+template <int kThreads, int kSums, int kBarrier = 0, int kParts = 0>
+struct Slices {
+  static constexpr int kVectors = kThreads * kSums / 4;
+
+  float* workspace;
+  unsigned* counters;
+  int thread;
+
+  // store(v, sums) stores vector v of the tile.
+  template <class Sums, class Store>
+  __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {
+    float4* first = reinterpret_cast<float4*>(workspace) +
+                    static_cast<long long>(work.first_unit) * kVectors;
+    const long long step = static_cast<long long>(work.unit_step) * kVectors;
+    float4* own = first + work.part * step + thread;
+#pragma unroll
+    for (int i = 0; i < kSums; i += 4) {
+      __stcg(own + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
+    }
+    const Meeting<kThreads, kBarrier, kParts> meeting = {first, step, work.parts,
+                                                         counters + work.tile, thread};
+    meeting(work.part, 0, kVectors, store);
   }
 };
 

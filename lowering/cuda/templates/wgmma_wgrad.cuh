@@ -21,6 +21,7 @@ constexpr int kBlockK = 64;  // positions of a stage
 constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
+constexpr int kFixUp = 1, kReady = 2;  // barriers of a block, beside 0
 
 template <class Problem, class Config>
 struct Kernel {
@@ -41,8 +42,9 @@ struct Kernel {
                                        Config::kBlocks, Config::kParts, false>;
   using Walk = typename Schedule::Walk;
 
-  static constexpr bool kIsClustered = Config::kReduction == kWithinCluster;
-  using Parts = partition::ClusterSlices<kConsumers * kWarpgroup, kSums, Config::kParts, 1>;
+  static constexpr bool kIsClustered = Config::kCluster > 1;
+  using Parts = partition::ClusterSlices<Config::kMathThreads, kSums, Config::kCluster,
+                                         Config::kParts, kFixUp>;
   static_assert(!kIsClustered || Parts::kBytes <= kStages * kStageBytes);
 
   unsigned stages, staging, full, empty;
@@ -57,22 +59,23 @@ struct Kernel {
     stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
   }
 
+  // One thread, which may load at once; the others wait for it.
   __device__ void init_barriers() const {
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < kStages; ++i) {
-        hopper::barrier_init(full + i * 8, 1);
-        hopper::barrier_init(empty + i * 8, kConsumers * 4);
-      }
-      hopper::fence_barrier_init();
+    for (int i = 0; i < kStages; ++i) {
+      hopper::barrier_init(full + i * 8, 1);
+      hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
     }
-    __syncthreads();
+    hopper::fence_barrier_init();
   }
 
-  // The units of a block are `first_unit()` and every `unit_step()` behind it. The parts of a tile are
-  // one cluster where they are put together in it.
+  // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
+  // neighbouring parts of one tile; the clusters of a tile follow each other.
   __device__ __forceinline__ int first_unit() const {
     if constexpr (!kIsClustered) return blockIdx.x;
-    return blockIdx.x % Config::kParts * Layout::kTiles + blockIdx.x / Config::kParts;
+    const int cluster = blockIdx.x / Config::kCluster, rank = blockIdx.x % Config::kCluster;
+    constexpr int kClusters = Config::kParts / Config::kCluster;
+    const int part = cluster % kClusters * Config::kCluster + rank;
+    return part * Layout::kTiles + cluster / kClusters;
   }
   __device__ __forceinline__ int unit_step() const {
     return kIsClustered ? Schedule::kUnits : gridDim.x;
@@ -108,7 +111,7 @@ struct Kernel {
 #pragma unroll
       for (int i = 0; i < kBoxesM; ++i) {
         if (i >= boxes_m) continue;
-        hopper::load_2d(to_c + i * kBoxBytes, &c, barrier, (m + i) * kChunk, position);
+        load_rows(to_c + i * kBoxBytes, c, barrier, (m + i) * kChunk, position);
       }
       int at[5] = {0, position, 0, 0, 0};
       if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
@@ -120,10 +123,19 @@ struct Kernel {
           hopper::load_im2col<Problem::kSpatial>(to_a + i * kBoxBytes, &a, barrier, at,
                                                  offset[i]);
         } else {
-          hopper::load_2d(to_a + i * kBoxBytes, &a, barrier, at[0], position);
+          load_rows(to_a + i * kBoxBytes, a, barrier, at[0], position);
         }
       }
       ring.advance();
+    }
+  }
+
+  static __device__ __forceinline__ void load_rows(unsigned to, const TensorMap& map,
+                                                   unsigned barrier, int channel, int position) {
+    if constexpr (Problem::kReadsOnce) {
+      hopper::load_2d(to, &map, barrier, channel, position, hopper::read_once());
+    } else {
+      hopper::load_2d(to, &map, barrier, channel, position);
     }
   }
 
@@ -150,9 +162,9 @@ struct Kernel {
     for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
   }
 
-  // Two warpgroups: multiply the stages of their parts of every tile, and store.
+  // Warpgroups: multiply the stages of their parts of every tile, and store.
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags) const {
-    const int consumer = threadIdx.x / kWarpgroup - 1;
+    const int consumer = threadIdx.x / kWarpgroup;
     hopper::Ring<kStages> ring;
     Work work;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
@@ -193,22 +205,23 @@ struct Kernel {
   // Puts the parts of a tile together, and stores it.
   __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
                                          Output* out, float* workspace, unsigned* flags) const {
-    const int thread = threadIdx.x - kWarpgroup;
+    const int thread = threadIdx.x;
     const int m = Layout::chunk_m(work.tile), n = Layout::chunk_n(work.tile);
     const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
     const auto store_vector = [&](int vector, const float4& total) {
       Layout::store_vector(out, m, n, vector, total);
     };
     if constexpr (kIsClustered) {
-      const Parts parts = {stage_memory, stages, thread};
-      parts(work.part, sum, store_vector);
+      const Parts parts = {stage_memory, stages, thread, workspace, flags};
+      parts(work, sum, store_vector);
     } else if constexpr (Config::kReduction == kSlices) {
-      const partition::Slices<kConsumers * kWarpgroup, kSums, 1> slices = {workspace, flags, thread};
+      const partition::Slices<Config::kMathThreads, kSums, kFixUp, Config::kParts> slices = {
+          workspace, flags, thread};
       slices(work, sum, store_vector);
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
-      const partition::FixUp<kConsumers * kWarpgroup, kSums, kIsTree, 1> fix_up = {workspace, flags,
-                                                                                  thread};
+      const partition::FixUp<Config::kMathThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
+                                                                               thread};
       if (!fix_up(work, sum)) return;
       const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
       const int chunk = n + consumer % Config::kWarpgroupsN * (kN / kChunk);
@@ -222,26 +235,30 @@ struct Kernel {
   }
 };
 
-// The body of a kernel of `kThreads` threads.
+// The body of a kernel: warps that multiply come first, then those that load.
 template <class Problem, class Config>
 __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
                                     unsigned* flags, const TensorMap& c, const TensorMap& a) {
   using Kernel = wgrad::Kernel<Problem, Config>;
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
   extern __shared__ char memory[];
-  if (threadIdx.x == 0) {
-    hopper::prefetch_map(&c);
-    hopper::prefetch_map(&a);
-  }
   const Kernel kernel(memory);
-  kernel.init_barriers();
-  if (threadIdx.x < kWarpgroup) {
-    hopper::shrink_registers<kProducerRegisters>();
-    if (threadIdx.x == 0) kernel.produce(c, a);
+  if (threadIdx.x >= Config::kMathThreads) {
+    const bool loads = threadIdx.x == Config::kMathThreads;
+    if (loads) {
+      hopper::prefetch_map(&c);
+      hopper::prefetch_map(&a);
+      kernel.init_barriers();
+    }
+    __syncwarp();
+    hopper::named_arrive(kReady, Config::kThreads);
+    if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
+    if (loads) kernel.produce(c, a);
     __syncwarp();
     if constexpr (Kernel::kIsClustered) Kernel::Parts::stand_by();
   } else {
-    hopper::grow_registers<kConsumerRegisters>();
+    hopper::named_sync(kReady, Config::kThreads);
+    if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
     kernel.consume(out, workspace, flags);
   }
 }

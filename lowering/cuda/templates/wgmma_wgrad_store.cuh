@@ -8,18 +8,23 @@
 namespace convir::wgrad {
 
 constexpr int kChunk = 64;       // channels of a copy
-constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kWarpgroup = 128;  // threads
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
-// How the parts of a tile are put together; see partition.cuh and cluster_slices.cuh.
-enum Reduction : int { kLinear, kTree, kSlices, kWithinCluster };
+// How the parts of a tile are put together; see partition.cuh, and cluster_slices.cuh for clusters.
+enum Reduction : int { kLinear, kTree, kSlices };
 
-template <int kBlockM_, int kBlockN_, int kStages_, partition::Kind kKind_, int kParts_,
-          Reduction kReduction_, int kBlocks_>
+// kLoaders: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
+// together in their shared memory.
+template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumers_,
+          int kCluster_, partition::Kind kKind_, int kParts_, Reduction kReduction_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
+  static constexpr int kConsumers = kConsumers_, kCluster = kCluster_;
+  static constexpr int kMathThreads = kConsumers * kWarpgroup;
+  static constexpr int kThreads = kMathThreads + kLoaders_ * 32;
+  // A warpgroup that loads leaves registers to two that multiply.
+  static constexpr bool kTradesRegisters = kLoaders_ == 4 && kConsumers == 2;
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kParts = kParts_;
   static constexpr Reduction kReduction = kReduction_;
@@ -46,7 +51,7 @@ struct Layout {
   static constexpr int kTiles = (kChunksM + kBoxesM - 1) / kBoxesM * kTilesN;
 
   using WarpStaging = wgmma::Staging<kChunk>;
-  static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
+  static constexpr int kStagingBytes = WarpStaging::kBytes * Config::kConsumers * 4;
 
   // First chunks of a tile. Columns change fastest.
   static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
@@ -115,7 +120,7 @@ struct Layout {
   // Stores a vector of a tile as threads hold it: two neighbours of a row, and of the eighth below.
   static __device__ __forceinline__ void store_vector(Output* out, int first_m, int first_chunk,
                                                       int vector, const float4& sums) {
-    constexpr int kThreads = kConsumers * kWarpgroup, kOfTile = Config::kN / 8;
+    constexpr int kThreads = Config::kMathThreads, kOfTile = Config::kN / 8;
     const int thread = vector % kThreads, i = vector / kThreads;
     const int consumer = thread / kWarpgroup, lane = thread % 32;
     const int m = first_m * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows +

@@ -9,10 +9,16 @@ __device__ __forceinline__ int cluster_rank() {
   return rank;
 }
 
-// Waits for all threads of the cluster, whose writes become visible.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+// Waits until all threads of the cluster have arrived, whose writes become visible.
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
+  cluster_arrive();
+  cluster_wait();
 }
 
 // Reads 16 bytes of the shared memory of another block of the cluster.

@@ -23,6 +23,23 @@ __device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsig
       : "memory");
 }
 
+// What is read once: lines of the L2 cache that are given up first, before those of others that wait
+// to be written back.
+__device__ __forceinline__ unsigned long long read_once() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y, unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
 __device__ __forceinline__ void load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y, int z) {
   asm volatile(
