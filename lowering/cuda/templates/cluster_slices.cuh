@@ -11,7 +11,7 @@ namespace convir::partition {
 
 // For `kThreads` threads that hold kSums sums each; barrier kBarrier of the block is theirs. Vectors
 // of a tile are numbered as in `Slices`. kCluster blocks are a cluster, kParts all parts of a tile.
-template <int kThreads, int kSums, int kCluster, int kParts, int kBarrier>
+template <int kThreads, int kSums, int kCluster, int kBarrier, int kParts = kCluster>
 struct ClusterSlices {
   static constexpr int kVectors = kThreads * kSums / 4;
   static constexpr int kBytes = kVectors * 16;
@@ -23,8 +23,8 @@ struct ClusterSlices {
   int thread;        // 0 to kThreads - 1
   // For more than one cluster of a tile: a slot of kVectors for each of all clusters, and a counter
   // for each block of a tile's cluster.
-  float* workspace;
-  unsigned* counters;
+  float* workspace = nullptr;
+  unsigned* counters = nullptr;
 
   // store(v, sums) stores vector v of the tile. Part p is block p % kCluster of its cluster.
   template <class Sums, class Store>

@@ -106,7 +106,7 @@ __device__ __forceinline__ void finish(const partition::Work& work, Kept<kGroups
     const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     const partition::ClusterSlices<L::kThreads, 4 * L::kKept, kParts, kBarrier> slices{
         reinterpret_cast<float4*>(shared), address, thread};
-    slices(work.part, sum, store_vector);
+    slices(work, sum, store_vector);
   } else if constexpr (kReduction == kSlices) {
     const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier> slices{workspace, flags, thread};
     slices(work, sum, store_vector);

@@ -194,30 +194,38 @@ struct FixUp {
   }
 };
 
+__device__ __forceinline__ void add_to(float4& total, const float4& x) {
+  total.x += x.x;
+  total.y += x.y;
+  total.z += x.z;
+  total.w += x.w;
+}
+
 // Adds vectors `first` to `last` over `count` parts in ascending order: load(part, v) is vector v of a
-// part, emit(v, sums) gets the total. All parts of a vector are loaded at once, up to kMostParts of
-// them. kCount is `count` if that is known here, else 0.
+// part, emit(v, sums) gets the total. kCount is `count` if that is known here: then all parts of a
+// vector are loaded at once, up to kMostParts of them; else 0.
 template <int kThreads, int kCount, class Load, class Emit>
 __device__ __forceinline__ void add_parts(int count, int first, int last, int thread, Load&& load,
                                           Emit&& emit) {
-  constexpr int kMostParts = kCount == 0 ? 16 : 32;
-  constexpr int kAtOnce = kCount == 0 || kCount > kMostParts ? kMostParts : kCount;
+  constexpr int kMostParts = 36;
+  constexpr int kAtOnce = kCount < kMostParts ? kCount : kMostParts;
   for (int v = first + thread; v < last; v += kThreads) {
     float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if constexpr (kCount == 0) {
+#pragma unroll 16
+      for (int part = 0; part < count; ++part) add_to(total, load(part, v));
+    } else {
+#pragma unroll 1
+      for (int part = 0; part < kCount; part += kAtOnce) {
+        float4 x[kAtOnce];
 #pragma unroll
-    for (int part = 0; part < count; part += kAtOnce) {
-      float4 x[kAtOnce];
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (part + i < kCount) x[i] = load(part + i, v);
+        }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (part + i < count) x[i] = load(part + i, v);
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (part + i >= count) break;
-        total.x += x[i].x;
-        total.y += x[i].y;
-        total.z += x[i].z;
-        total.w += x[i].w;
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (part + i < kCount) add_to(total, x[i]);
+        }
       }
     }
     emit(v, total);
@@ -245,7 +253,7 @@ struct Meeting {
     barrier();
     const int first = begin + share(end - begin, own), last = begin + share(end - begin, own + 1);
     add_parts<kThreads, kCount>(
-        kCount == 0 ? count : kCount, first, last, thread,
+        count, first, last, thread,
         [&](int slot, int v) { return __ldcg(slots + slot * step + v); }, store);
     if (thread == 0) leave(counter, count);
   }

@@ -43,8 +43,8 @@ struct Kernel {
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kCluster > 1;
-  using Parts = partition::ClusterSlices<Config::kMathThreads, kSums, Config::kCluster,
-                                         Config::kParts, kFixUp>;
+  using Parts = partition::ClusterSlices<Config::kMathThreads, kSums, Config::kCluster, kFixUp,
+                                         Config::kParts>;
   static_assert(!kIsClustered || Parts::kBytes <= kStages * kStageBytes);
 
   unsigned stages, staging, full, empty;
