@@ -184,7 +184,6 @@ def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--threads", "0", *LINE.split()], "--threads and --jobs are at least 1"),
         (["--repeats", "0", *LINE.split()], "--repeats is at least 1"),
         (["--clock", "graph", *LINE.split()], "host has no clock 'graph'; there is host"),
-        (["--allow-tf32", *LINE.split()], "--allow-tf32 is for a GPU: the host multiplies f32"),
         (["--html", "/nowhere/page.html", *LINE.split()], "No such directory"),
         (["--bugdet", "1", *LINE.split()], "did you mean"),
         (["conv", "-n", "one"], "column"),
@@ -231,10 +230,6 @@ def test_the_tolerance_grows_with_the_terms_of_the_sum() -> None:
     assert tolerance_of(long) > tolerance_of(short)
     half = problem(LINE.replace("conv ", "convbfp16 "))
     assert tolerance_of(half) == 2.0**-8
-
-
-def test_the_tolerance_has_the_roundings_of_both_factors() -> None:
-    assert tolerance_of(problem(LINE), tf32=True) == 2 * 2.0**-11
 
 
 def test_a_page_with_plots(tmp_path: Path) -> None:

@@ -26,11 +26,6 @@ struct OperandPlaces {
   }
 };
 
-// Brings the line at an address to the L2 cache.
-__device__ __forceinline__ void prefetch_line(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
-}
-
 // Loads of what no thread of the kernel writes before it is read: they may be moved past stores.
 template <class Word, class T, int kCount>
 __device__ __forceinline__ void load_words(T (&to)[kCount], const T* from) {

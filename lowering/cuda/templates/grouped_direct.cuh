@@ -274,11 +274,10 @@ struct GroupedDirect {
     constexpr int kPhase = phase_of(kOutput);
     long long element = 0;
     if constexpr (P::Operands::kCount > 0) {
-      // What is not stored reads the operands of element 0; channels are the same for all outputs.
-      constexpr int kChannels = P::groups * P::columns;
-      const bool has_channel = kChannels % S::channels == 0 || channel < kChannels;
-      channel = has_channel ? channel : 0;
-      if ((rows.valid[half] >> kOutput & 1) && has_channel) {
+      // What is not stored reads the operands of element 0.
+      const bool is_inside = (rows.valid[half] >> kOutput & 1) && channel < P::groups * P::columns;
+      channel = is_inside ? channel : 0;
+      if (is_inside) {
         element = rows.element[half] + P::phases[kPhase].offset +
                   row_of(kOutput) * P::c_row_stride + channel;
       }
@@ -325,22 +324,6 @@ struct GroupedDirect {
     return (kStores == 1 ? threadIdx.x % 2 : threadIdx.x % 4) * 8;
   }
 
-  // What the epilogue reads where a lane stores comes to the L2 cache.
-  static __device__ __forceinline__ void prefetch(const Target<P>& out, int channel,
-                                                  const unsigned (&element)[kStores],
-                                                  const unsigned (&valid)[kStores]) {
-    static_for<kOutputs>([&](auto output) {
-      constexpr long long offset =
-          P::phases[phase_of(output.value)].offset + row_of(output.value) * P::c_row_stride;
-#pragma unroll
-      for (int i = 0; i < kStores; ++i) {
-        if (!(valid[i] >> output.value & 1)) continue;
-        P::Operands::for_each_row(out.operands, element[i] + offset + channel,
-                                  [](const void* from) { prefetch_line(from); });
-      }
-    });
-  }
-
   // One tile: 16 positions, this lane's and those of its neighbours; a lane stores from `channel`.
   __device__ __forceinline__ void tile(const typename Ring::Position& position, bool inside,
                                        unsigned pixels, int depth, const Target<P>& out,
@@ -355,7 +338,6 @@ struct GroupedDirect {
       valid[i] = __shfl_sync(~0u, lane_valid, store_position(i));
       if (!has_channel) valid[i] = 0;
     }
-    if constexpr (P::Operands::kFollows) prefetch(out, channel, element, valid);
     SumRows rows;
     if constexpr (P::Operands::kCount > 0) {
 #pragma unroll
