@@ -73,8 +73,8 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
     visits = "".join(f"    body(p.e{i} + element);\n" for i in followers)
     types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
     names = ", ".join(f"e{i}" for i in range(len(types)))
-    fields = "".join(f"    {kind} e{i}[kFew];\n" for i, kind in enumerate(types))
-    loads = "".join(f"    {_load(i, each)};\n" for i, each in enumerate(operands))
+    fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
+    loads = "".join(f"    {_pair_load(i, each)};\n" for i, each in enumerate(operands))
     return (
         "struct Operands {\n"
         f"  static constexpr int kCount = {len(operands)};\n"
@@ -82,13 +82,12 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
         f"  static constexpr bool kFollows = {str(bool(followers)).lower()};\n"
         f"  static constexpr long long kOffset[] = {{{offsets}}};\n"
         f"  static constexpr long long kChannel[] = {{{strides}}};\n"
-        f"  template <int kFew>\n  struct Few {{\n{fields}"
+        f"  struct Pair {{\n{fields}"
         f"    __device__ Epilogue::Pointers pointers() const {{ return {{{names}}}; }}\n"
         "  };\n"
-        "  template <int kFew>\n"
-        "  static __device__ __forceinline__ Few<kFew> few(const Epilogue::Pointers& p,"
+        "  static __device__ __forceinline__ Pair pair(const Epilogue::Pointers& p,"
         " long long element, int channel) {\n"
-        f"    Few<kFew> of;\n{loads}    return of;\n  }}\n"
+        f"    Pair of;\n{loads}    return of;\n  }}\n"
         "  template <class Body>\n"
         "  static __device__ __forceinline__ void for_each_row(const Epilogue::Pointers& p,"
         f" long long element, const Body& body) {{\n{visits}  }}\n"
@@ -96,10 +95,12 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
     )
 
 
-def _load(number: int, operand: LinearOperand) -> str:
-    """The statement that loads a few elements of an operand."""
-    to, source = f"of.e{number}", f"p.e{number}"
+def _pair_load(number: int, operand: LinearOperand) -> str:
+    """The statement that loads an operand's elements of a pair."""
+    name = f"e{number}"
     if operand.follows_result:
-        return f"convir::load_neighbours({to}, {source} + element)"
-    place = f"{operand.offset}, {operand.channel_stride}"
-    return f"convir::load_channels<{place}>({to}, {source}, channel)"
+        return f"convir::load_neighbours(of.{name}, p.{name} + element)"
+    place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"
+    if operand.channel_stride == 1 and operand.offset % 2 == 0:
+        return f"convir::load_neighbours(of.{name}, {place})"
+    return f"convir::load_apart(of.{name}, {place}, {operand.channel_stride})"

@@ -106,10 +106,10 @@ __device__ __forceinline__ unsigned results(float low, float high, const Target<
   if constexpr (P::rounds_only) {
     return pack<typename P::Element>(low, high);
   } else {
-    const float sums[2] = {low, high};
     typename P::Element both[2];
-    finish<typename P::Epilogue, typename P::Operands>(both, sums, target.operands, element, channel,
-                                                       has_holes<P>() && is_hole);
+    finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
+                                                            element, channel,
+                                                            has_holes<P>() && is_hole);
     unsigned word;
     memcpy(&word, both, sizeof(word));
     return word;

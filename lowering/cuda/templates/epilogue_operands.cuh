@@ -6,8 +6,8 @@
 //   kOffset[i], kChannel[i]   else it has one for every channel, or one for all
 //   kFollows             whether an operand does
 //   for_each_row(pointers, element, body)   body(operand + element) for each that does
-//   Few<n>, few<n>(pointers, element, channel)   their elements for n neighbouring channels, from a
-//                        multiple of n on; `pointers()` of them are what an epilogue reads at 0 to n
+//   Pair, pair(pointers, element, channel)   their elements for two neighbouring channels, from an
+//                        even one; `pointers()` of a pair are what an epilogue reads at 0 and 1
 #pragma once
 
 namespace convir {
@@ -27,53 +27,38 @@ struct OperandPlaces {
 };
 
 // Loads of what no thread of the kernel writes before it is read: they may be moved past stores.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void load_words(T (&to)[kCount], const T* from) {
-  constexpr int kWords = sizeof(to) / sizeof(Word);
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    const Word word = __ldg(reinterpret_cast<const Word*>(from) + i);
-    memcpy(reinterpret_cast<Word*>(to) + i, &word, sizeof(word));
-  }
+template <class T>
+__device__ __forceinline__ void load_apart(T (&to)[2], const T* from, int stride) {
+  to[0] = __ldg(from);
+  to[1] = __ldg(from + stride);
 }
-template <class T, int kCount>
-__device__ __forceinline__ void load_neighbours(T (&to)[kCount], const T* from) {
-  if constexpr (sizeof(to) % 16 == 0) {
-    load_words<uint4>(to, from);
-  } else if constexpr (sizeof(to) % 8 == 0) {
-    load_words<uint2>(to, from);
-  } else if constexpr (sizeof(to) % 4 == 0) {
-    load_words<unsigned>(to, from);
+template <class T>
+__device__ __forceinline__ void load_neighbours(T (&to)[2], const T* from) {
+  if constexpr (sizeof(T) == 2) {
+    const unsigned word = __ldg(reinterpret_cast<const unsigned*>(from));
+    memcpy(to, &word, sizeof(word));
+  } else if constexpr (sizeof(T) == 4) {
+    const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
+    memcpy(to, &words, sizeof(words));
   } else {
-    load_words<unsigned short>(to, from);
+    load_apart(to, from, 1);
   }
 }
-// The elements of channels: kOffset + kStride * channel, and what follows.
-template <long long kOffset, long long kStride, class T, int kCount>
-__device__ __forceinline__ void load_channels(T (&to)[kCount], const T* from, int channel) {
-  if constexpr (kStride == 1 && kOffset % kCount == 0) {
-    load_neighbours(to, from + (kOffset + channel));
-  } else {
+// What is stored for two sums, or in two elements of a hole, from channel `channel` of `element` on.
+template <class Epilogue, class Operands>
+__device__ __forceinline__ void finish_pair(typename Epilogue::Stored (&to)[2], float low,
+                                            float high, const typename Epilogue::Pointers& operands,
+                                            long long element, int channel, bool is_hole) {
+  constexpr int kCount = Operands::kCount > 0 ? Operands::kCount : 1;
+  const auto pair = Operands::pair(operands, element, channel);
+  const typename Epilogue::Pointers pointers = pair.pointers();
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) to[i] = __ldg(from + (kOffset + kStride * (channel + i)));
-  }
-}
-
-// What is stored for a few sums, or in as many elements of a hole, from channel `channel` of
-// `element` on.
-template <class Epilogue, class Operands, int kCount>
-__device__ __forceinline__ void finish(typename Epilogue::Stored (&to)[kCount],
-                                       const float (&sums)[kCount],
-                                       const typename Epilogue::Pointers& operands,
-                                       long long element, int channel, bool is_hole) {
-  const auto few = Operands::template few<kCount>(operands, element, channel);
-  const typename Epilogue::Pointers pointers = few.pointers();
+  for (int i = 0; i < 2; ++i) {
+    long long at[kCount];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    long long at[Operands::kCount > 0 ? Operands::kCount : 1];
-#pragma unroll
-    for (int j = 0; j < Operands::kCount; ++j) at[j] = i;
-    to[i] = is_hole ? Epilogue::hole(pointers, at) : Epilogue::apply(sums[i], pointers, at);
+    for (int j = 0; j < kCount; ++j) at[j] = i;
+    to[i] = is_hole ? Epilogue::hole(pointers, at)
+                    : Epilogue::apply(i == 0 ? low : high, pointers, at);
   }
 }
 

@@ -226,9 +226,11 @@ struct ScalarDirect {
           const long long element =
               first + P::phases[p].offset + i * P::c_row_stride + j * P::c_col_stride;
           Vector<T, kVector> vector;
-          finish<typename P::Epilogue, typename P::Operands>(
-              vector.lanes, sums.of[p][i][j], out.operands, element, unit.channel,
-              has_holes<P>() && is_hole<P>(p));
+#pragma unroll
+          for (int v = 0; v < kVector; ++v) {
+            vector[v] =
+                result<P>(sums.of[p][i][j][v], out, element + v, unit.channel + v, is_hole<P>(p));
+          }
           store_whole(out.c + element, vector);
         }
       }

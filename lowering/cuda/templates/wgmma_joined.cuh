@@ -62,10 +62,9 @@ struct JoinedFinish {
       const int channel = (kFirst + column) % Problem::kColumns + threadIdx.x % 4 * 2;
       const long long element =
           __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
-      const float sums[2] = {low, high};
       typename Epilogue::Stored both[2];
-      convir::finish<Epilogue, Operands>(both, sums, pointers, is_inside ? element : 0,
-                                         is_inside ? channel : 0, false);
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, is_inside ? element : 0,
+                                      is_inside ? channel : 0, false);
       return pair(both[0], both[1]);
     }
   }

@@ -145,10 +145,9 @@ struct Finish {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
       const int at = column < columns ? column + threadIdx.x % 4 * 2 : 0;
-      const float sums[2] = {low, high};
       typename Epilogue::Stored both[2];
-      convir::finish<Epilogue, Operands>(both, sums, pointers, element[half] + shift + at,
-                                         channel + at, false);
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, element[half] + shift + at,
+                                      channel + at, false);
       return pair(both[0], both[1]);
     }
   }
