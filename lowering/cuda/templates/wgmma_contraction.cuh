@@ -206,7 +206,7 @@ struct Kernel {
     constexpr int kRun = Problem::kPieces > 1 ? Config::kStoreColumns : kBlockN;
     int before = 0;
     Tile tile;
-    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+    for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
       const Phase& phase = Problem::phase(tile.phase);
       hopper::counter_wait(progress, before);
       before += phase.taps * kChunksK;
