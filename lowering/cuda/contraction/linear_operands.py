@@ -69,8 +69,6 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
     flags = ", ".join(str(each.follows_result).lower() for each in operands or none)
     offsets = ", ".join(str(each.offset) for each in operands or none)
     strides = ", ".join(str(each.channel_stride) for each in operands or none)
-    followers = [i for i, each in enumerate(operands) if each.follows_result]
-    visits = "".join(f"    body(p.e{i} + element);\n" for i in followers)
     types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
     names = ", ".join(f"e{i}" for i in range(len(types)))
     fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
@@ -79,7 +77,6 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
         "struct Operands {\n"
         f"  static constexpr int kCount = {len(operands)};\n"
         f"  static constexpr bool kFollowsResult[] = {{{flags}}};\n"
-        f"  static constexpr bool kFollows = {str(bool(followers)).lower()};\n"
         f"  static constexpr long long kOffset[] = {{{offsets}}};\n"
         f"  static constexpr long long kChannel[] = {{{strides}}};\n"
         f"  struct Pair {{\n{fields}"
@@ -88,9 +85,6 @@ def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> st
         "  static __device__ __forceinline__ Pair pair(const Epilogue::Pointers& p,"
         " long long element, int channel) {\n"
         f"    Pair of;\n{loads}    return of;\n  }}\n"
-        "  template <class Body>\n"
-        "  static __device__ __forceinline__ void for_each_row(const Epilogue::Pointers& p,"
-        f" long long element, const Body& body) {{\n{visits}  }}\n"
         "};\n"
     )
 

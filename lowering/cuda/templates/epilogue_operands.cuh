@@ -4,8 +4,6 @@
 //   kCount               how many there are
 //   kFollowsResult[i]    operand i has an element for every element of the result, at its offset
 //   kOffset[i], kChannel[i]   else it has one for every channel, or one for all
-//   kFollows             whether an operand does
-//   for_each_row(pointers, element, body)   body(operand + element) for each that does
 //   Pair, pair(pointers, element, channel)   their elements for two neighbouring channels, from an
 //                        even one; `pointers()` of a pair are what an epilogue reads at 0 and 1
 #pragma once

@@ -200,36 +200,6 @@ struct Kernel {
     }
   }
 
-  // A few warps, while others load and multiply: what the epilogue reads of a tile comes to the L2
-  // cache when the tile's first rows do. A lane asks for rows.
-  __device__ __forceinline__ void prefetch(const Pointers& operands, int warp, int warps) const {
-    constexpr int kRun = Problem::kPieces > 1 ? Config::kStoreColumns : kBlockN;
-    int before = 0;
-    Tile tile;
-    for (int t = cluster; tile_at<Problem>(t, kNTiles, tile); t += clusters) {
-      const Phase& phase = Problem::phase(tile.phase);
-      hopper::counter_wait(progress, before);
-      before += phase.taps * kChunksK;
-      for (int r = warp * 32 + threadIdx.x % 32; r < kBlockM; r += warps * 32) {
-        const Row row = row_at<Problem>(phase, m_of(tile) + r);
-        for (int n = tile.n * kBlockN; n < (tile.n + 1) * kBlockN; n += kRun) {
-          const int columns = min(kRun, Problem::kColumns - n);
-          if (row.pixels == 0 || columns <= 0) break;
-          Problem::Operands::for_each_row(operands, row.offset + shift_of(n), [&](const auto* e) {
-            hopper::prefetch_bulk(e, columns * static_cast<int>(sizeof(*e)));
-          });
-        }
-      }
-    }
-  }
-
-  // Elements of C from the position of a row to column n.
-  static __device__ __forceinline__ long long shift_of(int n) {
-    if constexpr (Problem::kPieces == 1) return n;
-    const int piece = n / Problem::kPieceColumns;
-    return Problem::piece(piece).offset + n - piece * Problem::kPieceColumns;
-  }
-
   // A few warps: zeros for holes, while others load and multiply.
   __device__ __forceinline__ void fill(Output* c, int warp, int warps) const {
     int before = 0;
@@ -356,9 +326,13 @@ struct Kernel {
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kColumns) {
       const int columns = min(kColumns, Problem::kColumns - n - first);
-      const long long shift = columns > 0 ? shift_of(n + first) : 0;
-      const int channel =
-          Problem::kPieces > 1 ? (n + first) % Problem::kPieceColumns : n + first;
+      long long shift = n + first;
+      int channel = n + first;
+      if constexpr (Problem::kPieces > 1) {
+        const int piece = (n + first) / Problem::kPieceColumns;
+        channel -= piece * Problem::kPieceColumns;
+        if (columns > 0) shift = Problem::piece(piece).offset + channel;
+      }
       Output* at = c + shift;
       finish.begin(shift, channel, columns);
       if constexpr (Config::kBulkStore) {
@@ -398,9 +372,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     if (threadIdx.x == 0) {
       kernel.produce(b, a...);
     } else if (threadIdx.x >= 32) {
-      const int warp = threadIdx.x / 32 - 1, warps = kWarpgroup / 32 - 1;
-      if constexpr (Problem::Operands::kFollows) kernel.prefetch(operands, warp, warps);
-      kernel.fill(c, warp, warps);
+      kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
     }
   } else {
     hopper::grow_registers<kConsumerRegisters>();

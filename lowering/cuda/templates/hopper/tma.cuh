@@ -116,11 +116,6 @@ __device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {
                : "memory");
 }
 
-// Brings contiguous bytes, a multiple of 16 at an address that is one, to the L2 cache.
-__device__ __forceinline__ void prefetch_bulk(const void* from, int bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 __device__ __forceinline__ void commit_stores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
