@@ -53,7 +53,6 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: G
     [
         "conv -n 32 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1",
         "conv -n 32 -c 512 -H 7 -W 7 -k 512 -y 3 -x 3 -p 1 -q 1",
-        "conv -n 2 -c 40 -H 13 -W 11 -k 72 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
     ],
 )
 def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
@@ -80,6 +79,10 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
 def test_warpgroups_refuse_other_weights_and_holes() -> None:
     for line, reason in (
         (f"{LINES['dense']} -F 2", "depths of B are not contiguous, as TF32 has to have them"),
+        (
+            "conv -n 2 -c 64 -H 9 -W 9 -k 72 -y 3 -x 3 -F 1",
+            "depths or columns of TF32 are no multiples of 32",
+        ),
         (f"{LINES['dense']} -F 4", "it computes the gradient of the weights, or adds to C"),
     ):
         problem = contraction_of_line(f"{line} {NHWC}")

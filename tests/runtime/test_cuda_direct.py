@@ -30,7 +30,7 @@ TIME = (
     "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
 )
 CUBES = (
-    "--fil_d 3 -y 3 -x 2 --pad_d 1 -p 1 -q 1 --conv_stride_d {} -u 2 -v 1 --dilation_d 1 -l 1 -j 1"
+    "--fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
 )
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
@@ -66,9 +66,7 @@ LINES = {
     "depthwise-slices": f"{VOLUME} -g 64 {SLICES}",
     "time": f"{VOLUME} -g 8 {TIME}",
     "depthwise-time": f"{VOLUME} -g 64 {TIME}",
-    "depthwise-cubes": f"{VOLUME} -g 64 {CUBES.format(1)}",
-    "strided-depthwise-cubes": f"{VOLUME} -g 64 {CUBES.format(2)} -F 1",
-    "planes-of-cubes": f"{VOLUME.replace('NDHWC', 'NCDHW')} -g 64 {CUBES.format(1)}",
+    "depthwise-cubes": f"{VOLUME} -g 64 {CUBES} -F 1",
     "narrow": f"{NARROW} -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
     "narrow-odd": "-n 3 -H 13 -W 41 -c 3 -k 32 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",
     "narrow-1": "-n 2 -H 12 -W 15 -c 1 -k 64 -F 2 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2",

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 TF32_SPILL_BYTES = 8
 """One register, stored and loaded, around the loops of some tiles whose results are f32."""
+TF32_MULTIPLE = 32
+"""What depths and columns of TF32 are multiples of: other forms were not run on a GPU yet."""
 HOLE_BYTES = 2
 """Of an element of a result whose holes the template fills."""
 
@@ -90,6 +92,10 @@ def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
         return problem
     if problem.has_holes and problem.result_bytes != HOLE_BYTES:
         return Refusal("it stores holes of 32 bits")
+    if spec.tf32 and epilogue.operands:
+        return Refusal("its epilogue reads operands beside sums of TF32")
+    if spec.tf32 and (spec.depth % TF32_MULTIPLE or spec.columns % TF32_MULTIPLE):
+        return Refusal(f"depths or columns of TF32 are no multiples of {TF32_MULTIPLE}")
     if epilogue.holes_read_operands and problem.has_holes:
         return Refusal("its epilogue reads operands in holes")
     return replace(problem, operands=operands)

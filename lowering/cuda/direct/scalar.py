@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.direct.config import ScalarConfig
+from convir.lowering.cuda.direct.problem import Slices
 from convir.lowering.cuda.direct.registers import WARP
 from convir.lowering.cuda.direct.source import launch, reading
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
-    from convir.lowering.cuda.direct.problem import DirectProblem, Slices
+    from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.cuda.kernel_plan import KernelPlan
 
@@ -81,10 +82,13 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     needed = shared_bytes(problem)
     if needed > MOST_WEIGHT_BYTES:
         return Refusal(f"its weights take {needed} bytes of shared memory")
+    slices = problem.slices
+    if slices != Slices() and not _walks_slices(problem):
+        return Refusal("its slices are no single phase of steps of 1, channels last")
     if not problem.is_channels_last:
         return _planar(problem)
     widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
-    slices, rows, cols = problem.slices, problem.rows, problem.cols
+    rows, cols = problem.rows, problem.cols
     a_steps = (problem.a_image, slices.a_stride, rows.a_stride, cols.a_stride)
     offsets = (phase.offset for phase in problem.phases)
     c_steps = (problem.c_image, slices.c_stride, rows.c_stride, cols.c_stride, *offsets)
@@ -92,6 +96,13 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
         both = gcd(widest, spec.groups, *a_steps, *c_steps)
         return Vectors(both, both)
     return Vectors(gcd(widest, spec.columns, *c_steps), gcd(widest, spec.depth, *a_steps))
+
+
+def _walks_slices(problem: DirectProblem) -> bool:
+    """Whether a window of slices has a form that was run on a GPU."""
+    slices = problem.slices
+    is_plain = slices.step == 1 and slices.row_step == 1 and len(problem.phases) == 1
+    return is_plain and problem.is_channels_last
 
 
 def _planar(problem: DirectProblem) -> Vectors | Refusal:
