@@ -102,3 +102,21 @@ func.func @strided(%x: tensor<1x4x31xf32>, %w: tensor<4x4x1xf32>) -> tensor<1x4x
   } -> tensor<1x4x16xf32>
   return %0 : tensor<1x4x16xf32>
 }
+
+// -----
+
+// Every other row of an image is read, and there is one: the rows behind it belong to no channel.
+// CHECK-LABEL: func.func @one_of_two_rows
+// CHECK-NOT:   kernel.region
+func.func @one_of_two_rows(%x: tensor<2x2x2x16xf32>, %w: tensor<4x2x1x1xf32>) -> tensor<2x4x1x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4x1x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x4x1x16xf32>) -> tensor<2x4x1x16xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(n, o, h, t, c, r, k) -> (n, c, h * 2 + r, t + k)>, affine_map<(n, o, h, t, c, r, k) -> (o, c, r, k)>, affine_map<(n, o, h, t, c, r, k) -> (n, o, h, t)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<2x2x2x16xf32>, tensor<4x2x1x1xf32>) outs(%z : tensor<2x4x1x16xf32>) {
+  ^bb0(%a: f32, %f: f32, %s: f32):
+    %p = arith.mulf %a, %f : f32
+    %q = arith.addf %s, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<2x4x1x16xf32>
+  return %0 : tensor<2x4x1x16xf32>
+}

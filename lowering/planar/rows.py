@@ -128,6 +128,12 @@ def _read(
         return Refusal("its frames are indexed by more than frame and tap")
     groups = [loop for loop in channels if loop in dims.batch and not dims.is_unit(loop)]
     depth = [loop for loop in dims.k if loop not in tap and not dims.is_unit(loop)]
+    for operand, indices in ((image, outer), (weights, weights.index)):
+        if any(
+            all(map(dims.is_unit, index.loops)) and size != 1
+            for index, size in zip(indices, operand.shape, strict=False)
+        ):
+            return Refusal("it reads one of several rows or weights")
     inner = [index.bare for index in outer[1:] if any(not dims.is_unit(x) for x in index.loops)]
     if inner != [*groups, *depth] or len(groups) > 1 or len(depth) > 1:
         return Refusal("its channels are not those of one group after the other")

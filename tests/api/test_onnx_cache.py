@@ -52,7 +52,7 @@ def host(path: Path, shape: tuple[int, ...] = X.shape) -> Any:
 
 
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(*_: Any) -> Any:
+    def build(*_: Any, **__: Any) -> Any:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("convir.api.build.Build", build)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx_cases import model_of, node, onnxruntime_results, small_integers
 
@@ -142,6 +142,10 @@ def check(case: Case, seed: int = 0) -> npt.NDArray[Any]:
 
 @settings(max_examples=40, deadline=None)
 @given(case=convolutions(), seed=st.integers(0, 9))
+# One row of two is read.
+@example(
+    case=Case("Conv", (2, 2, 2, 1), (1, 2, 1, 1), None, {"strides": [2, 1], "group": 1}), seed=0
+)
 def test_generated_convolutions(case: Case, seed: int) -> None:
     check(case, seed)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from gpu import cupy_or_skip
 from nam_cases import MODELS, expected_of, random_model, sound, wavenet_reference
 
 from convir.api.stream import stream
@@ -18,6 +19,11 @@ pytestmark = pytest.mark.gpu
 
 TOLERANCE = 2e-6
 """As on the host."""
+
+
+@pytest.fixture(autouse=True)
+def cupy() -> Any:
+    return cupy_or_skip()
 
 
 def heard(model: Any, x: Any, sizes: tuple[int, ...]) -> Any:
@@ -52,11 +58,10 @@ def test_random_models(seed: int, tmp_path: Path) -> None:
     assert np.abs(y - expected).max() <= 1e-5 * max(1.0, np.abs(expected).max())
 
 
-def test_arrays_of_both_devices(tmp_path: Path) -> None:
+def test_arrays_of_both_devices(cupy: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.nam"
     path.write_text(json.dumps(random_model(np.random.default_rng(5))))
     model = stream(path, device="cuda", frames=8)
-    cupy: Any = pytest.importorskip("cupy")
     x = np.random.default_rng(6).uniform(-1, 1, 50).astype(np.float32)
     y = model.process(x).get()
     model.reset()
