@@ -3,10 +3,11 @@
     python benchmarks/nam.py FOLDER_OF_MODELS --json FILE
     python benchmarks/nam.py FOLDER_OF_MODELS --device cuda --json FILE
 
-One row a model: the time of two seconds of sound at 48 kHz, given block by block, and the share of
-the multiply-add peak, measured in the same run, that the convolutions' own multiplications reach:
-biases, activations and what a call costs beside them count as lost time. `call` is what a block
-given alone to `process` costs more than one of many, `prepared` the same of a call from `prepare`.
+One row a model: the time of two seconds of sound at 48 kHz, block by block, each a call from
+`prepare`, and the share of the multiply-add peak, measured in the same run, that the convolutions'
+own multiplications reach: biases, activations and what a call costs beside them count as lost time.
+`call` is what a block given alone to `process` costs more than one of many, `prepared` the same of
+a call from `prepare`.
 `cold` and `warm` are what opening a stream takes as the first thing that a process does, which
 imports the compiler where it is needed, the first with an empty cache. Where
 NAME.expected.npy lies beside a model and input.npy in the folder, `error` is the largest difference
@@ -140,7 +141,7 @@ def measured(path: Path, bench: Any, options: argparse.Namespace) -> Row:
         "at once": lambda: model.process(x, y),
     }
     times = measure(calls, bench.clock, options.budget)
-    ours, at_once = times["blocks"], times["at once"]
+    ours, at_once = times["prepared"], times["at once"]
     flops = flops_of(path) * BLOCKS
     cold, warm = (None, None) if on_gpu else opening_ms(path, options.repeats)
     return Row(
@@ -148,8 +149,8 @@ def measured(path: Path, bench: Any, options: argparse.Namespace) -> Row:
         ms={name: getattr(ours, name) / US_PER_MS for name in ("median", "p20", "p80")},
         flops=flops,
         peak_share=None if on_gpu else flops / (ours.median * 1e3) / fma_gflops("f32", 1),
-        call_us=(ours.median - at_once.median) / BLOCKS,
-        prepared_us=(times["prepared"].median - at_once.median) / BLOCKS,
+        call_us=(times["blocks"].median - at_once.median) / BLOCKS,
+        prepared_us=(ours.median - at_once.median) / BLOCKS,
         cold_ms=cold,
         warm_ms=warm,
         error=error,
