@@ -68,8 +68,10 @@ def _window(axes: Sequence[Axis], *, thinned: bool) -> _Window:
     read: list[int] = []
     for axis in axes:
         for row in axis.tap_rows:
-            begin = max(0, -(row // axis.step))
-            end = min(axis.size - 1, (axis.extent - 1 - row) // axis.step)
+            # A negative step walks from the last position to the first.
+            low, high = (0, axis.extent - 1) if axis.step > 0 else (axis.extent - 1, 0)
+            begin = max(0, -((row - low) // axis.step))
+            end = min(axis.size - 1, (high - row) // axis.step)
             if begin <= end:
                 read += [row + begin * axis.step, row + end * axis.step]
     if not read:
@@ -112,7 +114,7 @@ def staged_phases(
                 replace(
                     axis,
                     extent=window.count,
-                    step=max(1, axis.step // window.gap),
+                    step=axis.step // window.gap if axis.size > 1 else 1,
                     tap_rows=tuple((row - window.first) // window.gap for row in axis.tap_rows),
                     row_stride=stride,
                 )
