@@ -15,7 +15,7 @@
 #pragma once
 
 #include "barriers.cuh"
-#include "hopper/wgmma_stacked.cuh"
+#include "hopper/wgmma_planes.cuh"
 #include "stacked_wgrad_fill.cuh"
 
 namespace convir::stacked_wgrad {
@@ -52,7 +52,7 @@ struct Sums {
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaStacked<typename P::E, L::kStack8>::run(of[s], from_x, from_y + shift[s]);
+      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(of[s], from_x, from_y + shift[s]);
     }
     hopper::wgmma_commit();
   }
@@ -71,7 +71,7 @@ struct Sums {
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaStacked<typename P::E, L::kStack8>::run(of[s], a, from_y + shift[s]);
+      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(of[s], a, from_y + shift[s]);
     }
     hopper::wgmma_commit();
   }

@@ -70,8 +70,9 @@ struct Sums {
 
   __device__ __forceinline__ void multiply_wgmma(const char* shared, const unsigned (&rows)[4],
                                                  int at, int tap_group) {
-    const unsigned long long planes =
-        hopper::planes_descriptor(shared_address(shared + L::kRingAt), L::kPlaneBytes);
+    constexpr unsigned kEightPositions = 8 * 16;
+    const unsigned long long planes = hopper::planes_descriptor(
+        shared_address(shared + L::kRingAt), kEightPositions, L::kPlaneBytes);
     hopper::wgmma_fence();
 #pragma unroll
     for (int t = 0; t < P::kTaps; ++t) {
