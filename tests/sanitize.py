@@ -11,12 +11,14 @@ beside an array is seen; results start as NaN and are compared with the formula.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +63,7 @@ TOOLS = ("memcheck", "racecheck", "initcheck")
 ERRORS_FOUND = 9
 """The exit status of a tool that found something."""
 LOG_BYTES = 4000
-SHARES = 4
+SHARES = 8
 """Processes among which the problems are shared, under each tool."""
 
 SMALL_BATCH, SMALL_SPATIAL, SMALL_GROUPS = 2, 9, 4
@@ -219,10 +221,24 @@ def reported(
     return not failed
 
 
+@cache
+def devices() -> list[str]:
+    """The GPUs that this process may use, by the driver's names for them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
+        return visible.split(",")
+    return [str(i) for i in range(toolkit.cupy().cuda.runtime.getDeviceCount())]
+
+
+_starts = count()
+
+
 def again(inside: str, tool: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """This file again, under a tool if one is given."""
+    """This file again, under a tool if one is given, on the GPUs in turn."""
     command = [*tool, sys.executable, __file__, "--inside", inside]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    device = devices()[next(_starts) % len(devices())]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": device}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
 
 
 def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
