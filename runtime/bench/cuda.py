@@ -34,8 +34,9 @@ CLOCKS: dict[Clock, str] = {
 }
 """What a time is taken of."""
 
-FLUSH_BYTES = 1 << 28
-"""Written between two timed calls: several times any GPU's L2."""
+FLUSH_BYTES = 1 << 30
+"""Written between two timed calls: several times any GPU's L2, and long enough for the host to have
+queued the call before the GPU comes to it."""
 COPY_BYTES = 1 << 31
 GEMM_SIZE = 8192
 CEILING_REPEATS = 10
@@ -154,8 +155,8 @@ class CudaBench:
         """µs of one call by events after L2 was flushed; `repeats` is for the host's clock."""
         del repeats
         cuda = self._cupy.cuda
-        self._flush.fill(0)
         start, end = cuda.Event(), cuda.Event()
+        self._flush.fill(0)
         start.record()
         call()
         end.record()
