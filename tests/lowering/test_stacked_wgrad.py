@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
+from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.stacked_wgrad import kernels
-from convir.lowering.cuda.contraction.stacked_wgrad_config import ROLES, StackedWgradConfig
+from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
 from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem, problem_of
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.lowering.partition.partition import Partition

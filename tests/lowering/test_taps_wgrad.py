@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
+from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.taps_wgrad import kernels
 from convir.lowering.cuda.contraction.taps_wgrad_config import (
-    ROLES,
     TapsWgradConfig,
     base_of,
     parse,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.contraction.taps_wgrad_config import FAMILY, ROLES, parse
+from convir.lowering.cuda.contraction.config import ROLES
+from convir.lowering.cuda.contraction.taps_wgrad_config import FAMILY, parse
 from convir.lowering.cuda.contraction.templates import plan_kernel
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.lowering.implementations import CUDA, config_of

@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+GROUP_WARPS = 4
+"""Warps of a group that multiplies."""
+MAX_CLUSTER = 8
+"""Blocks of a cluster on every GPU that has them."""
+ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
+"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
+
 
 class KernelConfig(Protocol):
     """The choices that make one instance of a template."""
@@ -53,3 +60,42 @@ def sizes(text: str, count: int) -> tuple[int, ...]:
     if len(found) != count:
         raise ValueError(f"'{text}' is not {count} sizes")
     return found
+
+
+class WithRoles:
+    """A config whose blocks have warps that load and warps that multiply."""
+
+    roles: tuple[int, int]
+    """Warps that load, and warps that multiply."""
+
+    @property
+    def math_groups(self) -> int:
+        """Groups of four warps that multiply."""
+        return self.roles[1] // GROUP_WARPS
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return sum(self.roles) * 32
+
+    @property
+    def roles_text(self) -> str:
+        """`LOAD:MATH`, which `parse_roles` reads."""
+        load, math = self.roles
+        return f"{load}:{math}"
+
+    def illegal_roles(self, known: tuple[tuple[int, int], ...]) -> str | None:
+        """Why a template that has the `known` roles does not have these, or None."""
+        if self.roles in known:
+            return None
+        return f"there are no roles of {self.roles[0]} and {self.roles[1]} warps"
+
+
+def parse_roles(text: str) -> tuple[int, int]:
+    """The warps that load and those that multiply, of `LOAD:MATH`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    load, _, math = text.partition(":")
+    return int(load), int(math)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.cuda.contraction.config import (
+    GROUP_WARPS,
+    MAX_CLUSTER,
+    ROLES,
+    ConfigText,
+    WithRoles,
+    parse_roles,
+    sizes,
+)
 from convir.lowering.partition.partition import Partition
 from convir.lowering.partition.schedule import Schedule
 
@@ -18,8 +26,6 @@ FAMILY: Final = "stacked-wgrad"
 
 DEPTHS = 64
 """Depths of a tile."""
-GROUP_WARPS = 4
-"""Warps of a math group."""
 EIGHT = 8
 """Positions, or columns, that lie together in shared memory."""
 SLAB = 16
@@ -30,10 +36,6 @@ MAX_SUMS = 192
 """Sums that a thread keeps, of its 232 registers."""
 MAX_BOX = 256
 """Positions along a dimension that the copy engine brings at once."""
-MAX_CLUSTER = 8
-"""Blocks of a cluster on every GPU that has them."""
-ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
-"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
 
 _WAITING = 2
 """Steps whose rows of dY wait to be taken apart."""
@@ -47,7 +49,7 @@ _BANK_EIGHTS = 8
 
 
 @dataclass(frozen=True)
-class StackedWgradConfig:
+class StackedWgradConfig(WithRoles):
     """Prints as `stacked-wgrad 3x3x40 step=4x56 slab=2 stages=3 x=registers y=bulk roles=4:8 …`."""
 
     tap_rows: int
@@ -78,7 +80,7 @@ class StackedWgradConfig:
             f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns}"
             f" step={self.step[0]}x{self.step[1]} slab={self.slab_rows} stages={self.stages}"
             f" x={self.x} y={self.y}"
-            f" roles={self.roles[0]}:{self.roles[1]} cluster={self.cluster}"
+            f" roles={self.roles_text} cluster={self.cluster}"
             f" partition={self.partition} blocks={self.blocks}"
         )
 
@@ -97,7 +99,6 @@ class StackedWgradConfig:
             )
         tap_rows, tap_cols, columns = sizes(found.words[0], 3)
         step_rows, step_cols = sizes(found.values["step"], 2)
-        load, _, multiply = found.values["roles"].partition(":")
         x, y = found.values["x"], found.values["y"]
         if x not in ("shared", "registers") or y not in ("bulk", "async"):
             raise ValueError(f"x is not {x}, or y not {y}")
@@ -110,7 +111,7 @@ class StackedWgradConfig:
             int(found.values["stages"]),
             x,
             y,
-            (int(load), int(multiply)),
+            parse_roles(found.values["roles"]),
             int(found.values["cluster"]),
             Partition.parse(found.values["partition"]),
             int(found.values["blocks"]),
@@ -126,16 +127,6 @@ class StackedWgradConfig:
         if load == 0:
             return replace(changed, x="shared", y="async")
         return changed if changed.divides_slabs else replace(changed, x="shared")
-
-    @property
-    def math_groups(self) -> int:
-        """Groups of four warps that multiply, and take turns of slabs."""
-        return self.roles[1] // GROUP_WARPS
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return sum(self.roles) * 32
 
     @property
     def trades_registers(self) -> bool:
@@ -249,8 +240,9 @@ def legality(
 
 
 def _illegal(config: StackedWgradConfig) -> str | None:
-    if config.roles not in ROLES:
-        return f"there are no roles of {config.roles[0]} and {config.roles[1]} warps"
+    reason = config.illegal_roles(ROLES)
+    if reason is not None:
+        return reason
     if config.columns % EIGHT or not 0 < config.stacked <= MAX_STACKED:
         return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
     if not 0 < config.sums <= MAX_SUMS:

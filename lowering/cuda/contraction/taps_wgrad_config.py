@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.cuda.contraction.config import (
+    GROUP_WARPS,
+    ROLES,
+    ConfigText,
+    WithRoles,
+    parse_roles,
+    sizes,
+)
 from convir.lowering.partition.partition import Partition
 from convir.lowering.partition.schedule import Schedule
 
@@ -18,8 +25,6 @@ FAMILY: Final = "taps-wgrad"
 
 ROWS = 64
 """Depths of a tile."""
-GROUP_WARPS = 4
-"""Warps of a math group."""
 GROUP_CHUNK = 64
 """Positions of a step, for each math group."""
 SLAB = 16
@@ -28,12 +33,10 @@ MAX_SUMS = 192
 """Sums that a thread keeps, of its 232 registers."""
 MAX_COLUMNS = 48
 """Columns of one wgmma that the template has."""
-ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
-"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
 
 
 @dataclass(frozen=True)
-class TapsWgradConfig:
+class TapsWgradConfig(WithRoles):
     """Prints as `taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=… blocks=132`."""
 
     taps: int
@@ -51,7 +54,7 @@ class TapsWgradConfig:
     def __str__(self) -> str:
         return (
             f"{FAMILY} {self.taps}x{self.columns} stages={self.stages} math={self.math}"
-            f" roles={self.roles[0]}:{self.roles[1]} partition={self.partition}"
+            f" roles={self.roles_text} partition={self.partition}"
             f" blocks={self.blocks}"
         )
 
@@ -62,16 +65,6 @@ class TapsWgradConfig:
     def with_roles(self, load: int, math: int) -> TapsWgradConfig:
         """The same with other roles."""
         return replace(self, roles=(load, math))
-
-    @property
-    def math_groups(self) -> int:
-        """Groups of four warps that multiply; each takes its part of every step."""
-        return self.roles[1] // GROUP_WARPS
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return sum(self.roles) * 32
 
     @property
     def trades_registers(self) -> bool:
@@ -140,13 +133,12 @@ def parse(text: str) -> TapsWgradConfig:
     math = found.values["math"]
     if math not in ("mma", "wgmma"):
         raise ValueError(f"there is no math '{math}'")
-    load, _, multiply = found.values["roles"].partition(":")
     return TapsWgradConfig(
         taps,
         columns,
         int(found.values["stages"]),
         math,
-        (int(load), int(multiply)),
+        parse_roles(found.values["roles"]),
         Partition.parse(found.values["partition"]),
         int(found.values["blocks"]),
     )
@@ -156,8 +148,9 @@ def legality(
     spec: Contraction, problem: TapsProblem, config: TapsWgradConfig, shared_bytes: int
 ) -> str | None:
     """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    if config.roles not in ROLES:
-        return f"there are no roles of {config.roles[0]} and {config.roles[1]} warps"
+    reason = config.illegal_roles(ROLES)
+    if reason is not None:
+        return reason
     if config.columns % 8 or not 0 < config.columns <= MAX_COLUMNS:
         return f"tiles have 8 to {MAX_COLUMNS} columns, not {config.columns}"
     if config.taps < 1 or config.taps * config.columns // 2 > MAX_SUMS:

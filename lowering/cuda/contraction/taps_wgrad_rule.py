@@ -7,11 +7,11 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.taps_wgrad import taps_problem
 from convir.lowering.cuda.contraction.taps_wgrad_config import (
     MAX_COLUMNS,
     MAX_SUMS,
-    ROLES,
     ROWS,
     SLAB,
     TapsWgradConfig,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.cuda.contraction.config import (
+    MAX_CLUSTER,
+    ConfigText,
+    WithRoles,
+    parse_roles,
+    sizes,
+)
 from convir.lowering.partition.partition import SPLIT_K, Partition
 
 FAMILY = "wgmma-wgrad"
@@ -12,8 +18,6 @@ BLOCK_K = 64
 """Output positions of a stage."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
-GROUP_WARPS = 4
-"""Warps of a warpgroup."""
 ROLES = ((1, 4), (4, 4), (4, 8))
 """Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
 load give registers to eight that multiply."""
@@ -28,12 +32,8 @@ _STAGED_ROW_BYTES = CHUNK * 2 + 16
 _BARRIER_BYTES = 16
 
 
-MAX_CLUSTER = 8
-"""Blocks of a cluster on every GPU that has them."""
-
-
 @dataclass(frozen=True)
-class WgmmaWgradConfig:
+class WgmmaWgradConfig(WithRoles):
     """`FAMILY 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices blocks=132` in text."""
 
     block_m: int
@@ -51,9 +51,8 @@ class WgmmaWgradConfig:
     """Blocks that run at a time, one for each multiprocessor."""
 
     def __str__(self) -> str:
-        load, math = self.roles
         return (
-            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} roles={load}:{math}"
+            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} roles={self.roles_text}"
             f" cluster={self.cluster} partition={self.partition} blocks={self.blocks}"
         )
 
@@ -71,9 +70,8 @@ class WgmmaWgradConfig:
             raise ValueError("it has stages, roles, cluster, partition and blocks")
         block_m, block_n = sizes(parts.words[0], 2)
         stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
-        load, _, math = parts.values["roles"].partition(":")
         partition = Partition.parse(parts.values["partition"])
-        roles = int(load), int(math)
+        roles = parse_roles(parts.values["roles"])
         return WgmmaWgradConfig(block_m, block_n, stages, roles, cluster, partition, blocks)
 
     def with_partition(self, partition: Partition) -> WgmmaWgradConfig:
@@ -83,16 +81,6 @@ class WgmmaWgradConfig:
     def with_roles(self, load: int, math: int) -> WgmmaWgradConfig:
         """The same with other roles."""
         return replace(self, roles=(load, math))
-
-    @property
-    def math_groups(self) -> int:
-        """Warpgroups that multiply."""
-        return self.roles[1] // GROUP_WARPS
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return sum(self.roles) * 32
 
     @property
     def clusters(self) -> int:
@@ -108,9 +96,7 @@ class WgmmaWgradConfig:
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""
-        if self.roles not in ROLES:
-            return f"there are no roles of {self.roles[0]} and {self.roles[1]} warps"
-        reason = self._illegal_tile()
+        reason = self.illegal_roles(ROLES) or self._illegal_tile()
         if reason is not None:
             return reason
         if self.stages < 2 or not 1 <= self.cluster <= MAX_CLUSTER:
