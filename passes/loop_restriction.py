@@ -145,10 +145,17 @@ class _Reader:
             return f"dimension {dim} has several dynamic sizes"
         self.scatter = narrowed(self.scatter, dim, seen)
         if (coefficient, live.constant) != (1, 0):
-            self.index[dim] = AffineExpr.dimension(loop)
+            self.index[dim] = self._index_of(dim, loop)
         if not covers(seen):
             self.loops[loop] = seen
         return None
+
+    def _index_of(self, dim: int, loop: int) -> AffineExpr:
+        """`loop`, and the loops that run once and stood beside it: each input is still read by the
+        loops that it was read by, so that a contraction remains one."""
+        once = [other for other in self.operand.index[dim].loops if self.dims.is_unit(other)]
+        beside = [AffineExpr.dimension(other) for other in once if other != loop]
+        return sum(beside, AffineExpr.dimension(loop))
 
     def first_reason(self) -> str:
         """Why nothing is restricted: the first strided dimension's reason, or the first."""

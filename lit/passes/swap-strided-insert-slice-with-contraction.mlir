@@ -230,3 +230,23 @@ func.func @strided_read_of_a_strided_scatter(%x: tensor<2x5x4xf32>, %w: tensor<4
   } -> tensor<2x4x5xf32>
   return %r : tensor<2x4x5xf32>
 }
+
+// A weight gradient with one position: the loop over positions runs once, and indexes both inputs.
+// The scattered one is still read by it afterwards, so the contraction keeps its kinds of loops.
+// CHECK-LABEL: func.func @single_position
+// CHECK:         [[C:%.+]] = linalg.generic
+// CHECK-SAME:      affine_map<(d0, d1, d2, d3) -> (d3, (d0 + d2))>, affine_map<(d0, d1, d2, d3) -> (d3, d2, d1)>
+// CHECK-SAME:      ins(%x, %dy : tensor<4x3xf32>, tensor<4x1x5xf32>)
+// CHECK:         tensor.insert_slice [[C]] into %{{.*}}[0, 0] [3, 5] [2, 1] : tensor<3x5xf32> into tensor<6x5xf32>
+func.func @single_position(%x: tensor<4x3xf32>, %dy: tensor<4x1x5xf32>) -> tensor<6x5xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
+  %init = arith.constant dense<0.0> : tensor<6x5xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 0] [4, 3] [1, 2] : tensor<4x3xf32> into tensor<4x6xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(tap, k, p, n) -> (n, tap + p)>, affine_map<(tap, k, p, n) -> (n, p, k)>, affine_map<(tap, k, p, n) -> (tap, k)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%s, %dy : tensor<4x6xf32>, tensor<4x1x5xf32>) outs(%init : tensor<6x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<6x5xf32>
+  return %r : tensor<6x5xf32>
+}
