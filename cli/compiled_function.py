@@ -22,18 +22,24 @@ if TYPE_CHECKING:
 
 
 def run_compiled(
-    module: ModuleOp, function: str, arguments: Sequence[Array], device: str
+    module: ModuleOp,
+    function: str,
+    arguments: Sequence[Array],
+    device: str,
+    workspace_bytes: int | None,
 ) -> tuple[Array, ...]:
     """The results of a function on tensors, or of an `rt` program as it stands, on `device`.
 
+    `workspace_bytes` bounds the temporaries of a function on tensors.
+
     Raises:
-        UsageError: there is no such device, or it cannot be used here.
+        UsageError: there is no such device, it cannot be used here, or a program is given a budget.
         DiagnosticException: the device cannot run the function.
         CompileError: a toolchain refused generated code.
         GpuMemoryError: the GPU has too little memory left.
     """
     try:
-        executable = _compiled(module, function, device)
+        executable = _compiled(module, function, device, workspace_bytes)
         returned = executable(*arguments)
     except NoGpuError as error:
         raise UsageError(f"--device {device}: {error}") from error
@@ -41,14 +47,20 @@ def run_compiled(
     return tuple(map(on_the_host, results))
 
 
-def _compiled(module: ModuleOp, function: str, device: str) -> Executable:
+def _compiled(
+    module: ModuleOp, function: str, device: str, workspace_bytes: int | None
+) -> Executable:
     try:
         target = find_device(device)
     except ValueError as error:
         raise UsageError(f"--device {device}: {error}") from error
     if is_program(find_function(module, function)):
+        if workspace_bytes is not None:
+            raise UsageError("--workspace-bytes: the memory of an rt program is planned already")
         return Executable(target.load(read_program(module, function)))
-    return compile_module(module, pipeline="", device=device, function=function)
+    return compile_module(
+        module, pipeline="", device=device, function=function, workspace_bytes=workspace_bytes
+    )
 
 
 def on_the_host(array: Any) -> Array:

@@ -67,7 +67,13 @@ def _parser() -> ArgumentParser:
     ):
         dest = f"{option.strip('-')}s"
         add(option, action="append", dest=dest, default=[], metavar="VALUE", help=what)
-    add("--seed", type=_seed, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
+    add(
+        "--workspace-bytes",
+        type=_natural,
+        metavar="N",
+        help="the most that the temporaries may take, on a device; batches are run in chunks",
+    )
+    add("--seed", type=_natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
     add(
         "--check",
         action="store_true",
@@ -80,16 +86,16 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _seed(text: str) -> int:
-    """A number that can seed a random generator.
+def _natural(text: str) -> int:
+    """A number that can seed a random generator, or count bytes.
 
     Raises:
         ValueError: it is negative, or no integer.
     """
-    seed = int(text)
-    if seed < 0:
+    number = int(text)
+    if number < 0:
         raise ValueError(text)
-    return seed
+    return number
 
 
-_seed.__name__ = "natural number"  # what argparse calls the type in its message
+_natural.__name__ = "natural number"  # what argparse calls the type in its message

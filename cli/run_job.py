@@ -78,6 +78,8 @@ def run_file(options: Namespace) -> int:
         if options.file.endswith(NAM_SUFFIX):
             return run_stream(options, name)
         options.device = options.device or REFERENCE
+        if options.device == REFERENCE and options.workspace_bytes is not None:
+            raise UsageError(f"--workspace-bytes is for devices, not for the {REFERENCE}")
         return _run(options, name)
     except CompileError as error:
         report_traceback(debug=options.debug)
@@ -106,7 +108,9 @@ def _run(options: Namespace, name: str) -> int:
     arguments = _arguments(options.inputs, types, options.seed)
     bound = _bound(module, function, arguments, options.device)
     rewritten = run(bound, passes).module if passes else bound
-    results, facts = _execute(rewritten, function.sym_name.data, arguments, options.device)
+    results, facts = _execute(
+        rewritten, function.sym_name.data, arguments, options.device, options.workspace_bytes
+    )
     for position, result in enumerate(results):
         write_stdout(result_text(position, result))
     for path, result in zip(paths, results, strict=False):
@@ -188,14 +192,18 @@ def _bound(module: ModuleOp, function: FuncOp, arguments: Sequence[Array], devic
 
 
 def _execute(
-    module: ModuleOp, function: str, arguments: Sequence[Array], device: str
+    module: ModuleOp,
+    function: str,
+    arguments: Sequence[Array],
+    device: str,
+    workspace_bytes: int | None,
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
     """The results, and what is known of how they were computed."""
     if device == REFERENCE:
         return evaluate_tracked(module, function, arguments)
     from convir.cli.compiled_function import run_compiled  # noqa: PLC0415  (brings LLVM along)
 
-    results = run_compiled(module, function, arguments, device)
+    results = run_compiled(module, function, arguments, device, workspace_bytes)
     return results, (EXACT,) * len(results)
 
 

@@ -39,8 +39,10 @@ def run_stream(options: Namespace, name: str) -> int:
 
     if len(options.inputs) != 1 or len(options.outputs) != 1:
         raise UsageError(f"{name}: a stream has one --input and one --output: .wav or .npy files")
-    if options.check or options.passes is not None or options.function is not None:
-        raise UsageError(f"{name}: --check, -p and --function are not for streams")
+    unused = (options.passes, options.function, options.workspace_bytes)
+    if options.check or any(option is not None for option in unused):
+        refused = "--check, -p, --function and --workspace-bytes"
+        raise UsageError(f"{name}: {refused} are not for streams")
     source, target = (value.removeprefix("@") for value in (*options.inputs, *options.outputs))
     check_writable(target)
     sound, rate = _read(source)

@@ -83,6 +83,7 @@ def test_import(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "has one --input and one --output"),
         (["--check", "--input=x.npy", "--output=y.npy"], "are not for streams"),
+        (["--workspace-bytes=0", "--input=x.npy", "--output=y.npy"], "are not for streams"),
         (["--device=gpu", "--input=x.npy", "--output=y.npy"], "--device gpu: unknown device"),
         (["--input=none.npy", "--output=y.npy"], "none.npy: cannot be read"),
         (["--input=x.npy", "--output=y.wav"], "does not say how many frames a second"),
