@@ -5,6 +5,8 @@ What was compiled before comes from the program cache, without the compiler bein
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from convir.runtime.host.plan import HostPlan
 from convir.runtime.program_cache import Question, Signature, load_program, store_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from xdsl.dialects.builtin import ModuleOp
@@ -92,6 +94,19 @@ def compile(
     return DynamicExecutable(compiled.inputs, compiled.outputs, job.specialise, specialisations)
 
 
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """No collection of garbage meanwhile: IR is one graph of cycles that is all in use, which each
+    collection would walk in vain."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Job:
     """How one function becomes an executable, from the cache or from its source."""
@@ -110,9 +125,10 @@ class Job:
         entry = None if key is None else load_program(key)
         if isinstance(entry, HostPlan):
             return self._executable(entry, lambda: self._build.program())
-        signature = entry if isinstance(entry, Signature) else self._build.signature()
-        if signature is None:
-            return self._compile(key, None)
+        with _uncollected():
+            signature = entry if isinstance(entry, Signature) else self._build.signature()
+            if signature is None:
+                return self._compile(key, None)
         if key is not None and entry is None:
             store_program(key, signature)
         return signature
@@ -123,7 +139,8 @@ class Job:
         entry = None if key is None else load_program(key)
         if isinstance(entry, HostPlan):
             return self._executable(entry, lambda: self._build.program(shapes))
-        return self._compile(key, shapes)
+        with _uncollected():
+            return self._compile(key, shapes)
 
     def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:
         program = self._build.program(shapes)

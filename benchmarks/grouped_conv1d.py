@@ -40,9 +40,8 @@ from convir.lowering.planar.program import (
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import OURS, Row
 from convir.runtime.bench.timing import Timing, measure
-from convir.runtime.host.contraction import AS_EMITTED
 from convir.runtime.host.fma_peak import fma_gflops
-from convir.runtime.host.jit import compile_ir
+from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host_memory import address_of, aligned_bytes
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ structure and never on its Python class.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
@@ -32,8 +33,22 @@ class Structured:
     iterators: tuple[str, ...]
     """`parallel`, `reduction` or `window`, one per loop."""
     body: Block
-    bounds: tuple[int | None, ...]
-    """The trip count of each loop; None where only a dynamic dimension gives it."""
+
+    @cached_property
+    def bounds(self) -> tuple[int | None, ...]:
+        """The trip count of each loop; None where only a dynamic dimension gives it.
+
+        Read off a dimension that the loop indexes alone (`d3`); None too where there is none.
+        """
+        bounds: list[int | None] = [None] * len(self.iterators)
+        for operand, indexing_map in zip(self.operands, self.maps, strict=True):
+            operand_type = operand.type
+            if not isinstance(operand_type, ShapedType):
+                continue
+            for size, expr in zip(operand_type.get_shape(), indexing_map.results, strict=True):
+                if isinstance(expr, AffineDimExpr) and size != DYNAMIC_INDEX:
+                    bounds[expr.position] = size
+        return tuple(bounds)
 
     @property
     def operands(self) -> tuple[SSAValue, ...]:
@@ -56,36 +71,16 @@ class Structured:
 
 
 def structured(op: Operation | None) -> Structured | None:
-    """The view of `op`, or None if it is not a linalg structured op.
-
-    A loop's bound is read off a dimension that it indexes alone (`d3`); a loop that never stands
-    alone, or only on dynamic dimensions, has the bound None.
-    """
+    """The view of `op`, or None if it is not a linalg structured op."""
     if not isinstance(op, LinalgStructuredOperation):
         return None
     maps = tuple(attr.data for attr in op.get_indexing_maps())
     iterators = tuple(str(attr.data.value) for attr in op.get_iterator_types())
-    inputs, inits = tuple(op.inputs), tuple(op.outputs)
     return Structured(
         op=op,
-        inputs=inputs,
-        inits=inits,
+        inputs=tuple(op.inputs),
+        inits=tuple(op.outputs),
         maps=maps,
         iterators=iterators,
         body=op.body.block,
-        bounds=_loop_bounds(len(iterators), (*inputs, *inits), maps),
     )
-
-
-def _loop_bounds(
-    num_loops: int, operands: tuple[SSAValue, ...], maps: tuple[AffineMap, ...]
-) -> tuple[int | None, ...]:
-    bounds: list[int | None] = [None] * num_loops
-    for operand, indexing_map in zip(operands, maps, strict=True):
-        operand_type = operand.type
-        if not isinstance(operand_type, ShapedType):
-            continue
-        for size, expr in zip(operand_type.get_shape(), indexing_map.results, strict=True):
-            if isinstance(expr, AffineDimExpr) and size != DYNAMIC_INDEX:
-                bounds[expr.position] = size
-    return tuple(bounds)

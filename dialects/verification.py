@@ -22,7 +22,7 @@ from convir.dialects.dominance import dominator_tree
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xdsl.ir import Block, Operation, Region, SSAValue
+    from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
     _Signature = tuple[object, ...]
 
@@ -66,10 +66,30 @@ def check(module: Operation) -> None:
         raise InvalidOpError(module, "is nested too deeply") from None
 
 
+class _Types:
+    """Equal types have equal numbers; each object is compared once, as that takes long."""
+
+    def __init__(self) -> None:
+        self._equal: dict[Attribute | None, int] = {}
+        self._numbers: dict[int, int] = {}
+        self._seen: list[Attribute | None] = []
+        """Keeps the objects alive, so that no identity is given twice."""
+
+    def number(self, seen: Attribute | None) -> int:
+        """The number of a type, or of what stands between types."""
+        number = self._numbers.get(id(seen))
+        if number is None:
+            number = self._equal.setdefault(seen, len(self._equal))
+            self._numbers[id(seen)] = number
+            self._seen.append(seen)
+        return number
+
+
 class _Walk:
     def __init__(self) -> None:
         self._visible: set[SSAValue] = set()
-        self._verified: dict[_Signature, tuple[object, ...]] = {}
+        self._verified: set[_Signature] = set()
+        self._types = _Types()
         self._sights: dict[type[Operation], _Sight] = {}
 
     def visit(self, op: Operation) -> None:
@@ -101,20 +121,19 @@ class _Walk:
         if sight is _Sight.SURROUNDINGS:
             op.verify_()
             return
-        types = (*op.operand_types, None, *op.result_types)
+        types: tuple[Attribute | None, ...] = (*op.operand_types, None, *op.result_types)
         if sight is _Sight.OWN_TYPES_AND_YIELD:
             body = op.regions[0].blocks.first if op.regions else None
             if body is None or body.next_block is not None or body.last_op is None:
                 op.verify_()
                 return
             terminator = body.last_op
-            types = (*types, *body.arg_types, None, *terminator.operand_types, type(terminator))
-        # Types are compared by identity: the parser makes equal ones the same object. The values
-        # keep them alive, so that no identity is given twice.
-        signature = (op_class, *map(id, types), *op.properties.items())
+            types = (*types, *body.arg_types, None, *terminator.operand_types)
+            op_class = (op_class, type(terminator))
+        signature = (op_class, *map(self._types.number, types), *op.properties.items())
         if signature not in self._verified:
             op.verify_()
-            self._verified[signature] = types
+            self._verified.add(signature)
 
     def _visit_regions(self, op: Operation) -> None:
         for region in op.regions:

@@ -124,14 +124,23 @@ class _Fills:
 
     def where(self, view: Structured, known: Mapping[int, Constant]) -> Constant | None:
         """See `value_where`."""
-        arguments: dict[SSAValue, Constant | None] = {}
-        for position, (operand, argument) in enumerate(
-            zip(view.operands, view.body.args, strict=True)
-        ):
-            if position in known:
-                arguments[argument] = known[position]
-            elif argument.first_use is not None:
-                arguments[argument] = self._constant(operand)
+        arguments: dict[SSAValue, Constant | None] = {
+            view.body.args[position]: constant for position, constant in known.items()
+        }
+        unknown = [
+            (operand, argument)
+            for operand, argument in zip(view.operands, view.body.args, strict=True)
+            if argument not in arguments and argument.first_use is not None
+        ]
+        # Only a choice may do without one of its operands. Arguments of a function answer at once:
+        # they spare the walk up the others' producers.
+        chooses = any(op.name == "arith.select" for op in view.body.ops)
+        for operand, argument in sorted(unknown, key=lambda read: isinstance(read[0], OpResult)):
+            constant = self._constant(operand)
+            if constant is not None:
+                arguments[argument] = constant
+            elif not chooses:
+                return None
         return evaluate(view.body, arguments)
 
     def _constant(self, operand: SSAValue) -> Constant | None:

@@ -2,7 +2,7 @@
 
     rewrite: %1 = convolution %seen, %w; %2 = tanh(%1 + …); %3 = convolution1x1 %2; %4 = %x + %3
              %5 = insert_slice %4 into %window
-             --> %5 = kernel.region { … kernel.yield %5 }
+             --> %5 = kernel.region configs {host = "planar"} { … kernel.yield %5 }
 
 An op that computes each frame from the same frame of what it reads joins what computes that. One
 that reads other frames needs all of them: a kernel ends where a convolution of several taps
@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import kernel
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import HOST
+from convir.lowering.implementations import HOST, PLANAR, attach_config
 from convir.lowering.op_groups import ALIASES, Groups, is_compute, wrap
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.elementwise import elementwise
@@ -39,15 +39,19 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.lowering.planar.rows import FrameConvolution
+
 _NAME: Final = "fuse-frames"
 
 
 def fuse_frames(block: Block) -> None:
     """Wrap the chains of `block` that compute frame by frame in kernel regions."""
     ops = [op for op in block.ops if op is not block.last_op]
-    links = {op: _frame_links(op) for op in ops}
-    if not any(_is_convolution(op) for op in ops):
+    found = {op: frame_convolution(op) for op in ops}
+    convolutions = {op for op, is_one in found.items() if not isinstance(is_one, Refusal)}
+    if not convolutions:
         return
+    links = {op: _frame_links(op, convolution) for op, convolution in found.items()}
     levels = _Levels(links)
     levels.assign(ops)
     _read_insertions(levels)
@@ -61,8 +65,9 @@ def fuse_frames(block: Block) -> None:
                 groups.merge(op, source)
     order = {op: i for i, op in enumerate(ordered)}
     for members in groups.members():
-        if any(_is_convolution(op) for op in members):
-            _wrap(members, order)
+        first = next((op for op in members if op in convolutions), None)
+        if first is not None:
+            _wrap(members, first, order)
 
 
 @dataclass
@@ -131,8 +136,8 @@ def _unreshaped(value: SSAValue) -> SSAValue:
     return value
 
 
-def _frame_links(op: Operation) -> tuple[SSAValue, ...]:
-    """The operands of which `op` reads the frame that it computes."""
+def _frame_links(op: Operation, convolution: FrameConvolution | Refusal) -> tuple[SSAValue, ...]:
+    """The operands of which `op`, this convolution or none, reads the frame that it computes."""
     if splits_channels(op):
         return (op.operands[0],)
     view = static_slice(op)
@@ -140,7 +145,6 @@ def _frame_links(op: Operation) -> tuple[SSAValue, ...]:
         return (view.source,) if isinstance(view.dest, BlockArgument) else ()
     if view is not None:
         return (view.source,) if view.covers(2) else ()
-    convolution = frame_convolution(op)
     if not isinstance(convolution, Refusal):
         is_there = convolution.reads_one_frame or _is_elsewhere(
             _maker(_unreshaped(convolution.image))
@@ -154,10 +158,6 @@ def _is_elsewhere(op: Operation | None) -> bool:
     """Whether `op` only says where other frames lie: what reads them needs no border behind it."""
     view = static_slice(op) if op is not None else None
     return view is not None and view.kind == "extract_slice" and not view.covers(2)
-
-
-def _is_convolution(op: Operation) -> bool:
-    return not isinstance(frame_convolution(op), Refusal)
 
 
 def _read_insertions(levels: _Levels) -> None:
@@ -195,9 +195,9 @@ def _reorder(block: Block, ordered: list[Operation]) -> None:
         block.insert_op_before(op, last)
 
 
-def _wrap(members: list[Operation], order: dict[Operation, int]) -> None:
-    """Make a kernel region of `members` if planar kernels compute it."""
-    first = next(op for op in members if _is_convolution(op))
+def _wrap(members: list[Operation], first: Operation, order: dict[Operation, int]) -> None:
+    """Make a kernel region of `members` if planar kernels compute it; it is called what their
+    convolution `first` is."""
     location = first.location
     wrap(members, order)
     region = members[-1].parent_op()
@@ -210,6 +210,7 @@ def _wrap(members: list[Operation], order: dict[Operation, int]) -> None:
         return
     stages = len(found.program.stages)
     region.location = location
+    attach_config(region, HOST, PLANAR)
     remarks.fired(_NAME, region, f"{len(members)} ops are {stages} stages of one kernel")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
@@ -26,7 +26,13 @@ TEMPLATE: Final = "template"
 """A CUDA template; its config is a string of its own, `FAMILY …`."""
 
 
-def config_of(callee: kernel.FuncOp, device: str) -> str | None:
-    """The config that selection chose for `device`, if any."""
-    config = callee.configs.data.get(device) if callee.configs is not None else None
+def config_of(given: kernel.FuncOp | kernel.RegionOp, device: str) -> str | None:
+    """The config that a kernel has for `device`, if any."""
+    config = given.configs.data.get(device) if given.configs is not None else None
     return config.data if isinstance(config, StringAttr) else None
+
+
+def attach_config(region: kernel.RegionOp, device: str, config: str) -> None:
+    """Give a region a config for `device`; it keeps those for others."""
+    known = dict(region.configs.data) if region.configs is not None else {}
+    region.configs = DictionaryAttr({**known, device: StringAttr(config)})

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from xdsl.dialects.builtin import DictionaryAttr, Float32Type, Float64Type, StringAttr, TensorType
+from xdsl.dialects.builtin import Float32Type, Float64Type, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -38,6 +38,8 @@ from convir.lowering.implementations import (
     PLANAR,
     SCATTER,
     TEMPLATE,
+    attach_config,
+    config_of,
 )
 from convir.lowering.library_gemm import gemm_refusal, has_long_sums
 from convir.lowering.llvm.contraction.read import read_host_contraction
@@ -265,8 +267,7 @@ def _insert_before(region: kernel.RegionOp, first: kernel.RegionOp, contraction:
 
 
 def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -> None:
-    known = dict(region.configs.data) if region.configs is not None else {}
-    region.configs = DictionaryAttr({**known, device: StringAttr(chosen.config)})
+    attach_config(region, device, chosen.config)
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
     why = "; ".join((reason, *chosen.reasons))
     remarks.fired(NAME, region, f"{chosen.config} for {device} ({shapes}): {why}")
@@ -302,5 +303,6 @@ class SelectKernelsPass(ModulePass):
                 raise PassFailedException(f"'{name}' is no implementation for {self.device}")
         to = Target(self.device, gpu, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
-            if region.configs is None or self.device not in region.configs.data:
+            given = config_of(region, self.device)
+            if given is None or given in self.without:
                 select(region, to)

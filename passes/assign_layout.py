@@ -229,7 +229,11 @@ class AssignLayoutPass(ModulePass):
         for component in components(block):
             first = component.convolutions[0]
             count = f"{len(component.convolutions)} convolutions"
-            moved, gained = component.moved, component.gained(self.device)
+            gained = component.gained(self.device)
+            if not gained:
+                remarks.refused(_NAME, first, f"kernels of {count} copy nothing as it is")
+                continue
+            moved = component.moved
             if moved >= gained:
                 why = f"transposing moves {moved} bytes, the copies of {count} {gained}"
                 remarks.refused(_NAME, first, why)

@@ -4,7 +4,7 @@
 // A convolution, its bias, what it is inserted into: one kernel.
 // REMARK: remark: [fuse-frames] kernel.region rewritten: 3 ops are 1 stages of one kernel
 // CHECK-LABEL: func.func @inserted
-// CHECK:       kernel.region {
+// CHECK:       kernel.region configs {host = "planar"} {
 // CHECK:         linalg.generic
 // CHECK:         linalg.generic
 // CHECK:         tensor.insert_slice
@@ -37,9 +37,9 @@ func.func @inserted(%x: tensor<1x2x16xf32>, %w: tensor<4x2x1xf32>, %b: tensor<4x
 // REMARK: remark: [fuse-frames] kernel.region rewritten: 2 ops are 1 stages of one kernel
 // REMARK: remark: [fuse-frames] kernel.region rewritten: 4 ops are 1 stages of one kernel
 // CHECK-LABEL: func.func @layers
-// CHECK:       %[[SEEN:.*]] = kernel.region {
+// CHECK:       %[[SEEN:.*]] = kernel.region configs {host = "planar"} {
 // CHECK:       } -> tensor<1x4x20xf32>
-// CHECK:       kernel.region {
+// CHECK:       kernel.region configs {host = "planar"} {
 // CHECK:         tensor.extract_slice %[[SEEN]][0, 0, 3] [1, 4, 17]
 // CHECK:         linalg.generic
 // CHECK:         tensor.extract_slice %[[SEEN]][0, 0, 4] [1, 4, 16]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.target import Target, target
-from convir.runtime.host.jit import CompileOptions, Library, compile_ir
+from convir.runtime.host.jit import AS_EMITTED, Library, compile_ir
 from convir.runtime.host.pool import shared_pool
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.llvm.contraction.plan import Buffer, ContractionPlan, Stage
-
-AS_EMITTED = CompileOptions(opt_level=3, optimize_ir=False)
-"""Registers and vectors are chosen already: LLVM only generates code."""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,10 @@ class CompileOptions:
         return f"-O{self.opt_level}{'' if self.optimize_ir else ' as it is'}"
 
 
+AS_EMITTED = CompileOptions(opt_level=3, optimize_ir=False)
+"""Registers and vectors are chosen already: LLVM only generates code."""
+
+
 @dataclass(frozen=True)
 class ObjectCode:
     """Machine code for one target, to be loaded."""

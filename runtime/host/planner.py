@@ -17,8 +17,7 @@ from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspa
 from convir.lowering.llvm.planar.kernel_code import planar_ir
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.planar.read import read_planar
-from convir.runtime.host.contraction import AS_EMITTED
-from convir.runtime.host.jit import object_code
+from convir.runtime.host.jit import AS_EMITTED, object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.program import (
     Copy,

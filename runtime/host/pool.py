@@ -18,7 +18,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from convir.runtime.host.jit import Library, compile_ir
+from convir.runtime.host.jit import AS_EMITTED, Library, compile_ir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +164,7 @@ class ThreadPool:
 @cache
 def _native() -> Library:
     ir = resources.files("convir.runtime.host").joinpath("pool.ll").read_text(encoding="utf-8")
-    return compile_ir(ir, exports=_EXPORTS)
+    return compile_ir(ir, exports=_EXPORTS, options=AS_EMITTED)
 
 
 def copy_kernel() -> int:

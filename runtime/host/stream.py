@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from convir.runtime.host.device import POINTER_BYTES, Chain, Frame
-from convir.runtime.host.jit import compile_ir
+from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host.pool import shared_pool
 from convir.runtime.host_memory import address_of, aligned_bytes
 from convir.runtime.in_place import check_in_place, copied
@@ -163,4 +163,4 @@ def _words(values: list[int]) -> Any:
 @cache
 def _library() -> Library:
     ir = resources.files("convir.runtime.host").joinpath("stream.ll").read_text(encoding="utf-8")
-    return compile_ir(ir, exports=("stream_run",))
+    return compile_ir(ir, exports=("stream_run",), options=AS_EMITTED)

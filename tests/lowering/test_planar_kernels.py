@@ -29,8 +29,7 @@ from convir.lowering.planar.program import (
     Term,
     Write,
 )
-from convir.runtime.host.contraction import AS_EMITTED
-from convir.runtime.host.jit import compile_ir
+from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:

@@ -238,7 +238,8 @@ class Function:
     def shuffle(self, left: Value, right: Value, lanes: Sequence[int], hint: str) -> Value:
         """Pick lanes of `left` followed by `right`."""
         element = left.type.split(" x ")[1].removesuffix(">")
-        picked = f"<{', '.join(f'i32 {lane}' for lane in lanes)}>"
+        numbers = ", ".join(f"i32 {lane}" for lane in lanes)
+        picked = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         kind = vector("i32", len(lanes))
         return self.emit(
             vector(element, len(lanes)), hint, f"shufflevector {left}, {right}, {kind} {picked}"

@@ -9,6 +9,7 @@ twice their bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
@@ -140,9 +141,15 @@ def write_steps(
     """
     if not steps:
         return []
-    kind = _TYPES[lanes.element]
-    scalars = ScalarProgram(Result(len(steps) - 1), steps).as_block(kind, [kind] * len(operands))
+    scalars = _block_of(steps, lanes.element, len(operands))
     return _written(f, lanes, scalars, (total, *operands))[0]
+
+
+@lru_cache(maxsize=1)
+def _block_of(steps: tuple[ScalarOp, ...], element: FloatType, operands: int) -> ScalarBlock:
+    """`steps` as ops: the same for every vector of a stage."""
+    kind = _TYPES[element]
+    return ScalarProgram(Result(len(steps) - 1), steps).as_block(kind, [kind] * operands)
 
 
 def _written(

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, integers
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    PTR,
+    Function,
+    Module,
+    Value,
+    integers,
+    value,
+)
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.planar.stage_code import StageCode, Tile
@@ -59,7 +67,10 @@ def _function(name: str, program: PlanarProgram, binding: Binding, lanes: Lanes)
     ]
     code = StageCode(f, lanes, temporaries, stride)
     tile = division.vectors * lanes.count
-    if division.whole:
+    if division.whole == binding.frames == tile:
+        for stage in program.stages:
+            code.write(stage, Tile(value(0), division.vectors))
+    elif division.whole:
         runs = binding.chunks == 1
         with f.loop("frames", begin, whole, tile, runs=runs) as loop:
             for stage in program.stages:

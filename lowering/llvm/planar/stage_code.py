@@ -15,7 +15,6 @@ from convir.lowering.llvm.contraction.builder import (
     I64,
     PTR,
     Value,
-    value,
     zero,
 )
 from convir.lowering.llvm.contraction.scalar_steps import write_steps
@@ -57,8 +56,9 @@ class StageCode:
 
     def write(self, stage: Stage, tile: Tile) -> None:
         """All channels of `stage` on one tile of frames."""
-        if not stage.terms:
-            # A row has enough vectors to fill the pipes; more rows at once are only more code.
+        if stage.multiply_adds <= stage.channels:
+            # A row has enough vectors to fill the pipes; more rows at once share no more than the
+            # loads of one row, and are more code.
             self._blocks(stage, tile, (1,))
             return
         sizes = channel_tiles(stage.block, tile.vectors, self.lanes)
@@ -115,9 +115,11 @@ class StageCode:
     ) -> Sequence[Value]:
         """Add a term to the sums of channels from `channel`, `[channel][vector]`."""
         f = self.f
-        group = f.div(channel, stage.channels // term.groups, "group")
+        group: Integer = 0
         if isinstance(channel, int):
-            group = value(channel // (stage.channels // term.groups))
+            group = channel // (stage.channels // term.groups)
+        elif term.groups > 1:
+            group = f.div(channel, stage.channels // term.groups, "group")
         row = self._row(term.rows, f.mul(group, term.depth, "row"), tile)
         first = f.mul(channel, term.depth * term.taps)
         is_filled = isinstance(term.weights, float)
