@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from convir.runtime.arrays import ArrayBorder
+from convir.runtime.cuda.capture import captured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,19 +89,12 @@ class CudaGraph:
             for state in self._states:
                 state.fill(0)  # The run on zeros is none of the caller's.
             stream.synchronize()
-            # Relaxed: whatever the garbage collector frees meanwhile does not end the capture.
-            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
-            try:
+
+            def enqueue() -> None:
                 for _ in range(calls):
                     self._compiled.run_in(*memory)
-            except BaseException:
-                with suppress(Exception):  # What is being raised says more.
-                    stream.end_capture()
-                raise
-            graph = stream.end_capture()
-            graph.upload(stream)
-            stream.synchronize()
-        return graph
+
+            return captured(cuda, stream, enqueue)
 
     def replay(self, stream: Any = None) -> None:
         """Enqueue what was captured once, on `inputs` as they are then.

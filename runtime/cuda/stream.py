@@ -7,11 +7,11 @@ is copied to where the rows begin.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from convir.runtime.cuda.capture import captured
 from convir.runtime.in_place import check_in_place, copied
 from convir.runtime.program import Copy, Gemm, Launch, memory_positions
 
@@ -134,17 +134,7 @@ class CudaStream:
         stream = cuda.Stream(non_blocking=True)
         cuda.get_current_stream().synchronize()
         with stream:
-            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
-            try:
-                enqueue()
-            except BaseException:
-                with suppress(Exception):  # What is being raised says more.
-                    stream.end_capture()
-                raise
-            graph = stream.end_capture()
-            graph.upload(stream)
-            stream.synchronize()
-        return graph
+            return captured(cuda, stream, enqueue)
 
 
 def _touched(program: Program) -> list[Touched]:

@@ -6,11 +6,10 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from cuda_contractions import contraction_of_line
+from cuda_contractions import contraction_of_line, refusal_of_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.stacked_wgrad import kernels
@@ -165,11 +164,8 @@ CONFIG = (
     ],
 )
 def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
-    found = contraction_of_line(NARROW)
     config = StackedWgradConfig.parse(CONFIG.replace(changed, to))
-    refused = kernels(found.contraction, found.epilogue, config)
-    assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    assert reason in refusal_of_line(kernels, NARROW, config)
 
 
 @pytest.mark.parametrize(
@@ -184,10 +180,8 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
     ],
 )
 def test_other_contractions_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
-    found = contraction_of_line(NARROW.replace(changed, to))
-    refused = kernels(found.contraction, found.epilogue, StackedWgradConfig.parse(CONFIG))
-    assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    config = StackedWgradConfig.parse(CONFIG)
+    assert reason in refusal_of_line(kernels, NARROW.replace(changed, to), config)
 
 
 def test_three_spatial_axes_and_channels_first_are_refused() -> None:
@@ -196,9 +190,7 @@ def test_three_spatial_axes_and_channels_first_are_refused() -> None:
         " -p 1 -q 1 -F 4 --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
     )
     for line in (deep, NARROW.replace("--in_layout NHWC", "--in_layout NCHW")):
-        found = contraction_of_line(line)
-        refused = kernels(found.contraction, found.epilogue, StackedWgradConfig.parse(CONFIG))
-        assert isinstance(refused, Refusal)
+        assert refusal_of_line(kernels, line, StackedWgradConfig.parse(CONFIG))
 
 
 SHARED = "x=shared y=async"

@@ -8,11 +8,10 @@ from math import prod
 
 import numpy as np
 import pytest
-from cuda_contractions import contraction_of_line
+from cuda_contractions import contraction_of_line, refusal_of_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.taps_wgrad import kernels
@@ -152,10 +151,7 @@ CONFIG = "taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=stream-k:linea
     ],
 )
 def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
-    found = contraction_of_line(NARROW)
-    refused = kernels(found.contraction, found.epilogue, parse(CONFIG.replace(changed, to)))
-    assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    assert reason in refusal_of_line(kernels, NARROW, parse(CONFIG.replace(changed, to)))
 
 
 @pytest.mark.parametrize(
@@ -167,16 +163,12 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
     ],
 )
 def test_other_contractions_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
-    found = contraction_of_line(NARROW.replace(changed, to))
-    refused = kernels(found.contraction, found.epilogue, parse(CONFIG))
-    assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    assert reason in refusal_of_line(kernels, NARROW.replace(changed, to), parse(CONFIG))
 
 
 def test_channels_first_is_refused() -> None:
-    found = contraction_of_line(NARROW.replace("--in_layout NHWC", "--in_layout NCHW"))
-    refused = kernels(found.contraction, found.epilogue, parse(CONFIG))
-    assert isinstance(refused, Refusal)
+    channels_first = NARROW.replace("--in_layout NHWC", "--in_layout NCHW")
+    assert refusal_of_line(kernels, channels_first, parse(CONFIG))
 
 
 KERNELS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -18,7 +18,13 @@ from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from convir.dialects.problem import ConvProblem
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.contraction.epilogue import Epilogue
+
+Config = TypeVar("Config")
 
 
 def kernels_of(problem: ConvProblem) -> list[kernel.FuncOp]:
@@ -46,3 +52,13 @@ def contraction_of_line(text: str) -> ContractionProblem:
     (problem,) = parse_line(text).problems.values()
     (found,) = contractions_of(problem)
     return found
+
+
+def refusal_of_line(
+    kernels: Callable[[Contraction, Epilogue, Config], object], text: str, config: Config
+) -> str:
+    """Why a template, which has these `kernels`, computes no line with one problem as `config`."""
+    found = contraction_of_line(text)
+    refused = kernels(found.contraction, found.epilogue, config)
+    assert isinstance(refused, Refusal)
+    return refused.reason
