@@ -219,6 +219,9 @@ def _tie_reshape(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, ties: _Ties)
     grouped, one = op.src, op.result
     if isinstance(op, tensor.ExpandShapeOp):
         grouped, one = op.result, op.src
+    if not op.reassociation.data:  # A single element: sizes of 1, and they stay so.
+        for dim in range(len(_shape(grouped))):
+            ties.fix((grouped, dim), op)
     for position, group in enumerate(op.reassociation.data):
         dims = [dim.value.data for dim in group.data]
         if len(dims) == 1:

@@ -104,14 +104,21 @@ class _Levels:
         # What is computed from arguments and constants alone waits for its first reader.
         for op in reversed(ops):
             limits = [
-                self.of(use.operation)
-                - (value not in self.links[use.operation] and op not in given)
+                self.of(reader) - (value not in self.links[reader] and op not in given)
                 for value in op.results
-                for use in value.uses
-                if use.operation in self.links
+                for reader in self._readers(value)
             ]
             if op in waiting:
                 self._level[op] = max(self.of(op), min(limits, default=0))
+
+    def _readers(self, value: SSAValue) -> Iterable[Operation]:
+        """The ops of the block that read `value`, also inside of their regions."""
+        for use in value.uses:
+            reader: Operation | None = use.operation
+            while reader is not None and reader not in self.links:
+                reader = reader.parent_op()
+            if reader is not None:
+                yield reader
 
 
 def _computes_nothing(op: Operation) -> bool:

@@ -162,6 +162,8 @@ def _reshape(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
             reshape.src,
             [ev.at.linearize([indices[d] for d in g], [result[d] for d in g]) for g in groups],
         )
+    if not groups:
+        return ev.element(reshape.src, [0] * len(source))  # A single element, whatever its rank.
     expanded: list[Index] = []
     for index, group in zip(indices, groups, strict=True):
         expanded += ev.at.delinearize(index, [source[d] for d in group])

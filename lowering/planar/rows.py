@@ -65,7 +65,7 @@ def static_slice(op: Operation) -> SliceView | None:
         return None
     if None in view.offsets or view.strided or not view.covers(0):
         return None
-    if len(view.offsets) != _LEAST_RANK or planar_shape(view.large) is None:
+    if len(view.offsets) != _LEAST_RANK or None in map(planar_shape, (view.large, view.small)):
         return None
     return view
 

@@ -93,6 +93,8 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
     source = operands[0]
     groups = _reassociation(op)
+    if not groups and source.size == 1:
+        return (source.reshape(()),)
     if [dim for group in groups for dim in group] != list(range(source.ndim)):
         raise EvaluationError(op, f"does not group the {source.ndim} dimensions of its operand")
     return (source.reshape([prod(source.shape[dim] for dim in group) for group in groups]),)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BORDER = 7
 """Frames of a window before the block."""
 ACTIVATIONS = ("math.tanh", "math.exp", "math.absf")
+KINDS = ("conv", "taps", "bias", "backwards", "nothing", "function", "sum", "half", "return")
 
 
 @dataclass
@@ -101,6 +102,40 @@ class Graph:
         self.values[result] = channels
         return result
 
+    def backwards(self, source: str) -> str:
+        """The frames of `source` in reverse, which are read inside of a region."""
+        kind = self.planar(self.values[source])
+        empty = self.emit(f"tensor.empty() : {kind}")
+        last = self.emit(f"arith.constant {self.frames - 1} : index")
+        result = self.emit(
+            "linalg.generic {indexing_maps = [affine_map<(n, c, t) -> (n, c, t)>], "
+            'iterator_types = ["parallel", "parallel", "parallel"]} '
+            f"outs({empty} : {kind}) {{\n  ^bb0(%o: f32):\n"
+            + "".join(f"    %i{d} = linalg.index {d} : index\n" for d in range(3))
+            + f"    %r = arith.subi {last}, %i2 : index\n"
+            f"    %s = tensor.extract {source}[%i0, %i1, %r] : {kind}\n"
+            f"    linalg.yield %s : f32\n  }} -> {kind}"
+        )
+        self.values[result] = self.values[source]
+        return result
+
+    def nothing(self, source: str) -> str:
+        """Zeros, behind no frames of `source`."""
+        channels = self.values[source]
+        kind = self.planar(channels)
+        none = f"tensor<{self.items}x{channels}x0xf32>"
+        part = self.emit(
+            f"tensor.extract_slice {source}[0, 0, {self.frames}] [{self.items}, {channels}, 0] "
+            f"[1, 1, 1] : {kind} to {none}"
+        )
+        result = self.emit(
+            f"tensor.pad {part} low[0, 0, 0] high[0, 0, {self.frames}] {{\n"
+            "  ^bb0(%n: index, %c: index, %t: index):\n    tensor.yield %zero : f32\n"
+            f"  }} : {none} to {kind}"
+        )
+        self.values[result] = channels
+        return result
+
     def text(self) -> str:
         kinds = ", ".join(self.returned.values())
         head = f"func.func @main({', '.join(self.arguments)}) -> ({kinds}) {{\n"
@@ -118,7 +153,7 @@ def graphs(draw: st.DrawFn) -> Graph:
         source = draw(st.sampled_from(sorted(graph.values)))
         channels = graph.values[source]
         kind = graph.planar(channels)
-        match draw(st.sampled_from(("conv", "taps", "bias", "function", "sum", "half", "return"))):
+        match draw(st.sampled_from(KINDS)):
             case "conv" | "taps" as which:
                 groups = draw(st.sampled_from([g for g in (1, 2, 3, 6) if channels % g == 0]))
                 taps = 1 if which == "conv" else draw(st.integers(2, 3))
@@ -128,6 +163,10 @@ def graphs(draw: st.DrawFn) -> Graph:
                 graph.convolution(seen, size, reach)
             case "bias":
                 graph.biased(source)
+            case "backwards":
+                graph.backwards(source)
+            case "nothing":
+                graph.nothing(source)
             case "function":
                 name = draw(st.sampled_from(ACTIVATIONS))
                 small = source

@@ -222,6 +222,11 @@ def pad(k: RandomKernel, v: Value) -> None:
 
 
 def collapse(k: RandomKernel, v: Value) -> None:
+    if v.shape and all(size == 1 for size in v.shape) and k.integer(0, 1):
+        k.emit(
+            (), v.element, f"tensor.collapse_shape {v.name} [] : {v.type} into TYPE", small=v.small
+        )
+        return
     if len(v.shape) < 2:
         return
     place = k.integer(0, len(v.shape) - 2)
