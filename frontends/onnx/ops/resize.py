@@ -87,14 +87,15 @@ def _resize(call: Call) -> Sequence[SSAValue]:
     )
     cubic = float(call.attribute("cubic_coeff_a", -0.75))
     excludes = bool(call.attribute("exclude_outside", 0))
-    scales, sizes = _target(call, shape_of(x), old=old)
+    scales, lengths, sizes = _target(call, shape_of(x), old=old)
     crops = _crops(call, len(scales)) if transform == _CROPPED else {}
     taps: dict[int, _Taps] = {}
     outside: dict[int, Array] = {}
-    for dim, (size, scale, out) in enumerate(zip(shape_of(x), scales, sizes, strict=True)):
+    targets = zip(shape_of(x), scales, lengths, sizes, strict=True)
+    for dim, (size, scale, length, out) in enumerate(targets):
         if size == out and scale == 1 and crops.get(dim, _WHOLE) == _WHOLE:
             continue
-        length, places = size * scale, np.arange(out, dtype=np.float64)
+        places = np.arange(out, dtype=np.float64)
         if transform == _CROPPED:
             positions = _cropped(places, length, size, crops.get(dim, _WHOLE))
             outside[dim] = (positions < 0) | (positions > size - 1)
@@ -165,8 +166,13 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
     return [x]
 
 
-def _target(call: Call, shape: Sequence[int], *, old: bool) -> tuple[list[float], list[int]]:
-    """The scale and the size of every dimension."""
+def _target(
+    call: Call, shape: Sequence[int], *, old: bool
+) -> tuple[list[float], list[float], list[int]]:
+    """The scale, the scaled length and the size of every dimension.
+
+    Lengths are those of sizes that are given: a size times its scale may round to another number.
+    """
     rank = len(shape)
     given = call.attribute("axes", None)
     axes = list(range(rank)) if given is None else [int(axis) % rank for axis in given]
@@ -178,7 +184,7 @@ def _target(call: Call, shape: Sequence[int], *, old: bool) -> tuple[list[float]
     if call.has(at_scales) and call.known(at_scales, "the scales").size:
         for axis, scale in zip(axes, call.known(at_scales, "the scales").tolist(), strict=True):
             scales[axis], sizes[axis] = float(scale), int(np.floor(shape[axis] * scale))
-        return scales, sizes
+        return scales, _scaled(shape, scales), sizes
     wanted = [int(n) for n in call.known(3, "the sizes").tolist()]
     ratios = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
     if policy != "stretch":
@@ -187,7 +193,12 @@ def _target(call: Call, shape: Sequence[int], *, old: bool) -> tuple[list[float]
         wanted = [int(np.floor(shape[axis] * ratio + 0.5)) for axis in axes]
     for axis, ratio, size in zip(axes, ratios, wanted, strict=True):
         scales[axis], sizes[axis] = ratio, size
-    return scales, sizes
+    lengths = list(map(float, sizes)) if policy == "stretch" else _scaled(shape, scales)
+    return scales, lengths, sizes
+
+
+def _scaled(shape: Sequence[int], scales: Sequence[float]) -> list[float]:
+    return [size * scale for size, scale in zip(shape, scales, strict=True)]
 
 
 def _taps(
