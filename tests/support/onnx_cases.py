@@ -77,14 +77,15 @@ def model_of(
     constants: Mapping[str, Array] | None = None,
     opset: int = OPSET,
 ) -> Any:
-    """A model with f32 inputs of the given shapes, and outputs of any."""
+    """A model with f32 inputs of the given shapes, and outputs of the first one's rank."""
     helper: Any = import_module("onnx.helper")
     numpy_helper: Any = import_module("onnx.numpy_helper")
+    rank = len(next(iter(inputs.values())))
     graph = helper.make_graph(
         list(nodes),
         "case",
         [helper.make_tensor_value_info(name, 1, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, 1, None) for name in outputs],
+        [helper.make_tensor_value_info(name, 1, [None] * rank) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
     )
     return helper.make_model(
