@@ -1,4 +1,4 @@
-"""Tests compile what they say they compile, and split what can be split."""
+"""Tests compile what they say they compile, split what can be split, and share the GPUs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from gpu import VISIBLE_VARIABLE, visible_gpus
 
 from convir.runtime.host import planner
 from convir.runtime.program_cache import SWITCH_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
+
+GPU_TESTS = "gpu"
+"""The marker of tests that need a GPU."""
+WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
+"""Names a process that runs tests beside others: gw0, gw1, …"""
 
 # Whole programs come from no cache, neither here nor in processes that tests start.
 os.environ.setdefault(SWITCH_VARIABLE, "0")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Every process of several begins with another one of the GPUs."""
+    worker = os.environ.get(WORKER_VARIABLE)
+    gpus = visible_gpus() if worker or config.getoption("numprocesses", None) else []
+    if len(gpus) > 1:
+        first = int(worker.removeprefix("gw")) % len(gpus) if worker else 0
+        os.environ[VISIBLE_VARIABLE] = ",".join([*gpus[first:], *gpus[:first]])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only tests for a GPU are asked for, files without one are not even imported."""
+    if config.getoption("markexpr") != GPU_TESTS or not collection_path.name.startswith("test_"):
+        return None
+    return f"mark.{GPU_TESTS}" not in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,12 @@
 Each problem of the suites keeps what chooses its kernels (types, layouts, filter, stride, groups,
 direction) and loses size. The tests add every role, store and kind of holes of the templates, and
 generated kernels. Memory comes straight from the driver, one allocation an array, so that an access
-beside an array is seen; results start as NaN and are compared with the formula.
+beside an array is seen.
+
+All of it runs once without a tool: results start as NaN and are compared with the formula, and
+every launch of a kernel is written down with the memory before it (`launch_records`). The tools
+then see these launches, each kind once, and neither compilers nor PyTorch. Tests of what surrounds
+launches run under the tools themselves.
 """
 
 from __future__ import annotations
@@ -14,10 +19,10 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +31,7 @@ import numpy as np
 import pytest
 
 from convir.api.compile import compile as convir_compile
-from convir.cli.bench_problems import module_of, precompile, problems_of
+from convir.cli.bench_problems import module_of, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
@@ -35,36 +40,46 @@ from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.reference import FloatFormat, evaluate
 
+SUPPORT = str(Path(__file__).parent / "support")
+sys.path.insert(0, SUPPORT)
+
+import launch_records  # noqa: E402
+from gpu import VISIBLE_VARIABLE, visible_gpus  # noqa: E402
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from convir.dialects.problem import ConvProblem
 
 ROOT = Path(__file__).parents[1]
 SUITES = ROOT / "benchmarks" / "suites"
-RUNTIME = ROOT / "tests" / "runtime"
-TESTS: dict[str, tuple[str, str]] = {
-    "wgmma": ("test_wgmma_kernels.py", ""),
-    "direct": ("test_cuda_direct.py", "convfp16 or f32"),
-    "wgmma wgrad": ("test_wgmma_wgrad_kernels.py", ""),
-    "taps wgrad": ("test_taps_wgrad_on_gpu.py", ""),
-    "stacked wgrad": ("test_stacked_wgrad_on_gpu.py", "every_weight"),
-    "grouped wgrad": ("test_cuda_grouped_wgrad.py", "convfp16"),
-    "implicit GEMM": (
-        "test_cuda_contractions.py",
-        "(small_integers and channels-last) or epilogues",
-    ),
-    "parts of a product": ("test_partition_on_gpu.py", ""),
-    "generated": ("test_generated_on_gpu.py", "teams or views"),
-    "programs": ("test_cuda_device.py", "scatter or loops or gemm"),
+TESTS: dict[str, str] = {
+    "test_wgmma_kernels.py": "",
+    "test_cuda_direct.py": "convfp16 or f32",
+    "test_wgmma_wgrad_kernels.py": "",
+    "test_taps_wgrad_on_gpu.py": "",
+    "test_stacked_wgrad_on_gpu.py": "every_weight",
+    "test_cuda_grouped_wgrad.py": "convfp16",
+    "test_cuda_contractions.py": "(small_integers and channels-last) or epilogues",
+    "test_partition_on_gpu.py": "",
+    "test_planar_cuda.py": "",
 }
-"""Tests of kernels: a file, and which of its tests."""
+"""Tests of kernels, and which of a file's."""
+PROGRAMS: dict[str, str] = {
+    "test_generated_on_gpu.py": "teams or views",
+    "test_cuda_device.py": "scatter or loops or gemm",
+}
+"""Tests of programs, likewise."""
 TOOLS = ("memcheck", "racecheck", "initcheck")
 ERRORS_FOUND = 9
 """The exit status of a tool that found something."""
 LOG_BYTES = 4000
-SHARES = 8
-"""Processes among which the problems are shared, under each tool."""
+ORDER = "order"
+"""The file with the names of launches: shares of it take about the same time."""
+LAUNCH = "launch of "
+"""What a line begins with that names a launch."""
+PROBLEM_SHARES = 8
+"""Processes among which the problems are shared."""
 
 SMALL_BATCH, SMALL_SPATIAL, SMALL_GROUPS = 2, 9, 4
 FEW_CHANNELS, MANY_CHANNELS = 64, 72
@@ -121,19 +136,30 @@ def run(problem: ConvProblem) -> str | None:
     return None
 
 
-def run_share(share: int) -> int:
-    """Run every `SHARES`-th problem of the test list in this process, from the `share`-th on."""
-    toolkit.cupy().cuda.set_allocator(None)
+def run_problems(share: int) -> int:
+    """Run every `PROBLEM_SHARES`-th problem of the list in this process, from one on."""
+    launch_records.pytest_sessionstart()
     status = 0
-    for problem in test_list()[share::SHARES]:
-        # What the tool reports next is of this problem.
-        sys.stdout.write(f"{problem}\n")
-        sys.stdout.flush()
+    for problem in test_list()[share::PROBLEM_SHARES]:
+        os.environ[launch_records.LABEL_VARIABLE] = str(problem)
         reason = run(problem)
         if reason is not None:
-            sys.stdout.write(f"{reason}\n")
+            sys.stdout.write(f"{problem}\n{reason}\n")
             status = 1
     return status
+
+
+def run_launches(share: int, shares: int) -> int:
+    """Repeat every `shares`-th launch that was written down, from one on."""
+    toolkit.cupy().cuda.set_allocator(None)
+    folder = Path(os.environ[launch_records.FOLDER_VARIABLE])
+    for name in (folder / ORDER).read_text().split()[share::shares]:
+        launch = launch_records.read(folder / name)
+        # What the tool reports next is of this launch.
+        sys.stdout.write(f"{LAUNCH}{launch.label}: {launch.kernel.symbol}\n")
+        sys.stdout.flush()
+        launch_records.repeat(launch)
+    return 0
 
 
 class EveryArrayAlone:
@@ -144,11 +170,21 @@ class EveryArrayAlone:
         toolkit.cupy().cuda.set_allocator(None)
 
 
-def run_tests(name: str) -> int:
-    """Run some of the tests in this process."""
-    file, which = TESTS[name]
-    arguments = [str(RUNTIME / file), "-k", which, "-m", "gpu", "-q", "-p", "no:cacheprovider"]
-    return pytest.main(["--rootdir", str(ROOT), *arguments], plugins=[EveryArrayAlone()])
+def run_programs() -> int:
+    """Run the tests of programs in this process."""
+    return pytest.main(arguments_of(PROGRAMS), plugins=[EveryArrayAlone()])
+
+
+def arguments_of(tests: Mapping[str, str]) -> list[str]:
+    """What makes pytest run some tests."""
+    which = " or ".join(f"({file} and ({some}))" if some else file for file, some in tests.items())
+    files = [
+        str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if path.name in tests
+    ]
+    # A plugin that measures, where there is one, warns of processes side by side.
+    plugins = ["-p", "no:cacheprovider", "-p", "no:benchmark"]
+    options = ["-m", "gpu", "-q", *plugins, "--rootdir", str(ROOT)]
+    return [*files, "-k", which, *options]
 
 
 def run_broken() -> int:
@@ -162,52 +198,69 @@ def run_broken() -> int:
 
 
 def reports(output: str) -> str:
-    """The beginning of what a tool wrote, without the problems that nothing is said of."""
+    """The beginning of what a tool wrote, without the launches that nothing is said of."""
     lines = output.splitlines(keepends=True)
     said = [
         line
-        for line, following in zip(lines, [*lines[1:], ""], strict=True)
-        if not line.startswith("conv") or not following.startswith(("conv", "========= ERROR"))
+        for line, following in zip(lines, [*lines[1:], LAUNCH], strict=True)
+        if not line.startswith(LAUNCH) or not following.startswith(LAUNCH)
     ]
     return "".join(said)[:LOG_BYTES]
 
 
 def main() -> int:
-    """Compile and run everything once, then run it under each tool."""
+    """Run everything once and write its launches down, then repeat them under each tool."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated")
     parser.add_argument("--jobs", type=int, default=4, help="processes at a time")
-    parser.add_argument("--inside", choices=INSIDE, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        return INSIDE[options.inside]()
+        what, *numbers = options.inside.split()
+        return INSIDE[what](*map(int, numbers))
     try:
         toolkit.require_gpu(0)
     except toolkit.NoGpuError as error:
         sys.stdout.write(f"nothing was checked: {error}\n")
         return 1
-    problems = test_list()
-    precompile(problems, "cuda", options.jobs)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        # What fails without a tool says more there; and kernels are compiled then.
-        clean = reported("no tool", list(TESTS), pool.map(again, TESTS))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        os.environ[launch_records.FOLDER_VARIABLE] = folder
         start = time.perf_counter()
-        tools = options.tools.split(",")
-        names = [*(f"{PROBLEMS} {share}" for share in range(SHARES)), *TESTS]
+        clean = write_down(pool, options.jobs)
+        names = launch_records.longest_first(Path(folder))
+        count = len(names)
+        Path(folder, ORDER).write_text("\n".join(names))
+        sys.stdout.write(f"{count} launches in {time.perf_counter() - start:.0f} s\n")
+        sys.stdout.flush()
         # All at once: a tool keeps a core busy for long, and the GPU for little of that.
-        broken = {tool: pool.submit(under, tool, BROKEN_KERNEL) for tool in tools}
+        tools = options.tools.split(",")
+        shares = max(1, options.jobs // len(tools) - 1)
+        names = [*(f"launches {share} {shares}" for share in range(shares)), "programs"]
+        broken = {tool: pool.submit(under, tool, "broken") for tool in tools}
         runs = {tool: [pool.submit(under, tool, name) for name in names] for tool in tools}
         for tool in tools:
             blind = broken[tool].result().returncode != ERRORS_FOUND
             is_clean = reported(tool, names, (run.result() for run in runs[tool]))
             verdict = "clean" if is_clean else "not clean"
             verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
-            what = f"{len(problems)} problems, tests of {', '.join(TESTS)}"
-            sys.stdout.write(f"{tool}: {verdict}, {what}\n")
+            what = f"{count} launches, tests of {', '.join(PROGRAMS)}"
+            seconds = f"{time.perf_counter() - start:.0f} s"
+            sys.stdout.write(f"{tool}: {verdict}, {what}, after {seconds}\n")
             sys.stdout.flush()
             clean = clean and is_clean and not blind
-        sys.stdout.write(f"in {time.perf_counter() - start:.0f} s\n")
     return 0 if clean else 1
+
+
+def write_down(pool: ThreadPoolExecutor, jobs: int) -> bool:
+    """Run the problems and the tests of kernels without a tool; whether all were right."""
+    names = [f"problems {share}" for share in range(PROBLEM_SHARES)]
+    problems = pool.map(again, names)
+    workers = str(max(1, jobs - PROBLEM_SHARES))
+    plugin = ["-p", launch_records.__name__, "-n", workers, "--dist", "worksteal"]
+    tests = started([sys.executable, "-m", "pytest", *plugin, *arguments_of(TESTS)])
+    sys.stdout.write(f"{tests.stdout.rstrip().splitlines()[-1] if tests.stdout else ''}\n")
+    are_right = reported("no tool", ["tests"], [tests])
+    return reported("no tool", names, problems) and are_right
 
 
 def reported(
@@ -221,24 +274,23 @@ def reported(
     return not failed
 
 
-@cache
-def devices() -> list[str]:
-    """The GPUs that this process may use, by the driver's names for them."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible:
-        return visible.split(",")
-    return [str(i) for i in range(toolkit.cupy().cuda.runtime.getDeviceCount())]
-
-
 _starts = count()
 
 
 def again(inside: str, tool: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """This file again, under a tool if one is given, on the GPUs in turn."""
-    command = [*tool, sys.executable, __file__, "--inside", inside]
-    device = devices()[next(_starts) % len(devices())]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": device}
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    gpus = visible_gpus() or ["0"]
+    gpu = gpus[next(_starts) % len(gpus)]
+    return started([*tool, sys.executable, __file__, "--inside", inside], {VISIBLE_VARIABLE: gpu})
+
+
+def started(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a process gives that finds the modules that tests share."""
+    path = os.pathsep.join([SUPPORT, *filter(None, [os.environ.get("PYTHONPATH")])])
+    given = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=given)
 
 
 def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
@@ -250,13 +302,13 @@ def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
     return again(inside, ("compute-sanitizer", *options))
 
 
-PROBLEMS, BROKEN_KERNEL = "problems", "broken"
-INSIDE = {
-    **{f"{PROBLEMS} {share}": partial(run_share, share) for share in range(SHARES)},
-    BROKEN_KERNEL: run_broken,
-    **{name: partial(run_tests, name) for name in TESTS},
+INSIDE: dict[str, Callable[..., int]] = {
+    "problems": run_problems,
+    "launches": run_launches,
+    "programs": run_programs,
+    "broken": run_broken,
 }
-"""What runs under a tool, by the value of `--inside`."""
+"""What runs in a process of its own, by the first word of `--inside`; numbers follow."""
 
 
 if __name__ == "__main__":

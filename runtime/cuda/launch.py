@@ -30,7 +30,8 @@ class LoadedKernel:
             CompileError: NVRTC refuses the source.
             NoGpuError: there is no GPU, or a part of the CUDA toolkit is not installed.
         """
-        self._kernel = kernel
+        self.kernel = kernel
+        """What is launched."""
         self._function: Any = load_kernel(kernel.source, kernel.symbol)
         if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
             toolkit.allow_shared_bytes(self._function, kernel.shared_bytes)
@@ -38,7 +39,7 @@ class LoadedKernel:
 
     def launch(self, address: Callable[[Pointer], int]) -> None:
         """Enqueue it on CuPy's current stream; `address` says where each buffer lies."""
-        kernel = self._kernel
+        kernel = self.kernel
         arguments = tuple(value(address) for value in self._arguments)
         self._function(
             kernel.grid,

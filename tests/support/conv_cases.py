@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+# Convolutions of tests are small, and many processes run them side by side.
+torch.set_num_threads(1)
+
 DTYPES: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),

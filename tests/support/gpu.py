@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from typing import Any
 
 import pytest
 
 from convir.runtime.cuda import toolkit
+
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""Names the GPUs that a process may use, in the order of their numbers there."""
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use; found without CUDA, which would keep to what it finds."""
+    chosen = os.environ.get(VISIBLE_VARIABLE)
+    if chosen is not None:
+        return [gpu for gpu in chosen.split(",") if gpu]
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    found = subprocess.run([tool, "-L"], check=False, capture_output=True, text=True)
+    lines = [line for line in found.stdout.splitlines() if line.startswith("GPU ")]
+    return [str(number) for number in range(len(lines))]
 
 
 def cupy_or_skip(index: int = 0) -> Any:
