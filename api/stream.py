@@ -14,7 +14,7 @@ import numpy as np
 
 from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import nam_source
-from convir.runtime.devices import HOST, find_device
+from convir.runtime.devices import CUDA, HOST, find_device
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.stream import HostStream
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 DEFAULT_FRAMES = 64
 """Frames that are computed at a time: what audio hosts commonly ask for."""
 
-ROOM_BLOCKS = 8
-"""Blocks after which windows begin anew: what they remember is copied once in so many, and all of
-them together still fit in the second-level cache."""
+ROOM_BLOCKS = {HOST: 8, CUDA: 32}
+"""Blocks after which windows begin anew: what they remember is copied once in so many. On the host
+all of them together still fit in the second-level cache; on a GPU each place takes a graph, and a
+copy as long as a layer."""
 
 
 _F32 = np.dtype(np.float32)
@@ -63,9 +64,10 @@ def stream(
         ValueError: `frames` is no positive number; `device` names no device.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
-    room = ROOM_BLOCKS * frames
+    on = find_device(device)
+    room = ROOM_BLOCKS[on.kind] * frames
     model = nam_source(Path(source), frames, room, size)
-    program = Job(model, "main", pipeline, find_device(device), threads=threads).compile()
+    program = Job(model, "main", pipeline, on, threads=threads).compile()
     assert isinstance(program, Executable)
     return Stream(program.loaded, room)
 

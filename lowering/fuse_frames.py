@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import kernel
 from convir.dialects.refusal import Refusal
+from convir.dialects.stream_attributes import states_of
 from convir.lowering.implementations import HOST, PLANAR, attach_config
 from convir.lowering.op_groups import ALIASES, Groups, is_compute, wrap
 from convir.lowering.outline_kernels import outlined
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 _NAME: Final = "fuse-frames"
 
 
-def fuse_frames(block: Block) -> None:
-    """Wrap the chains of `block` that compute frame by frame in kernel regions."""
+def fuse_frames(block: Block, device: str = HOST) -> None:
+    """Wrap the chains of `block` that compute frame by frame in kernel regions for a device."""
     ops = [op for op in block.ops if op is not block.last_op]
     found = {op: frame_convolution(op) for op in ops}
     convolutions = {op for op, is_one in found.items() if not isinstance(is_one, Refusal)}
@@ -67,7 +68,7 @@ def fuse_frames(block: Block) -> None:
     for members in groups.members():
         first = next((op for op in members if op in convolutions), None)
         if first is not None:
-            _wrap(members, first, order)
+            _wrap(members, first, order, device)
 
 
 @dataclass
@@ -202,9 +203,11 @@ def _reorder(block: Block, ordered: list[Operation]) -> None:
         block.insert_op_before(op, last)
 
 
-def _wrap(members: list[Operation], first: Operation, order: dict[Operation, int]) -> None:
-    """Make a kernel region of `members` if planar kernels compute it; it is called what their
-    convolution `first` is."""
+def _wrap(
+    members: list[Operation], first: Operation, order: dict[Operation, int], device: str
+) -> None:
+    """Make a kernel region of `members` for a device if planar kernels compute it; it is called
+    what their convolution `first` is."""
     location = first.location
     wrap(members, order)
     region = members[-1].parent_op()
@@ -217,7 +220,7 @@ def _wrap(members: list[Operation], first: Operation, order: dict[Operation, int
         return
     stages = len(found.program.stages)
     region.location = location
-    attach_config(region, HOST, PLANAR)
+    attach_config(region, device, PLANAR)
     remarks.fired(_NAME, region, f"{len(members)} ops are {stages} stages of one kernel")
 
 
@@ -242,12 +245,13 @@ class FuseFramesPass(ModulePass):
     name = _NAME
 
     device: str = HOST
-    """Only the host has kernels for them."""
+    """Whose kernels they become. A GPU's are for the few frames of a stream's block: elsewhere its
+    templates are faster."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block."""
-        if self.device != HOST:
-            return
         for function in list(op.walk()):
-            if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
-                fuse_frames(function.body.block)
+            if not isinstance(function, func.FuncOp) or len(function.body.blocks) != 1:
+                continue
+            if self.device == HOST or states_of(function):
+                fuse_frames(function.body.block, self.device)

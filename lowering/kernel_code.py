@@ -10,7 +10,9 @@ from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
+from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.plan_loops import plan_loops
+from convir.lowering.cuda.planar import plan_planar
 from convir.lowering.implementations import (
     CONTRACTION,
     CUDA,
@@ -125,6 +127,11 @@ def _cuda_config(function: kernel.FuncOp) -> str:
 
 def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...]) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
+    if config == PLANAR:
+        planar = plan_planar(function, H200)
+        if isinstance(planar, Refusal):
+            raise DiagnosticError(error_at(function, planar.reason))
+        return planar
     if is_template(config):
         plan = plan_kernel(function, config)
         if isinstance(plan, Refusal):

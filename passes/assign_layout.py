@@ -39,6 +39,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.conv import DgradOp, FpropOp
 from convir.dialects.linear import linear_map
+from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
 from convir.passes import remarks
 from convir.passes.dce import eliminate_dead_code
@@ -222,14 +223,16 @@ class AssignLayoutPass(ModulePass):
             raise PassFailedException(f"layout is {known}, not '{self.layout}'")
         for function in [f for f in op.walk() if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1:
-                self._assign(function.body.block)
+                # The kernels of a stream's rows of frames are the same on every device.
+                device = HOST if states_of(function) else self.device
+                self._assign(function.body.block, device)
                 eliminate_dead_code(function)
 
-    def _assign(self, block: Block) -> None:
+    def _assign(self, block: Block, device: str) -> None:
         for component in components(block):
             first = component.convolutions[0]
             count = f"{len(component.convolutions)} convolutions"
-            gained = component.gained(self.device)
+            gained = component.gained(device)
             if not gained:
                 remarks.refused(_NAME, first, f"kernels of {count} copy nothing as it is")
                 continue

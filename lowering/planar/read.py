@@ -58,9 +58,14 @@ class PlanarKernel:
     """Results whose other elements are an argument's."""
 
 
-def read_planar(callee: kernel.FuncOp) -> PlanarKernel | Refusal:
-    """The body of `callee` as stages, or why it is none."""
-    reader = _Reader(len(callee.function_type.inputs))
+def read_planar(callee: kernel.FuncOp, *, splits: bool = True) -> PlanarKernel | Refusal:
+    """The body of `callee` as stages, or why it is none.
+
+    Args:
+        callee: the kernel.
+        splits: whether many steps on sums are a stage of their own.
+    """
+    reader = _Reader(len(callee.function_type.inputs), splits)
     for op in callee.body.block.ops:
         refusal = reader.read(op)
         if refusal is not None:
@@ -72,6 +77,7 @@ def read_planar(callee: kernel.FuncOp) -> PlanarKernel | Refusal:
 class _Reader:
     inputs: int
     """Arguments of the kernel."""
+    splits: bool
     clusters: list[Cluster] = field(default_factory=list[Cluster])
     values: dict[SSAValue, View | Computed] = field(
         default_factory=dict[SSAValue, "View | Computed"]
@@ -124,7 +130,7 @@ class _Reader:
         builder = StageBuilder(self.clusters)
         for computed, place in results:
             builder.result(computed, place)
-        program, bound = builder.build()
+        program, bound = builder.build(splits=self.splits)
         return PlanarKernel(program, Binding(bound, frames, images), tuple(insertions))
 
     def _computed(self, value: SSAValue) -> Computed | Refusal:

@@ -145,8 +145,12 @@ class StageBuilder:
         self._places.setdefault((number, computed.value), rows)
         self._writes.setdefault(number, []).append(program.Write(rows, computed.value))
 
-    def build(self) -> tuple[PlanarProgram, tuple[Bound, ...]]:
-        """The program, and what its parameters are in this launch."""
+    def build(self, *, splits: bool) -> tuple[PlanarProgram, tuple[Bound, ...]]:
+        """The program, and what its parameters are in this launch.
+
+        Args:
+            splits: whether clusters of many steps become two stages.
+        """
         stages: list[list[Stage]] = []
         # Backwards: what a cluster has to write is known when all that read it are.
         read = [self._read(cluster) for cluster in reversed(self.clusters)]
@@ -155,7 +159,7 @@ class StageBuilder:
         ):
             writes = tuple(self._writes.get(number, ()))
             stage = Stage(cluster.channels, terms, reads, tuple(cluster.steps), writes)
-            stages.append(self._split(stage) if cluster.is_heavy else [stage])
+            stages.append(self._split(stage) if splits and cluster.is_heavy else [stage])
         flat = tuple(stage for group in stages for stage in group)
         return PlanarProgram(len(self._bound), tuple(self._temporaries), flat), tuple(self._bound)
 

@@ -18,6 +18,7 @@ from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
+from convir.runtime.cuda.planar_run import PACKED, in_runs, is_planar, packed, planar_run
 from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.program import (
     Buffer,
@@ -36,7 +37,7 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.runtime.program import Array, TensorSpec
+    from convir.runtime.program import Array, Call, TensorSpec
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ class CudaProgram:
         self._arena_bytes = max(1, self._workspace_offset + (WORKSPACE_BYTES if gemms else 0))
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
-            self._steps = [self._step(call) for call in program.calls]
+            runs = in_runs(program.calls)
+            self._steps = [step for run in runs for step in self._run_of(run)]
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -148,6 +150,22 @@ class CudaProgram:
     def _address(self, buffer: Buffer) -> Callable[[list[Any]], int]:
         memory, offset = self._first[buffer.space] + buffer.index, buffer.offset
         return lambda pointers: pointers[memory] + offset
+
+    def _run_of(self, calls: Sequence[Call]) -> list[_Step]:
+        """What enqueues some calls: one kernel, if they are launches of planar programs."""
+        launches = [call for call in calls if isinstance(call, Launch) and is_planar(call)]
+        if not launches:
+            return [self._step(call) for call in calls]
+        found = planar_run(launches, toolkit.gpu())
+        if isinstance(found, Refusal):
+            _log.warning("%s: %s; loops instead", launches[0].kernel.sym_name.data, found.reason)
+            return [self._launch(launch) for launch in launches]
+        code, buffers = found
+        kernel = LoadedKernel(code.kernel)
+        weights = self.arrays.asarray(packed(code, buffers, self.program.constants))
+        addresses = {pointer: self._address(buffer) for pointer, buffer in buffers.items()}
+        addresses[PACKED] = lambda pointers: weights.data.ptr
+        return [lambda p: kernel.launch(lambda pointer: addresses[pointer](p))]
 
     def _step(self, call: Fill | Copy | Gemm | Launch) -> _Step:
         match call:

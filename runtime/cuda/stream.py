@@ -60,7 +60,7 @@ class CudaStream:
             # Once without a graph: what is loaded lazily is loaded now.
             self._run_at(0)
             self._move(room)
-            self._graphs = [self._captured(lambda p=p: self._run_at(p)) for p in self._places()]
+            self._graphs = [self._captured(partial(self._run_at, p)) for p in self._places()]
             self._rewind = self._captured(lambda: self._move(room))
         self.forget()
 
@@ -74,18 +74,16 @@ class CudaStream:
         with self._program.scope():
             if self._program.arrays.may_share_memory(x, y):
                 x = x.copy()
-            stream = self._program.arrays.cuda.get_current_stream()
-            for begin in range(0, x.shape[-1], self._frames):
-                piece = slice(begin, begin + self._frames)
-                taken = x[..., piece].shape[-1]
-                self._block[0, :, :taken] = x[..., piece]
-                self._graphs[self._position // self._frames].launch(stream)
-                y[..., piece] = self._output[0, :, :taken].reshape(y[..., piece].shape)
-                self._advance(taken, stream)
+            self._run(x, y)
 
     def prepare(self, x: Any, y: Any) -> Callable[[], None]:
-        """`run(x, y)` as a call of its own."""
-        return partial(self.run, x, y)
+        """`run(x, y)` as a call of its own, for arrays that do not overlap."""
+
+        def call() -> None:
+            with self._program.scope():
+                self._run(x, y)
+
+        return call
 
     def forget(self) -> None:
         """Fill the states with zeros."""
@@ -108,6 +106,30 @@ class CudaStream:
         """Where graphs lend the windows from, in frames."""
         return range(0, self._room, self._frames)
 
+    def _run(self, x: Any, y: Any) -> None:
+        stream = self._program.arrays.cuda.get_current_stream()
+        total = x.shape[-1]
+        for begin in range(0, total, self._frames):
+            taken = min(self._frames, total - begin)
+            self._copy(self._block, x, 0, begin, taken, stream)
+            self._graphs[self._position // self._frames].launch(stream)
+            self._copy(y, self._output, begin, 0, taken, stream)
+            self._advance(taken, stream)
+
+    def _copy(self, to: Any, source: Any, begin: int, first: int, taken: int, stream: Any) -> None:
+        """Enqueue a copy of frames from `first` on of each row to those from `begin` on."""
+        size, runtime = to.itemsize, self._program.arrays.cuda.runtime
+        runtime.memcpy2DAsync(
+            to.data.ptr + begin * size,
+            to.shape[-1] * size,
+            source.data.ptr + first * size,
+            source.shape[-1] * size,
+            taken * size,
+            to.size // to.shape[-1],
+            runtime.memcpyDeviceToDevice,
+            stream.ptr,
+        )
+
     def _run_at(self, position: int) -> None:
         """Enqueue the program on the windows from `position` on."""
         lent = [
@@ -122,11 +144,18 @@ class CudaStream:
         for memory, spec in zip(self._windows, self._specs, strict=True):
             rows, pitch = prod(spec.shape[:-1]), spec.shape[-1]
             before = pitch - self._room
+            if not before:
+                continue
+            begun = memory[: rows * pitch].reshape(rows, pitch)
             seen = memory[position : position + rows * pitch].reshape(rows, pitch)
-            # The two may overlap.
+            stream = self._program.arrays.cuda.get_current_stream()
+            if before <= position:
+                self._copy(begun, seen, 0, 0, before, stream)
+                continue
+            # The two overlap.
             kept = self._scratch[: rows * before].reshape(rows, before)
-            kept[...] = seen[:, :before]
-            memory[: rows * pitch].reshape(rows, pitch)[:, :before] = kept
+            self._copy(kept, seen, 0, 0, before, stream)
+            self._copy(begun, kept, 0, 0, before, stream)
 
     def _captured(self, enqueue: Callable[[], None]) -> Any:
         """What `enqueue` enqueues, as a graph."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -38,10 +39,14 @@ _PRELUDE = """
 #define __global__
 #define __device__
 #define __shared__ static
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
 using std::signbit;
 struct dim3 { unsigned x, y, z; };
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
+struct float4 { float x, y, z, w; };
 static dim3 blockDim, gridDim;
 static thread_local dim3 blockIdx, threadIdx;
 static std::barrier<> *together;
@@ -123,6 +128,9 @@ _WAITING = """
 """
 
 
+_DYNAMIC_SHARED = re.compile(r"extern __shared__ __align__\(16\) (\w+ \w+)\[\];")
+
+
 def missing() -> str | None:
     """Why kernels cannot be emulated here; None if they can."""
     return None if shutil.which(COMPILER) else f"there is no {COMPILER}"
@@ -140,7 +148,8 @@ def emulate(plan: KernelPlan, inputs: Sequence[Any], outputs: Sequence[Any], fol
     workspace: list[Any] = [np.full(size, 0xFF, np.uint8) for size in plan.workspace]
     arrays: dict[str, Sequence[Any]] = {"input": inputs, "output": outputs, "workspace": workspace}
     for kernel in plan.kernels:
-        library = _compiled(_source(kernel.source, kernel.symbol), folder)
+        text = _DYNAMIC_SHARED.sub(rf"alignas(16) static \1[{kernel.shared_bytes}];", kernel.source)
+        library = _compiled(_source(text, kernel.symbol), folder)
         pointers: list[int] = []
         for argument in kernel.arguments:
             place: Any = argument
@@ -160,9 +169,13 @@ def _source(source: str, symbol: str) -> str:
 extern "C" void emulate(int blocks, int threads, void **arguments) {{
   gridDim.x = blocks;
   blockDim.x = threads;
-{(_WAITING if TEAMS in source else _IN_TURN).replace("CALL", f"{symbol}({arguments})")}
+{(_WAITING if _waits(source) else _IN_TURN).replace("CALL", f"{symbol}({arguments})")}
 }}
 """
+
+
+def _waits(source: str) -> bool:
+    return TEAMS in source or "__syncthreads" in source
 
 
 def _compiled(source: str, folder: Path) -> Path:
