@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from convir.passes.nearest import did_you_mean
@@ -13,6 +14,30 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """The command line is wrong, or names what cannot be read or written: exit 2."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several parts that work is divided into, one for each process."""
+
+    number: int
+    """From 1."""
+    count: int
+
+    @staticmethod
+    def parse(text: str) -> Part:
+        """The part that is written like `2/4`.
+
+        Raises:
+            argparse.ArgumentTypeError: there is no such part.
+        """
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return Part(int(number), int(count))
+        raise argparse.ArgumentTypeError(f"'{text}' is no part, for example 2/4")
+
+
+WHOLE = Part(1, 1)
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -6,7 +6,7 @@
 One row per line and backend on stdout: median [p20–p80] µs, useful TFLOP/s and GB/s, share of the
 roofline, error beside tolerance, and last the geometric mean of our speed over each peer's. The
 exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong. With `--tune`
-every config of our kernels is timed instead, and recorded for later compilations.
+the configs of our kernels are timed instead, and recorded for later compilations.
 
 On the host, forward and backward data have two rows of ours: the filter is an argument of each
 call, or a constant of the program, rearranged once when it is loaded. A peer is compared with the
@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import ArgumentParser, UsageError
+from convir.cli.arguments import WHOLE, ArgumentParser, Part, UsageError
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
 from convir.cli.reporter import Reporter
 from convir.cli.streams import EXIT_FAILURE, check_writable, guarded
@@ -37,12 +37,14 @@ PEERS = {"host": ("torch", "onnxruntime", "plain"), "cuda": ("cudnn", "plain", "
 """What each kind of device can be compared against."""
 CLOCKS = {"host": ("host",), "cuda": ("events", "graph", "calls")}
 """What a time may be taken of, by kind of device, the default first."""
+LIKELY_CONFIGS = 8
+"""Configs of a kernel's preferred template that tuning measures, the best as rules have it."""
 BUDGETS = {"host": 1.0, "cuda": 0.05}
 """Seconds of calls for each backend and line."""
 
 _VALUED_FILES = ("--commands-file", "--csv", "--json", "--html", "--records")
-_VALUED = (*_VALUED_FILES, "--device", "--against", "--clock")
-_VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs")
+_VALUED = (*_VALUED_FILES, "--device", "--against", "--clock", "--part")
+_VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs", "--configs")
 _DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
 
 
@@ -97,7 +99,8 @@ def _parser() -> ArgumentParser:
     add(
         "--clock",
         metavar="CLOCK",
-        help="on a GPU, events around a call (default); graph: around a CUDA graph's replay; "
+        help="on a GPU, events around a call (default); graph: around a CUDA graph's replay, as "
+        "tuning has it; "
         "calls: around the replay of a graph of many calls in a row, per call",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
@@ -124,7 +127,20 @@ def _parser() -> ArgumentParser:
     add(
         "--tune",
         action="store_true",
-        help="measure every config of every kernel without a tuning record, and record the times",
+        help="measure the configs of every kernel without a tuning record, and record the times",
+    )
+    add(
+        "--configs",
+        type=int,
+        metavar="N",
+        help="with --tune, how many configs of the template that the rule prefers are measured "
+        f"({LIKELY_CONFIGS}), and a quarter as many of every further one",
+    )
+    add(
+        "--part",
+        type=Part.parse,
+        metavar="I/N",
+        help="with --tune, only part I of N: for N processes, each with its own GPU",
     )
     add("--stale", action="store_true", help="with --tune, also where the code has changed since")
     add(
@@ -155,7 +171,7 @@ def _check(options: argparse.Namespace) -> None:
             known = ", ".join(PEERS[kind])
             raise UsageError(f"--against: {kind} has no peer '{name}'; there is {known}")
     if options.clock is None:
-        options.clock = CLOCKS[kind][0]
+        options.clock = "graph" if options.tune and kind == "cuda" else CLOCKS[kind][0]
     if options.clock not in CLOCKS[kind]:
         known = ", ".join(CLOCKS[kind])
         raise UsageError(f"--clock: {kind} has no clock '{options.clock}'; there is {known}")
@@ -167,8 +183,15 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--repeats is at least 1")
     if options.allow_tf32 and kind == "host":
         raise UsageError("--allow-tf32 is for a GPU: the host multiplies f32")
-    if not options.tune and (options.stale or options.records is not None):
-        raise UsageError("--stale and --records belong to --tune")
+    tuning = (options.stale or None, options.records, options.configs, options.part)
+    if not options.tune and any(option is not None for option in tuning):
+        raise UsageError("--stale, --records, --configs and --part belong to --tune")
+    if options.configs is None:
+        options.configs = LIKELY_CONFIGS
+    if options.configs < 1:
+        raise UsageError("--configs is at least 1")
+    if options.part is None:
+        options.part = WHOLE
     if options.tune and (kind == "host" or options.peers or any(_outputs(options))):
         raise UsageError("--tune is for a GPU, without --against, --csv, --json and --html")
     for path in _outputs(options):

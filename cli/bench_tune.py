@@ -1,7 +1,7 @@
-"""`convir-bench --tune`: every legal config of every kernel measured on this GPU, and recorded.
+"""`convir-bench --tune`: the likely configs of every kernel measured on this GPU, and recorded.
 
 All kernels are compiled before the GPU is used. What has a record is left alone, but for `--stale`:
-then it is measured again if its code, or the list of its configs, is another one by now.
+then it is measured again if a config that is likely has other code by now, or was not measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 
-from convir.cli.arguments import UsageError
+from convir.cli.arguments import WHOLE, UsageError
 from convir.cli.bench_job import bench_device
 from convir.cli.bench_problems import module_of, pipeline_of, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
 
+    from convir.cli.arguments import Part
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
     from convir.lowering.cuda.gpu import Gpu
@@ -63,6 +64,22 @@ class ToTune:
     problem: ConvProblem
     module: Tunable
     kernel: TunableKernel
+    configs: Mapping[str, tuple[CudaKernel, ...]]
+    """What is measured, in the rule's order, with what it launches."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which kernels are tuned, and with how many configs."""
+
+    file: Path
+    """Where records go, and are looked for first."""
+    most: int
+    """Configs of the template that the rule prefers; see `Candidates.likely`."""
+    stale: bool = False
+    """Also kernels whose record is old."""
+    allow_tf32: bool = False
+    part: Part = WHOLE
 
 
 def tune_suites(
@@ -78,48 +95,44 @@ def tune_suites(
     except NoGpuError as error:
         raise UsageError(f"--device {options.device}: {error}") from error
     file = user_records() if options.records is None else Path(options.records)
-    problems = [problem for _, lines in suites for problem in problems_of(lines)]
-    kernels = kernels_to_tune(
-        problems, device.gpu, file, stale=options.stale, allow_tf32=options.allow_tf32
-    )
+    wanted = Wanted(file, options.configs, options.stale, options.allow_tf32, options.part)
+    given = [problem for _, lines in suites for problem in problems_of(lines)]
+    bench = bench_device(options)
+    problems = [each for one in given for each in (one, *bench.rearranged(one))]
+    kernels = kernels_to_tune(problems, device.gpu, wanted)
     if options.jobs > 1:
         compile_ahead(kernels, device.gpu, options.jobs)
     effort = Effort(options.seed, options.budget, options.repeats)
-    bench = bench_device(options)
     return tune(kernels, bench, lambda program: Executable(device.load(program)), effort, file)
 
 
-def kernels_to_tune(
-    problems: Sequence[ConvProblem],
-    gpu: Gpu,
-    file: Path,
-    *,
-    stale: bool,
-    allow_tf32: bool = False,
-) -> list[ToTune]:
-    """The kernels that have no record for `gpu`; with `stale`, also those whose record is old."""
-    tables = records_of(machine_of(gpu), (file,))
-    pipeline = pipeline_of(OURS, allow_tf32=allow_tf32)
+def kernels_to_tune(problems: Sequence[ConvProblem], gpu: Gpu, wanted: Wanted) -> list[ToTune]:
+    """The kernels of a part that have no record for `gpu`; where it is said, old ones too.
+
+    Parts are about as much work each: the problems go to them in turns, by their FLOPs.
+    """
+    tables = records_of(machine_of(gpu), (wanted.file,))
+    pipeline = pipeline_of(OURS, allow_tf32=wanted.allow_tf32)
     found: dict[str, ToTune] = {}
     for problem in problems:
         module = tunable(run(module_of(problem), pipeline).module, gpu)
         for kernel in module.kernels:
-            if _is_needed(kernel, tables, gpu, stale=stale):
-                found.setdefault(kernel.candidates.signature, ToTune(problem, module, kernel))
-    return list(found.values())
+            each = ToTune(problem, module, kernel, kernel.candidates.likely(wanted.most))
+            found.setdefault(kernel.candidates.signature, each)
+    ordered = sorted(found.values(), key=lambda each: each.problem.flops, reverse=True)
+    mine = ordered[wanted.part.number - 1 :: wanted.part.count]
+    return [each for each in mine if _is_needed(each, tables, gpu, stale=wanted.stale)]
 
 
 def _is_needed(
-    kernel: TunableKernel, tables: Sequence[Mapping[Key, Record]], gpu: Gpu, *, stale: bool
+    each: ToTune, tables: Sequence[Mapping[Key, Record]], gpu: Gpu, *, stale: bool
 ) -> bool:
-    candidates = kernel.candidates
-    record = find(tables, (machine_of(gpu), candidates.signature))
+    record = find(tables, (machine_of(gpu), each.kernel.candidates.signature))
     if record is None:
         return True
-    known = {measured.config: measured.code for measured in record.measurements}
-    return stale and known != {
-        config: digest_of(launches) for config, launches in candidates.launches.items()
-    }
+    known = {(measured.config, measured.code) for measured in record.measurements}
+    likely = {(config, digest_of(launches)) for config, launches in each.configs.items()}
+    return stale and not likely <= known
 
 
 def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
@@ -127,7 +140,7 @@ def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
 
     What cannot be compiled is left out: it fails again, with a reason, where it is measured.
     """
-    plans = [plan for each in kernels for plan in each.kernel.candidates.launches.values()]
+    plans = [plan for each in kernels for plan in each.configs.values()]
     sources = dict.fromkeys(launch.source for plan in plans for launch in plan)
     # Processes that are forked off one that uses a GPU cannot use NVRTC.
     context = multiprocessing.get_context("spawn")
@@ -165,13 +178,13 @@ def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Re
     expected = Expected(bench.expected(problem, inputs, partial(_formula, problem)), relative)
 
     def candidate(config: str) -> Candidate:
-        _refuse_spills(candidates.launches[config], each.module.gpu)
+        _refuse_spills(each.configs[config], each.module.gpu)
         module = each.module.lowered(each.kernel, config)
         return bench.ours(config, load(read_program(module, FUNCTION)), inputs)
 
     configs = [
         ConfigToMeasure(config, digest_of(launches), partial(candidate, config))
-        for config, launches in candidates.launches.items()
+        for config, launches in each.configs.items()
     ]
     measured = measure_configs(configs, bench, expected, effort)
     return Record(machine_of(each.module.gpu), candidates.signature, str(problem), measured)

@@ -13,7 +13,7 @@ from convir.lowering.cuda.contraction.read import ContractionProblem, read_probl
 from convir.lowering.cuda.contraction.templates import legal_plans, plan_on
 from convir.lowering.cuda.headers import included
 from convir.lowering.implementations import GEMM
-from convir.lowering.library_gemm import gemm_refusal
+from convir.lowering.library_gemm import divides_sums, gemm_refusal, has_long_sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 LIBRARY_CODE = "library"
 """What stands for the digest of code that is not ours."""
+
+FURTHER_SHARE = 4
+"""A template that is not preferred has one of so many chances to be measured: where it is the
+fastest, its own rule's choice shows it."""
 
 _DIGEST_LETTERS = 12
 
@@ -36,6 +40,8 @@ class Candidates:
     gpu: Gpu
     has_gemm: bool
     """Whether a library's GEMM computes it."""
+    has_long_sums: bool = False
+    """Whether the rule has templates that divide sums before the library."""
 
     @property
     def signature(self) -> str:
@@ -47,7 +53,25 @@ class Candidates:
         """What every legal config launches, without a library's kernels; in the rules' order."""
         library: dict[str, tuple[CudaKernel, ...]] = {GEMM: ()} if self.has_gemm else {}
         plans = legal_plans(self.problem, self.gpu)
-        return library | {config: plan.kernels for config, plan in plans.items()}
+        ours = {config: plan.kernels for config, plan in plans.items()}
+        template_first = self.has_long_sums and divides_sums(next(iter(ours), ""))
+        return ours | library if template_first else library | ours
+
+    def likely(self, most: int) -> Mapping[str, tuple[CudaKernel, ...]]:
+        """What `launches` says of configs that may be the fastest: the library's, the first `most`
+        of the template that the rules prefer, and the first few of each further one."""
+        found: dict[str, tuple[CudaKernel, ...]] = {}
+        counts: dict[str, int] = {}
+        for config, launches in self.launches.items():
+            if config == GEMM:
+                found[config] = launches
+                continue
+            family = config.partition(" ")[0]
+            counts[family] = counts.get(family, 0) + 1
+            preferred = family == next(iter(counts))
+            if counts[family] <= (most if preferred else -(-most // FURTHER_SHARE)):
+                found[config] = launches
+        return found
 
     def code(self, config: str) -> str | Refusal:
         """The digest of the code of a config from anywhere, or why it is not legal here."""
@@ -72,4 +96,4 @@ def candidates_of(function: kernel.FuncOp, gpu: Gpu) -> Candidates | Refusal:
     problem = read_problem(function)
     if isinstance(problem, Refusal):
         return problem
-    return Candidates(problem, gpu, gemm_refusal(function) is None)
+    return Candidates(problem, gpu, gemm_refusal(function) is None, has_long_sums(function))

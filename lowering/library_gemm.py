@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.convert_to_rt import match_gemm
+from convir.lowering.cuda.contraction.wgmma_wgrad_config import FAMILY as WGMMA_WGRAD
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
@@ -27,6 +28,11 @@ def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
     if flops < GEMM_MIN_FLOPS:
         return Refusal(f"{flops} FLOPs do not pay for a library call")
     return None
+
+
+def divides_sums(config: str) -> bool:
+    """Whether a config's template divides the sums of few results better than a library does."""
+    return config.startswith(f"{WGMMA_WGRAD} ")
 
 
 def has_long_sums(function: kernel.FuncOp) -> bool:

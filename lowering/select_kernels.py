@@ -27,7 +27,6 @@ from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import FAMILY as WGMMA_WGRAD
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
@@ -41,7 +40,7 @@ from convir.lowering.implementations import (
     attach_config,
     config_of,
 )
-from convir.lowering.library_gemm import gemm_refusal, has_long_sums
+from convir.lowering.library_gemm import divides_sums, gemm_refusal, has_long_sums
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
@@ -96,9 +95,10 @@ def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     if isinstance(chosen, Refusal) or not has_long_sums(function):
         return chosen
     template = _template(function, gpu)
-    if isinstance(template, Refusal) or not template.config.startswith(f"{WGMMA_WGRAD} "):
+    if isinstance(template, Refusal) or not divides_sums(template.config):
         return chosen
-    return Refusal(f"few results are sums of many terms, which {WGMMA_WGRAD} divides")
+    family = template.config.partition(" ")[0]
+    return Refusal(f"few results are sums of many terms, which {family} divides")
 
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:

@@ -69,10 +69,18 @@ class Record:
 
     @property
     def best(self) -> Measurement | None:
-        """The first config that is as fast as the fastest; None if none ran."""
-        times = [m.us[0] for m in self.measurements if m.us is not None]
+        """The first config that is as fast as the fastest; None if none ran.
+
+        It is where the medians are within `TIE`, or the spreads, from the 20th percentile to the
+        80th, overlap.
+        """
+        times = [m.us for m in self.measurements if m.us is not None]
+        fastest, _, fastest_p80 = min(times, default=(0.0, 0.0, 0.0))
         for measurement in self.measurements:
-            if measurement.us is not None and measurement.us[0] <= min(times) * (1 + TIE):
+            if measurement.us is None:
+                continue
+            median, p20, _ = measurement.us
+            if median <= fastest * (1 + TIE) or p20 <= fastest_p80:
                 return measurement
         return None
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from convir.cli.arguments import Part
 from convir.cli.bench import main
-from convir.cli.bench_tune import compile_ahead, kernels_to_tune, tune
+from convir.cli.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.gpu import H200
+from convir.lowering.implementations import GEMM
 from convir.lowering.kernel_candidates import digest_of
 from convir.lowering.records.read import read_records
 from convir.lowering.records.record import Measurement, machine_of
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINE = f"convfp16 -n 3 -c 64 -H 6 -W 6 -k 32 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 GPU = replace(H200, name="Some GPU")
+MOST = 100
+"""More than any template has configs."""
 EFFORT = Effort(seed=0, budget_s=1.0, rounds=5)
 
 
@@ -129,7 +133,7 @@ def loaded(program: Program) -> Any:
 
 def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "records.jsonl"
-    (kernel,) = kernels_to_tune([problem(LINE), problem(LINE)], GPU, file, stale=False)
+    (kernel,) = kernels_to_tune([problem(LINE), problem(LINE)], GPU, Wanted(file, MOST))
     names = list(kernel.kernel.candidates.launches)
     us = {config: 10.0 + number for number, config in enumerate(reversed(names))}
     assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 0
@@ -141,12 +145,12 @@ def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert record.best is not None
     assert record.best.config == names[-1]
     assert [each.config for each in record.measurements] == names
-    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=False)
-    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=True)
+    assert not kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST))
+    assert not kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST, stale=True))
     older = replace(record.measurements[0], code="older")
     save(file, [replace(record, measurements=(older, *record.measurements[1:]))])
-    assert not kernels_to_tune([problem(LINE)], GPU, file, stale=False)
-    assert len(kernels_to_tune([problem(LINE)], GPU, file, stale=True)) == 1
+    assert not kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST))
+    assert len(kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST, stale=True))) == 1
     us.pop(names[0])
     assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 1
     assert "wrong: error 1" in capsys.readouterr().out
@@ -155,11 +159,40 @@ def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_every_config_of_a_kernel_lowers_to_one_program(tmp_path: Path) -> None:
     line = LINE.replace("-y 3 -x 3 -p 1 -q 1", "-y 1 -x 1")
-    (kernel,) = kernels_to_tune([problem(line)], GPU, tmp_path / "none", stale=False)
+    (kernel,) = kernels_to_tune([problem(line)], GPU, Wanted(tmp_path / "none", MOST))
     for config, launches in kernel.kernel.candidates.launches.items():
         text = str(kernel.module.lowered(kernel.kernel, config))
         assert ("rt.gemm" in text) == (not launches)
         assert digest_of(launches) == kernel.kernel.candidates.code(config)
+
+
+def test_parts_are_all_kernels_once(tmp_path: Path) -> None:
+    file = tmp_path / "none"
+    sizes = [LINE.replace("-n 3", f"-n {number}") for number in range(3, 8)]
+    problems = [problem(line) for line in sizes]
+    parts = [
+        [each.problem for each in kernels_to_tune(problems, GPU, Wanted(file, 1, part=part))]
+        for part in (Part(1, 2), Part(2, 2))
+    ]
+    assert [len(part) for part in parts] == [3, 2]
+    assert {str(each) for part in parts for each in part} == {str(each) for each in problems}
+    # Each has large ones and small ones.
+    assert parts[0][0] == problems[-1]
+    assert parts[1][0] == problems[-2]
+
+
+def test_few_likely_configs_are_measured(tmp_path: Path) -> None:
+    def configs_of(line: str, most: int) -> list[str]:
+        (kernel,) = kernels_to_tune([problem(line)], GPU, Wanted(tmp_path / "none", most))
+        return list(kernel.configs)
+
+    everything = configs_of(LINE, MOST)
+    few = configs_of(LINE, 4)
+    wgmma = [config for config in everything if config.startswith("wgmma ")]
+    others = [config for config in everything if not config.startswith("wgmma ")]
+    assert few == [*wgmma[:4], *others[:1]]
+    product = LINE.replace("-y 3 -x 3 -p 1 -q 1", "-y 1 -x 1")
+    assert configs_of(product, 1)[0] == GEMM
 
 
 def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +202,9 @@ def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    (kernel,) = kernels_to_tune([problem(LINE)], GPU, tmp_path / "none", stale=False)
+    (kernel,) = kernels_to_tune([problem(LINE)], GPU, Wanted(tmp_path / "none", MOST))
     few = list(kernel.kernel.candidates.launches.items())[-2:]
-    vars(kernel.kernel.candidates)["launches"] = dict(few)
-    compile_ahead([kernel], GPU, 1)
+    compile_ahead([replace(kernel, configs=dict(few))], GPU, 1)
     cubins = [path for path in (tmp_path / "cubins").rglob("*") if path.is_file()]
     assert len(cubins) == len({launch.source for _, launches in few for launch in launches})
 
@@ -182,8 +214,13 @@ def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (["--tune"], "--tune is for a GPU"),
         (["--tune", "--device", "cuda", "--against", "cudnn"], "--tune is for a GPU, without"),
-        (["--stale"], "--stale and --records belong to --tune"),
-        (["--records", "x"], "--stale and --records belong to --tune"),
+        (["--stale"], "--stale, --records, --configs and --part belong to --tune"),
+        (["--records", "x"], "--stale, --records, --configs and --part belong to --tune"),
+        (["--configs", "4"], "--stale, --records, --configs and --part belong to --tune"),
+        (["--part", "1/2"], "--stale, --records, --configs and --part belong to --tune"),
+        (["--tune", "--device", "cuda", "--part", "3/2"], "'3/2' is no part, for example 2/4"),
+        (["--tune", "--device", "cuda", "--part", "0/2"], "'0/2' is no part, for example 2/4"),
+        (["--tune", "--device", "cuda", "--configs", "0"], "--configs is at least 1"),
     ],
 )
 def test_wrong_options(
