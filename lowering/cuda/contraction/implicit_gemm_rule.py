@@ -86,7 +86,8 @@ def _copies(spec: Contraction) -> str:
     if not has_mma(spec) or max(phase.taps for phase in spec.phases) == 1:
         return ""
     chosen = ""
-    for operand in copyable(spec):
+    inputs = "ab" if spec.result == "C" else "a"
+    for operand in (each for each in copyable(spec) if each in inputs):
         before, after = widths(spec), widths(copied(spec, operand)[0])
         wider = after.a > before.a if operand == "a" else after.other > before.other
         chosen += operand if wider or (operand == "b" and chosen) else ""

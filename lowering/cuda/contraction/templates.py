@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction import (
     implicit_gemm,
     implicit_gemm_config,
     implicit_gemm_rule,
+    relaid,
     stacked_wgrad,
     stacked_wgrad_config,
     stacked_wgrad_rule,
@@ -24,6 +25,8 @@ from convir.lowering.cuda.contraction import (
     wgmma_wgrad_config,
 )
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
+from convir.lowering.cuda.contraction.relaid import Relaid
+from convir.lowering.cuda.contraction.template import Template
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
@@ -37,39 +40,11 @@ from convir.lowering.cuda.direct import (
 from convir.lowering.cuda.kernel_plan import KernelPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from convir.dialects import kernel
-    from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.partition.partition import Partition
 
-Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
-"""The configs that may compute a contraction on a GPU, best first, or why none may."""
-
-Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any], KernelPlan | Refusal]"
-"""The launches of one config, or why it is not legal for the contraction."""
-
-
-@dataclass(frozen=True)
-class Template:
-    """A family of kernels."""
-
-    family: str
-    """The first word of its configs."""
-    plan: Plans
-    parse: Callable[[str], KernelConfig]
-    """The config that prints as a text; raises ValueError where none does."""
-    kernels: Launches
-    with_partition: Callable[[Any, Partition], KernelConfig] | None = None
-    """A config with another partition; None where a template has no choice."""
-    with_roles: Callable[[Any, int, int], KernelConfig] | None = None
-    """A config with so many warps that load and that multiply; None likewise."""
-
-
-TEMPLATES: tuple[Template, ...] = (
+_ALONE: tuple[Template, ...] = (
     Template(direct_config.NARROW, narrow.plan, direct_config.parse_narrow, narrow.kernels),
     Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
     Template(
@@ -118,6 +93,13 @@ TEMPLATES: tuple[Template, ...] = (
         with_partition=wgmma_wgrad_config.WgmmaWgradConfig.with_partition,
         with_roles=wgmma_wgrad_config.WgmmaWgradConfig.with_roles,
     ),
+)
+"""What computes a contraction where its operands lie, and mostly wants channels as neighbours."""
+
+_relaid = Relaid(_ALONE)
+TEMPLATES: tuple[Template, ...] = (
+    *_ALONE,
+    Template(relaid.FAMILY, _relaid.plan, _relaid.parse, _relaid.kernels),
     Template(
         family=implicit_gemm_config.FAMILY,
         plan=implicit_gemm_rule.plan,

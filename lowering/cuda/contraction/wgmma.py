@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.gpu import Gpu
 
 
+FEW_DEPTHS = 16
+"""Up to so many of the 64 depths that a tap brings at a time, `igemm` takes a third of the time."""
 TF32_SPILL_BYTES = 8
 """One register, stored and loaded, around the loops of some tiles whose results are f32."""
 TF32_MULTIPLE = 32
@@ -48,6 +50,8 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, 
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
+    if spec.depth <= FEW_DEPTHS and len(spec.phases) == 1 < spec.taps:
+        return Refusal(f"{spec.depth} depths of a tap leave most of what is multiplied zeros")
     problem = _problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
