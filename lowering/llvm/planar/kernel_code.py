@@ -1,11 +1,13 @@
 """The LLVM module of planar kernels: a function for each program, and an entry for each launch.
 
-define internal void @planar(ptr %p0, i64 %s0, i64 %t0, …)      strides of rows and taps, bytes
+define internal void @planar(ptr %p0, i64 %s0, i64 %t0, …)      strides of rows and taps, bytes,
+                                                                  where launches differ in them
 define void @NAME(ptr %args, i64 %begin, i64 %end, i64 %worker)    passes those of one launch
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import (
@@ -24,10 +26,10 @@ from convir.lowering.llvm.planar.tiles import Frames
 from convir.lowering.planar.program import CHUNK_FRAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from convir.lowering.llvm.target import Target
-    from convir.lowering.planar.program import Binding, PlanarProgram
+    from convir.lowering.planar.program import Binding, Bound, PlanarProgram
 
 _POINTER_BYTES = 8
 _LINE_BYTES = 64
@@ -36,22 +38,59 @@ _LINE_BYTES = 64
 def planar_ir(launches: Mapping[str, tuple[PlanarProgram, Binding]], cpu: Target) -> str:
     """The LLVM assembly of launches by the names of their entries."""
     module, lanes = Module(), Lanes("f32", cpu)
-    functions: dict[tuple[PlanarProgram, int], Function] = {}
+    alike: dict[tuple[PlanarProgram, int], dict[str, Binding]] = {}
     for name, (program, binding) in launches.items():
-        key = program, binding.frames
-        if key not in functions:
-            functions[key] = module.add(
-                _function(f"planar{len(functions)}", program, binding, lanes)
-            )
-        module.add(_entry(name, functions[key], binding, lanes))
+        alike.setdefault((program, binding.frames), {})[name] = binding
+    for number, ((program, _), bindings) in enumerate(alike.items()):
+        bound = zip(*(binding.parameters for binding in bindings.values()), strict=True)
+        distances = [_Distances.of(i, places, lanes.bytes) for i, places in enumerate(bound)]
+        first = next(iter(bindings.values()))
+        function = module.add(_function(f"planar{number}", program, first, distances, lanes))
+        for name, binding in bindings.items():
+            module.add(_entry(name, function, binding, distances, lanes))
     return module.text()
 
 
-def _function(name: str, program: PlanarProgram, binding: Binding, lanes: Lanes) -> Function:
+@dataclass(frozen=True)
+class _Distances:
+    """Bytes between rows, and between taps, of a parameter: of all launches, or arguments."""
+
+    row: Value | int
+    tap: Value | int
+
+    @staticmethod
+    def of(number: int, bound: Sequence[Bound], element_bytes: int) -> _Distances:
+        """Those of a parameter, which is bound so by each launch."""
+        rows, taps = {b.row_stride for b in bound}, {b.reach for b in bound}
+        return _Distances(
+            rows.pop() * element_bytes if len(rows) == 1 else Value(I64, f"%s{number}"),
+            taps.pop() * element_bytes if len(taps) == 1 else Value(I64, f"%t{number}"),
+        )
+
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Type and name of those that are arguments."""
+        return [
+            (x.type, x.text.removeprefix("%")) for x in (self.row, self.tap) if isinstance(x, Value)
+        ]
+
+    def given(self, bound: Bound, element_bytes: int) -> list[int]:
+        """What one launch passes for the arguments."""
+        both = ((self.row, bound.row_stride), (self.tap, bound.reach))
+        return [number * element_bytes for x, number in both if isinstance(x, Value)]
+
+
+def _function(
+    name: str,
+    program: PlanarProgram,
+    binding: Binding,
+    distances: Sequence[_Distances],
+    lanes: Lanes,
+) -> Function:
     parameters = [
         parameter
-        for number in range(program.parameters)
-        for parameter in ((PTR, f"p{number}"), (I64, f"s{number}"), (I64, f"t{number}"))
+        for number, distance in enumerate(distances)
+        for parameter in ((PTR, f"p{number}"), *distance.arguments)
     ]
     f = Function(name, (*parameters, (I64, "begin"), (I64, "end")))
     division = Frames.of(binding.frames, lanes)
@@ -65,7 +104,8 @@ def _function(name: str, program: PlanarProgram, binding: Binding, lanes: Lanes)
     temporaries = [
         f.stack(channels * stride, _LINE_BYTES, "temporary") for channels in program.temporaries
     ]
-    code = StageCode(f, lanes, temporaries, stride)
+    rows = [(distance.row, distance.tap) for distance in distances]
+    code = StageCode(f, lanes, rows, temporaries, stride)
     tile = division.vectors * lanes.count
     if division.whole == binding.frames == tile:
         for stage in program.stages:
@@ -84,7 +124,13 @@ def _function(name: str, program: PlanarProgram, binding: Binding, lanes: Lanes)
     return f
 
 
-def _entry(name: str, function: Function, binding: Binding, lanes: Lanes) -> Function:
+def _entry(
+    name: str,
+    function: Function,
+    binding: Binding,
+    distances: Sequence[_Distances],
+    lanes: Lanes,
+) -> Function:
     f = Function(name, KERNEL_PARAMETERS, external=True)
     args = f.argument("args")
     pointers = [
@@ -95,12 +141,11 @@ def _entry(name: str, function: Function, binding: Binding, lanes: Lanes) -> Fun
         image = f.div(loop.index, binding.chunks, "image")
         begin = f.mul(f.rem(loop.index, binding.chunks), CHUNK_FRAMES, "begin")
         given: list[Value | int] = []
-        for bound, pointer in zip(binding.parameters, pointers, strict=True):
+        for bound, pointer, distance in zip(binding.parameters, pointers, distances, strict=True):
             skipped = f.add(f.mul(image, bound.image_stride), bound.offset)
             given += [
                 f.element(pointer, skipped, lanes.bytes),
-                bound.row_stride * lanes.bytes,
-                bound.reach * lanes.bytes,
+                *distance.given(bound, lanes.bytes),
             ]
         end = f.minimum(f.add(begin, CHUNK_FRAMES), binding.frames, "end")
         f.call(function, *given, begin, end)

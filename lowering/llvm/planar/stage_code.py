@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.scalar_program import Constant, Operand, Result, Sum
 from convir.lowering.llvm.contraction.builder import (
-    I64,
     PTR,
     Value,
     zero,
@@ -49,6 +48,8 @@ class StageCode:
 
     f: Function
     lanes: Lanes
+    strides: Sequence[tuple[Integer, Integer]]
+    """Bytes between the rows of each parameter, and between taps."""
     temporaries: Sequence[Value]
     """Where each temporary lies: rows of a tile's frames."""
     temporary_stride: int
@@ -150,8 +151,7 @@ class StageCode:
     def _strides(self, rows: Rows) -> tuple[Integer, Integer]:
         """Bytes between rows, and between taps."""
         if isinstance(rows.array, Parameter):
-            number = rows.array.number
-            return Value(I64, f"%s{number}"), Value(I64, f"%t{number}")
+            return self.strides[rows.array.number]
         return self.temporary_stride, 0
 
     def _load(self, row: Value, tile: Tile, v: int) -> Value:

@@ -97,9 +97,9 @@ class TermCode:
     ) -> Sequence[Value]:
         """The sums with all taps of a row, which share its vectors.
 
-        What the last tap reads is loaded. Of each other tap the second half of the vectors is cut
-        out of that, the first half is loaded too: loads at any offset cross cache lines and take
-        twice as long, while shuffles take turns with multiply-adds.
+        What the last tap reads is loaded. Of each other tap every other vector is cut out of that,
+        those between them are loaded too: loads at any offset cross cache lines and take twice as
+        long, while shuffles take turns with multiply-adds.
         """
         f, lanes, taps = self.f, self.lanes, self.term.taps
         last = f.offset(row, (taps - 1) * reach * lanes.bytes, "last")
@@ -108,7 +108,7 @@ class TermCode:
             inputs: list[Value] = []
             for v in range(self.vectors):
                 place, lane = divmod(v * lanes.count - (taps - 1 - tap) * reach, lanes.count)
-                if place < 0 or (lane and v < self.vectors // 2):
+                if place < 0 or (lane and v % 2 == 0):
                     inputs.append(self._load(f.offset(row, tap * reach * lanes.bytes), v))
                 elif lane == 0:
                     inputs.append(loaded[place])
