@@ -54,7 +54,7 @@ def _parser() -> ArgumentParser:
         "--device",
         metavar="DEVICE",
         help=f"{REFERENCE} (default): what the IR means, by NumPy; host (default of .nam models): "
-        "compiled for the CPU; cuda, cuda:1: for a GPU",
+        "compiled for the CPU; cuda, cuda:1: for a GPU; auto: for a GPU where there is one",
     )
     passes = parser.add_mutually_exclusive_group()
     passes.add_argument(
