@@ -8,7 +8,7 @@
 // REGION:       kernel.region configs {cuda = "planar"}
 // CHECK:        // @main_0
 // CHECK-NEXT:   #include "planar.cuh"
-// CHECK:        __device__ __noinline__ void planar0(float* p0, int s0, int t0, float* p1, int s1, int t1, int w2) {
+// CHECK:        __device__ __forceinline__ void planar0(float* p0, int s0, int t0, float* p1, int s1, int t1, int w2) {
 // CHECK:          convir::add_term<1, 2, 1>(sums, &p1[(0 + 0) * s1 + frame], s1, t1, shared + kKept + w2 + channel * 2);
 // CHECK:            p0[(0 + channel + o) * s0 + frame] = y0[o];
 // CHECK:          __syncthreads();

@@ -233,7 +233,7 @@ class _Function:
             f"    {line}\n" for stage in self.program.stages for line in self._stage(stage)
         )
         return (
-            f"__device__ __noinline__ void planar{number}({parameters}) {{\n"
+            f"__device__ __forceinline__ void planar{number}({parameters}) {{\n"
             f"  const int lane = threadIdx.x % {self.tile}, unit = threadIdx.x / {self.tile};\n"
             f"  for (int tile = blockIdx.x * {self.tile}; tile < {self.frames};"
             f" tile += gridDim.x * {self.tile}) {{\n"

@@ -35,12 +35,14 @@ UNTOUCHED = 0xA7
 """In every byte of memory that nothing was written to."""
 
 _RESTORE = f"""
-extern "C" __global__ void restore(const unsigned char *from, unsigned char *to, int size) {{
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {{
-    const int word = i / 4 * 4;
-    bool touched = false;
-    for (int j = word; j < word + 4 && j < size; ++j) touched |= from[j] != {UNTOUCHED};
-    if (touched) to[i] = from[i];
+extern "C" __global__ void restore(const unsigned *from, unsigned *to, int words, int rest) {{
+  const int first = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int i = first; i < words; i += gridDim.x * blockDim.x) {{
+    if (from[i] != {UNTOUCHED * 0x01010101}u) to[i] = from[i];
+  }}
+  if (first < rest) {{
+    const auto *last = reinterpret_cast<const unsigned char *>(from + words) + first;
+    if (*last != {UNTOUCHED}) reinterpret_cast<unsigned char *>(to + words)[first] = *last;
   }}
 }}
 """
@@ -162,7 +164,8 @@ def repeat(launch: Launch) -> None:
         content = np.frombuffer(zlib.decompress(memory.content), np.uint8)
         memories.append(cuda.Memory(memory.size))
         source = toolkit.cupy().asarray(content)
-        arguments = (source.data.ptr, memories[-1].ptr, np.int32(memory.size))
+        words, rest = (np.int32(count) for count in divmod(memory.size, 4))
+        arguments = (source.data.ptr, memories[-1].ptr, words, rest)
         restore((_BLOCKS,), (_THREADS,), arguments)
 
     def address(pointer: Pointer) -> int:
