@@ -39,7 +39,7 @@ func.func @depthwise(%x: tensor<2x10x13x40xf16>, %w: tensor<40x3x3x1xf16>, %init
 
 // -----
 
-// REMARK: not narrow: it reduces 40 channels and 9 taps; not scalar: it is neither f32 nor depthwise; not grouped: one group of many channels is an implicit GEMM's
+// REMARK: not narrow: it reduces 40 channels and 9 taps; not scalar: it is neither f32 nor depthwise; not grouped-pairs: groups have 40 and 3 channels; not grouped: one group of many channels is an implicit GEMM's
 // CHECK-LABEL: func.func @not_whole_steps
 // CHECK:         kernel.region configs {cuda = "igemm
 func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
@@ -47,6 +47,33 @@ func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf1
   %zeros = linalg.fill ins(%zero : bf16) outs(%init : tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16>
   %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x40xbf16>, tensor<40x3x3x3xbf16>) outs(%zeros : tensor<2x20x26x3xbf16>)
   return %dx : tensor<2x20x26x3xbf16>
+}
+
+// -----
+
+// Two rows of 32 channels are the rows of a matrix instruction.
+// REMARK: kernel.region rewritten: grouped-pairs {{.*}}not scalar: it is neither f32 nor depthwise
+// CHECK-LABEL: func.func @pairs_of_rows
+// CHECK:         kernel.region configs {cuda = "grouped-pairs 7 slots=3 parts=2 blocks=132x1"} {
+// CHECK-NOT:     kernel.region
+func.func @pairs_of_rows(%dy: tensor<2x14x14x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<2x14x14x64xf16>) -> tensor<2x14x14x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x14x14x64xf16>) -> tensor<2x14x14x64xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) groups(2) accumulate(f32) ins(%dy, %w : tensor<2x14x14x64xf16>, tensor<64x3x3x32xf16>) outs(%zeros : tensor<2x14x14x64xf16>)
+  return %dx : tensor<2x14x14x64xf16>
+}
+
+// -----
+
+// Most of what 7 columns fill of an instruction would be for nothing.
+// REMARK: kernel.region rewritten: grouped {{.*}}not grouped-pairs: of 128 sums of an image 49 are stored
+// CHECK-LABEL: func.func @few_columns
+// CHECK:         kernel.region configs {cuda = "grouped 
+func.func @few_columns(%dy: tensor<2x7x7x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<2x7x7x64xf16>) -> tensor<2x7x7x64xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x7x7x64xf16>) -> tensor<2x7x7x64xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) groups(2) accumulate(f32) ins(%dy, %w : tensor<2x7x7x64xf16>, tensor<64x3x3x32xf16>) outs(%zeros : tensor<2x7x7x64xf16>)
+  return %dx : tensor<2x7x7x64xf16>
 }
 
 // -----

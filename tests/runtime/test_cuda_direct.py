@@ -14,7 +14,7 @@ from convir.frontends.miopen import parse_line
 
 pytestmark = pytest.mark.gpu
 
-DIRECT = {"grouped", "narrow", "scalar"}
+DIRECT = {"grouped", "grouped-pairs", "narrow", "scalar"}
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
@@ -75,6 +75,22 @@ LINES = {
     "narrow-deep": "-n 2 -H 12 -W 12 -c 3 -k 128 -F 2 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2",
     "narrow-dense": f"{NARROW} -y 3 -x 3 -p 1 -q 1",
 }
+PAIRS = {
+    "one-strip": "-n 7 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -g 4",
+    "16-channels": "-n 3 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -g 8",
+    "odd": "-n 5 -c 64 -H 25 -W 25 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "strips": "-n 3 -c 64 -H 17 -W 50 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "many-strips": "-n 700 -c 64 -H 7 -W 31 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "many-uneven-strips": "-n 200 -c 64 -H 17 -W 50 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "four-rows": "-n 9 -c 64 -H 4 -W 31 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "wide": "-n 2 -c 64 -H 5 -W 95 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
+    "even": "-n 5 -c 64 -H 15 -W 28 -k 64 -y 2 -x 2 -p 1 -q 1 -g 2",
+    "flat": "-n 5 -c 64 -H 16 -W 31 -k 64 -y 1 -x 3 -q 1 -g 2",
+    "upright": "-n 5 -c 64 -H 16 -W 31 -k 64 -y 3 -x 1 -p 1 -g 2",
+    "dilated": "-n 3 -c 64 -H 16 -W 31 -k 64 -y 2 -x 2 -p 1 -q 1 -l 2 -j 2 -g 2",
+    "padding-beyond-the-filter": "-n 2 -c 64 -H 11 -W 27 -k 64 -y 3 -x 3 -p 3 -q 4 -g 2",
+    "without-padding": "-n 3 -c 64 -H 18 -W 32 -k 64 -y 3 -x 3 -g 2",
+}
 SHALLOW = {
     "first-layer": "-n 2 -c 3 -H 30 -W 32 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
     "uneven": "-n 3 -c 3 -H 13 -W 12 -k 72 -y 3 -x 2 -p 1 -u 1 -v 2",
@@ -113,6 +129,13 @@ def test_16_bits(name: str, command: str, direction: int) -> None:
     check_template(
         f"{command} {line}" if "-F" in line else f"{command} {line} -F {direction}", DIRECT
     )
+
+
+@pytest.mark.parametrize("direction", [1, 2])
+@pytest.mark.parametrize("command", ["convfp16", "convbfp16"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_rows(name: str, command: str, direction: int) -> None:
+    check_template(f"{command} {PAIRS[name]} {NHWC} -F {direction}", {"grouped-pairs"})
 
 
 @pytest.mark.parametrize("command", ["convfp16", "convbfp16"])

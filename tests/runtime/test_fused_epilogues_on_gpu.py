@@ -40,6 +40,8 @@ CASES = {
                     (64, 3, 3, 8), (2, 13, 12, 64)),
     "grouped-holes": Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
                            (2, 13, 12, 64)),
+    "pairs-of-rows": Fused("fprop", "padding(1, 1) groups(2)", (3, 15, 25, 64), (64, 3, 3, 32),
+                           (3, 15, 25, 64)),
     "merged-groups": Fused("fprop", "padding(1, 1) groups(16)", (2, 7, 6, 64), (64, 3, 3, 4),
                            (2, 7, 6, 64)),
     "depthwise": Fused("fprop", "padding(1, 1) groups(40)", (2, 7, 6, 40), (40, 3, 3, 1),

@@ -30,6 +30,7 @@ from convir.lowering.cuda.contraction.template import Template
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
+    grouped_pairs,
     grouped_rule,
     grouped_wgrad,
     grouped_wgrad_rule,
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
 _ALONE: tuple[Template, ...] = (
     Template(direct_config.NARROW, narrow.plan, direct_config.parse_narrow, narrow.kernels),
     Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
+    Template(
+        direct_config.GROUPED_PAIRS,
+        grouped_pairs.plan,
+        direct_config.parse_grouped_pairs,
+        grouped_pairs.kernels,
+    ),
     Template(
         direct_config.GROUPED, grouped_rule.plan, direct_config.parse_grouped, grouped.kernels
     ),

@@ -9,6 +9,7 @@ from convir.lowering.cuda.contraction.config import ConfigText, sizes
 from convir.lowering.cuda.direct.ring import ASYNC, Copies
 
 GROUPED: Final = "grouped"
+GROUPED_PAIRS: Final = "grouped-pairs"
 GROUPED_WGRAD: Final = "grouped-wgrad"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
@@ -69,6 +70,29 @@ class GroupedConfig:
     def step_positions(self) -> int:
         """Output positions of a block's step."""
         return self.warps * self.slice // self.channels * self.tiles * TILE
+
+
+@dataclass(frozen=True)
+class GroupedPairsConfig:
+    """How blocks of `grouped_pairs.cuh` share the work.
+
+    Prints as `grouped-pairs 13 slots=4 parts=4 blocks=132x1`.
+    """
+
+    pairs: int
+    """Pairs of output rows of a strip."""
+    slots: int
+    """Strips that are under way or in use."""
+    parts: int
+    """Blocks that share the strips of a group."""
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{GROUPED_PAIRS} {self.pairs} slots={self.slots} parts={self.parts} "
+            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -201,6 +225,16 @@ def parse_grouped(text: str) -> GroupedConfig:
     return GroupedConfig(
         channels, cols, *taken.numbers, copies=taken.copies, math=taken.math, blocks=taken.blocks
     )
+
+
+def parse_grouped_pairs(text: str) -> GroupedPairsConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    taken = _taken(text, GROUPED_PAIRS, ("slots", "parts"))
+    return GroupedPairsConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
 
 
 def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:

@@ -190,7 +190,7 @@ def kernels(
         "step_positions": config.step_positions,
         "shared_bytes": needed,
     }
-    features = asdict(merged) | {"vector_weights": int(_has_vector_weights(problem, merged))}
+    features = asdict(merged) | {"vector_weights": int(has_vector_weights(problem, merged))}
     grid = max(blocks, at_once // blocks * blocks)
     of_all = merged.groups * merged.depth
     rows = Pointer("a")
@@ -200,7 +200,7 @@ def kernels(
     return launch("GroupedDirect", problem, epilogue, features, schedule, grid, resident, rows)
 
 
-def _has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:
+def has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:
     """Whether weights are copied 16 bytes at a time."""
     weights = problem.contraction.b
     if merged.merged != 1:

@@ -74,6 +74,7 @@ def launch(
     grid: int,
     blocks_per_sm: int,
     rows: Pointer | TensorMap = _A,
+    stores: TensorMap | None = None,
 ) -> KernelPlan:
     """One launch of a template on A, B and C.
 
@@ -86,6 +87,7 @@ def launch(
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         rows: how A is given.
+        stores: the map by which C is stored, if the template asks the copy engine for that.
     """
     element = problem.element
     names = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -94,11 +96,16 @@ def launch(
         for name, operand in zip(names, epilogue.operands, strict=True)
     )
     target = f"{{c, {{{', '.join(names)}}}}}"
+    handed = [passed(rows, "a"), "b", target]
+    maps = () if stores is None else (stores,)
+    if stores is not None:
+        pointers += f", {parameter(stores, element, 'c_map')}"
+        handed.append(passed(stores, "c_map"))
     lines = [
         *definitions(template, problem, epilogue, features, schedule),
         f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
         f"{SYMBOL}({parameter(rows, element, 'a')}, const {element}* b, {element}* c{pointers}) {{",
-        f"  convir::{template}<Problem, Schedule>::run({passed(rows, 'a')}, b, {target});",
+        f"  convir::{template}<Problem, Schedule>::run({', '.join(handed)});",
         "}",
         "",
     ]
@@ -113,6 +120,7 @@ def launch(
             Pointer("b"),
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(names))),
+            *maps,
         ),
     )
     return KernelPlan((kernel,))

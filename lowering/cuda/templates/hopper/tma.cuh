@@ -116,6 +116,16 @@ __device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {
                : "memory");
 }
 
+// The same for a box of shared memory, as far as it lies in the tensor.
+__device__ __forceinline__ void store_4d(const TensorMap* map, unsigned from, int x, int y, int z,
+                                         int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::
+          "l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 __device__ __forceinline__ void commit_stores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -123,6 +133,11 @@ __device__ __forceinline__ void commit_stores() {
 // Waits until the shared memory that the thread's stores read may be written again.
 __device__ __forceinline__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Waits until the thread's stores are done.
+__device__ __forceinline__ void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // Orders the thread's own writes to shared memory before later accesses of the copy engine and of

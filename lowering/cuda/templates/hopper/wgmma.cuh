@@ -151,7 +151,19 @@ struct WgmmaRegisters;
 #define CONVIR_WGMMAS_RS(ELEMENT, TYPE)                                                           \
   CONVIR_WGMMA_RS(ELEMENT, TYPE, 16, "%0,%1,%2,%3,%4,%5,%6,%7", 8, 9, 10, 11, 12, 13,              \
                   CONVIR_D4(0), CONVIR_D4(4))                                                     \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 32, CONVIR_R0, 16, 17, 18, 19, 20, 21, CONVIR_D16(0))
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 32, CONVIR_R0, 16, 17, 18, 19, 20, 21, CONVIR_D16(0))             \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 64, CONVIR_R0 "," CONVIR_R1, 32, 33, 34, 35, 36, 37,              \
+                  CONVIR_D32(0))                                                                  \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 96, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2, 48, 49, 50, 51, 52,    \
+                  53, CONVIR_D32(0), CONVIR_D16(32))                                              \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 128, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3, 64, 65, \
+                  66, 67, 68, 69, CONVIR_D64(0))                                                  \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 160,                                                             \
+                  CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4, 80, 81, 82,   \
+                  83, 84, 85, CONVIR_D64(0), CONVIR_D16(64))                                      \
+  CONVIR_WGMMA_RS(ELEMENT, TYPE, 192,                                                             \
+                  CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5, \
+                  96, 97, 98, 99, 100, 101, CONVIR_D64(0), CONVIR_D32(64))
 
 CONVIR_WGMMAS_RS(__half, "f16")
 CONVIR_WGMMAS_RS(__nv_bfloat16, "bf16")
