@@ -192,8 +192,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--configs is at least 1")
     if options.part is None:
         options.part = WHOLE
-    if options.tune and (kind == "host" or options.peers or any(_outputs(options))):
-        raise UsageError("--tune is for a GPU, without --against, --csv, --json and --html")
+    if options.tune and (options.peers or any(_outputs(options))):
+        raise UsageError("--tune goes without --against, --csv, --json and --html")
     for path in _outputs(options):
         if path is not None:
             check_writable(path)

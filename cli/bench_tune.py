@@ -1,7 +1,8 @@
-"""`convir-bench --tune`: the likely configs of every kernel measured on this GPU, and recorded.
+"""`convir-bench --tune`: the likely configs of every kernel measured on this device, and recorded.
 
-All kernels are compiled before the GPU is used. What has a record is left alone, but for `--stale`:
-then it is measured again if a config that is likely has other code by now, or was not measured.
+On the host these are the register tiles of planar kernels. A GPU's kernels are all compiled before
+it is used. What has a record is left alone, but for `--stale`: then it is measured again if a
+config that is likely has other code by now, or was not measured.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from convir.cli.bench_job import bench_device
 from convir.cli.bench_problems import module_of, pipeline_of, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK
 from convir.lowering.kernel_candidates import digest_of
+from convir.lowering.planar_candidates import PlanarCandidates
 from convir.lowering.records.read import find, records_of
-from convir.lowering.records.record import Record, machine_of
+from convir.lowering.records.record import Record
 from convir.lowering.records.write import save
-from convir.lowering.tune import Tunable, TunableKernel, tunable
+from convir.lowering.tune import Tunable, TunableKernel, machine_for, tunable
 from convir.passes import run
 from convir.runtime.bench.row import OURS
 from convir.runtime.bench.session import Effort, tolerance_of
@@ -32,7 +34,7 @@ from convir.runtime.bench.tune import ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 from convir.runtime.cuda.toolkit import NoGpuError
-from convir.runtime.devices import find_device
+from convir.runtime.devices import HOST, find_device
 from convir.runtime.executable import Executable
 from convir.runtime.object_cache import user_records
 from convir.runtime.read_program import read_program
@@ -65,7 +67,15 @@ class ToTune:
     module: Tunable
     kernel: TunableKernel
     configs: Mapping[str, tuple[CudaKernel, ...]]
-    """What is measured, in the rule's order, with what it launches."""
+    """What is measured, in the rule's order, with what it launches on a GPU."""
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """The digest of the code of every config that is measured."""
+        candidates = self.kernel.candidates
+        if isinstance(candidates, PlanarCandidates):
+            return candidates.codes
+        return {config: digest_of(launches) for config, launches in self.configs.items()}
 
 
 @dataclass(frozen=True)
@@ -99,19 +109,27 @@ def tune_suites(
     given = [problem for _, lines in suites for problem in problems_of(lines)]
     bench = bench_device(options)
     problems = [each for one in given for each in (one, *bench.rearranged(one))]
-    kernels = kernels_to_tune(problems, device.gpu, wanted)
-    if options.jobs > 1:
-        compile_ahead(kernels, device.gpu, options.jobs)
+    gpu = None if device.kind == HOST else device.gpu
+    kernels = kernels_to_tune(problems, gpu, wanted)
+    if gpu is not None and options.jobs > 1:
+        compile_ahead(kernels, gpu, options.jobs)
+
+    def load(program: Program) -> Executable:
+        return Executable(device.load(program, threads=options.threads))
+
     effort = Effort(options.seed, options.budget, options.repeats)
-    return tune(kernels, bench, lambda program: Executable(device.load(program)), effort, file)
+    return tune(kernels, bench, load, effort, file)
 
 
-def kernels_to_tune(problems: Sequence[ConvProblem], gpu: Gpu, wanted: Wanted) -> list[ToTune]:
-    """The kernels of a part that have no record for `gpu`; where it is said, old ones too.
+def kernels_to_tune(
+    problems: Sequence[ConvProblem], gpu: Gpu | None, wanted: Wanted
+) -> list[ToTune]:
+    """The kernels of a part that have no record for `gpu`, or for the host if it is None; where it
+    is said, old ones too.
 
     Parts are about as much work each: the problems go to them in turns, by their FLOPs.
     """
-    tables = records_of(machine_of(gpu), (wanted.file,))
+    tables = records_of(machine_for(gpu), (wanted.file,))
     pipeline = pipeline_of(OURS, allow_tf32=wanted.allow_tf32)
     found: dict[str, ToTune] = {}
     for problem in problems:
@@ -121,18 +139,15 @@ def kernels_to_tune(problems: Sequence[ConvProblem], gpu: Gpu, wanted: Wanted) -
             found.setdefault(kernel.candidates.signature, each)
     ordered = sorted(found.values(), key=lambda each: each.problem.flops, reverse=True)
     mine = ordered[wanted.part.number - 1 :: wanted.part.count]
-    return [each for each in mine if _is_needed(each, tables, gpu, stale=wanted.stale)]
+    return [each for each in mine if _is_needed(each, tables, stale=wanted.stale)]
 
 
-def _is_needed(
-    each: ToTune, tables: Sequence[Mapping[Key, Record]], gpu: Gpu, *, stale: bool
-) -> bool:
-    record = find(tables, (machine_of(gpu), each.kernel.candidates.signature))
+def _is_needed(each: ToTune, tables: Sequence[Mapping[Key, Record]], *, stale: bool) -> bool:
+    record = find(tables, (each.module.machine, each.kernel.candidates.signature))
     if record is None:
         return True
     known = {(measured.config, measured.code) for measured in record.measurements}
-    likely = {(config, digest_of(launches)) for config, launches in each.configs.items()}
-    return stale and not likely <= known
+    return stale and not each.codes.items() <= known
 
 
 def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
@@ -174,20 +189,21 @@ def tune(
 def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Record:
     problem, candidates = each.problem, each.kernel.candidates
     inputs = bench.inputs(problem, effort.seed)
-    relative = tolerance_of(problem, tf32=candidates.problem.contraction.tf32)
+    relative = tolerance_of(problem, tf32=candidates.tf32)
     expected = Expected(bench.expected(problem, inputs, partial(_formula, problem)), relative)
 
     def candidate(config: str) -> Candidate:
-        _refuse_spills(each.configs[config], each.module.gpu)
+        if each.module.gpu is not None:
+            _refuse_spills(each.configs[config], each.module.gpu)
         module = each.module.lowered(each.kernel, config)
         return bench.ours(config, load(read_program(module, FUNCTION)), inputs)
 
     configs = [
-        ConfigToMeasure(config, digest_of(launches), partial(candidate, config))
-        for config, launches in each.configs.items()
+        ConfigToMeasure(config, code, partial(candidate, config))
+        for config, code in each.codes.items()
     ]
     measured = measure_configs(configs, bench, expected, effort)
-    return Record(machine_of(each.module.gpu), candidates.signature, str(problem), measured)
+    return Record(each.module.machine, candidates.signature, str(problem), measured)
 
 
 def _refuse_spills(launches: Sequence[CudaKernel], gpu: Gpu) -> None:

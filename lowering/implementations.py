@@ -21,9 +21,15 @@ SCATTER: Final = "scatter"
 CONTRACTION: Final = "contraction"
 """A register-tiled contraction kernel of the host."""
 PLANAR: Final = "planar"
-"""Stages on rows of frames, each frame computed by all of them at once."""
+"""Stages on rows of frames, each frame computed by all of them at once; on the host a register tile
+may follow, `planar vectors=4 sums=16`."""
 TEMPLATE: Final = "template"
 """A CUDA template; its config is a string of its own, `FAMILY …`."""
+
+
+def is_planar(config: str | None) -> bool:
+    """Whether a config is one of planar kernels."""
+    return config is not None and config.partition(" ")[0] == PLANAR
 
 
 def config_of(given: kernel.FuncOp | kernel.RegionOp, device: str) -> str | None:

@@ -44,6 +44,11 @@ class Candidates:
     """Whether the rule has templates that divide sums before the library."""
 
     @property
+    def tf32(self) -> bool:
+        """Whether it multiplies f32 as TF32."""
+        return self.problem.contraction.tf32
+
+    @property
     def signature(self) -> str:
         """What the kernel computes: the key of its record."""
         return signature_of(self.problem.contraction, self.problem.epilogue.signature)

@@ -22,11 +22,13 @@ from convir.lowering.implementations import (
     PLANAR,
     SCATTER,
     config_of,
+    is_planar,
 )
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
 from convir.lowering.llvm.planar.kernel_code import planar_ir
+from convir.lowering.llvm.planar.tiles import SumTile
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.planar.read import read_planar
@@ -97,11 +99,17 @@ def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
 
 
 def _llvm_kernel(function: kernel.FuncOp, cpu: Target, reused: tuple[int, ...]) -> str:
-    if config_of(function, HOST) == PLANAR:
+    config = config_of(function, HOST)
+    if config is not None and is_planar(config):
         planar = read_planar(function)
         if isinstance(planar, Refusal):
             raise DiagnosticError(error_at(function, planar.reason))
-        return planar_ir({function.sym_name.data: (planar.program, planar.binding)}, cpu)
+        try:
+            tile = SumTile.of(config, cpu)
+        except ValueError as error:
+            raise DiagnosticError(error_at(function, error)) from error
+        name = function.sym_name.data
+        return planar_ir({name: (planar.program, planar.binding)}, cpu, {name: tile})
     if config_of(function, HOST) == CONTRACTION:
         call = read_host_contraction(function)
         if isinstance(call, Refusal):

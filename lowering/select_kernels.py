@@ -43,17 +43,23 @@ from convir.lowering.implementations import (
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, has_long_sums
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
+from convir.lowering.llvm.target import target
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.read import read_planar
+from convir.lowering.planar_candidates import machine_of_cpu, planar_candidates_of
 from convir.lowering.records.read import find, records_of
 from convir.lowering.records.record import machine_of
 from convir.passes import remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+
+    from convir.lowering.kernel_candidates import Candidates
+    from convir.lowering.planar_candidates import PlanarCandidates
+    from convir.lowering.records.record import Key, Machine, Record
 
 _log = logging.getLogger(__name__)
 
@@ -208,16 +214,10 @@ def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[st
 
 def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
     """What the record of a kernel says, or why it is not used; None if there is none."""
-    if to.device != CUDA or to.without:
-        return None
-    machine = machine_of(to.gpu)
-    tables = records_of(machine, to.records)
+    machine, tables = _records(to)
     if not tables:
         return None
-    # What reads contractions for a GPU is not needed before.
-    from convir.lowering.kernel_candidates import candidates_of  # noqa: PLC0415
-
-    candidates = candidates_of(function, to.gpu)
+    candidates = _candidates(function, to)
     if isinstance(candidates, Refusal):
         return None
     record = find(tables, (machine, candidates.signature))
@@ -235,6 +235,30 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
             return None  # it says that the rule was right: today's rule knows today's code
     count = len(record.measurements)
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
+
+
+def _records(to: Target) -> tuple[Machine, list[Mapping[Key, Record]]]:
+    """The machine that times belong to, and the files that have some which may be used."""
+    machine = machine_of(to.gpu) if to.device == CUDA else machine_of_cpu(target())
+    return machine, [] if to.without else records_of(machine, to.records)
+
+
+def _candidates(function: kernel.FuncOp, to: Target) -> Candidates | PlanarCandidates | Refusal:
+    if to.device == HOST:
+        return planar_candidates_of(function, target())
+    # What reads contractions for a GPU is not needed before.
+    from convir.lowering.kernel_candidates import candidates_of  # noqa: PLC0415
+
+    return candidates_of(function, to.gpu)
+
+
+def _refine(region: kernel.RegionOp, to: Target) -> None:
+    """Let a record choose the register tile of a planar kernel."""
+    if not _records(to)[1]:
+        return
+    recorded = _recorded(outlined(region, "candidate")[0], to)
+    if isinstance(recorded, Chosen):
+        _attach(region, to.device, recorded, "it computes all of the kernel")
 
 
 def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
@@ -306,3 +330,5 @@ class SelectKernelsPass(ModulePass):
             given = config_of(region, self.device)
             if given is None or given in self.without:
                 select(region, to)
+            elif given == PLANAR and self.device == HOST:
+                _refine(region, to)

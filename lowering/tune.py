@@ -5,21 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.passes import PassPipeline
 
 from convir.dialects import kernel
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import CUDA
+from convir.lowering.implementations import CUDA, HOST, attach_config
 from convir.lowering.kernel_candidates import Candidates, candidates_of
+from convir.lowering.llvm.target import target
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.planar_candidates import (
+    PlanarCandidates,
+    machine_of_cpu,
+    planar_candidates_of,
+)
+from convir.lowering.records.record import Machine, machine_of
 from convir.lowering.stages import STAGES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
 
     from convir.lowering.cuda.gpu import Gpu
 
@@ -30,42 +37,70 @@ _SELECTED = STAGES.index("selected") + 1
 class TunableKernel:
     """A kernel of a module that several configs compute."""
 
-    candidates: Candidates
+    candidates: Candidates | PlanarCandidates
     regions: tuple[int, ...]
     """Which regions of the module it is, in order."""
 
 
 @dataclass(frozen=True)
 class Tunable:
-    """A module whose kernels are selected for a GPU, but not outlined."""
+    """A module whose kernels are selected for a device, but not outlined."""
 
     module: ModuleOp
-    gpu: Gpu
+    gpu: Gpu | None
+    """None for the host."""
     kernels: tuple[TunableKernel, ...]
+
+    @property
+    def machine(self) -> Machine:
+        """What times belong to."""
+        return machine_for(self.gpu)
 
     def lowered(self, tuned: TunableKernel, config: str) -> ModuleOp:
         """The rt program in which `tuned` has `config`, and all other kernels their own.
 
         Raises:
-            DiagnosticError: the module uses what a GPU cannot run.
+            DiagnosticError: the module uses what the device cannot run.
         """
         module = self.module.clone()
         regions = _regions(module)
         for number in tuned.regions:
-            regions[number].configs = DictionaryAttr({CUDA: StringAttr(config)})
-        passes = lowering_passes(CUDA, gpu=self.gpu)[_SELECTED:]
+            attach_config(regions[number], _kind(self.gpu), config)
+        passes = _passes(self.gpu)[_SELECTED:]
         PassPipeline(passes).apply(new_context(), module)
         verify(module)
         return module
 
 
-def tunable(module: ModuleOp, gpu: Gpu) -> Tunable:
-    """The kernels of a module on tensors that have configs to choose from; `module` is kept."""
+def machine_for(gpu: Gpu | None) -> Machine:
+    """What times on a GPU belong to, or on the host if it is None."""
+    return machine_of_cpu(target()) if gpu is None else machine_of(gpu)
+
+
+def _candidates(
+    function: kernel.FuncOp, gpu: Gpu | None
+) -> Candidates | PlanarCandidates | Refusal:
+    if gpu is None:
+        return planar_candidates_of(function, target())
+    return candidates_of(function, gpu)
+
+
+def _kind(gpu: Gpu | None) -> str:
+    return HOST if gpu is None else CUDA
+
+
+def _passes(gpu: Gpu | None) -> tuple[ModulePass, ...]:
+    return lowering_passes(_kind(gpu)) if gpu is None else lowering_passes(CUDA, gpu=gpu)
+
+
+def tunable(module: ModuleOp, gpu: Gpu | None) -> Tunable:
+    """The kernels of a module on tensors that have configs to choose from on a GPU, or on the host
+    if it is None; `module` is kept."""
     selected = module.clone()
-    PassPipeline(lowering_passes(CUDA, gpu=gpu)[:_SELECTED]).apply(new_context(), selected)
-    found: dict[str, tuple[Candidates, list[int]]] = {}
+    PassPipeline(_passes(gpu)[:_SELECTED]).apply(new_context(), selected)
+    found: dict[str, tuple[Candidates | PlanarCandidates, list[int]]] = {}
     for number, region in enumerate(_regions(selected)):
-        candidates = candidates_of(outlined(region, "candidate")[0], gpu)
+        candidates = _candidates(outlined(region, "candidate")[0], gpu)
         if isinstance(candidates, Refusal):
             continue
         found.setdefault(candidates.signature, (candidates, []))[1].append(number)

@@ -23,7 +23,7 @@ import numpy as np
 from convir.lowering.llvm.llvm_binding import VERSIONS
 from convir.runtime.fingerprint import compiler_fingerprint
 from convir.runtime.host.plan import HostPlan
-from convir.runtime.object_cache import ObjectCache, cache_folder
+from convir.runtime.object_cache import ObjectCache, cache_folder, user_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +98,18 @@ class Question:
             _log.info("programs are not cached: %s", error)
             return None
         asked = (_FORMAT, compiler, VERSIONS, self.cpu, self.function, self.pipeline)
-        rest = (self.workspace_bytes, None if shapes is None else [list(s) for s in shapes])
+        bound = None if shapes is None else [list(s) for s in shapes]
+        rest = (self.workspace_bytes, bound, _records_state())
         return hashlib.sha256(repr((*asked, *rest)).encode() + self.source).hexdigest()
+
+
+def _records_state() -> tuple[int, int] | None:
+    """What changes when tuning has measured something here: then programs are compiled again."""
+    try:
+        found = user_records().stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def files_key(digest: str) -> str | None:

@@ -10,11 +10,12 @@ import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import CONTRACTION, HOST, PLANAR, SCATTER, config_of
+from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of, is_planar
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
 from convir.lowering.llvm.planar.kernel_code import planar_ir
+from convir.lowering.llvm.planar.tiles import SumTile
 from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.planar.read import read_planar
 from convir.runtime.host.jit import AS_EMITTED, object_code
@@ -104,6 +105,7 @@ class _Planner:
         ] = {}
         self._packed: dict[tuple[Buffer, Contraction], Place] = {}
         self._planar: dict[str, tuple[PlanarProgram, Binding]] = {}
+        self._tiles: dict[str, SumTile] = {}
         self.codes: list[ObjectCode] = []
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
@@ -113,7 +115,7 @@ class _Planner:
         """What the host does for one call."""
         if not isinstance(call, Launch):
             return [call]
-        if config_of(call.kernel, HOST) == PLANAR:
+        if is_planar(config_of(call.kernel, HOST)):
             return self._rows(call)
         if config_of(call.kernel, HOST) == CONTRACTION:
             return self._contraction(call)
@@ -161,6 +163,12 @@ class _Planner:
             raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
         entry = f"planar_{call.kernel.sym_name.data}"
         self._planar[entry] = reading.program, reading.binding
+        config = config_of(call.kernel, HOST)
+        assert config is not None
+        try:
+            self._tiles[entry] = SumTile.of(config, self._cpu)
+        except ValueError as error:
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {error}") from error
         copies: list[Step] = [
             Copy(call.inputs[insertion.argument], call.outputs[insertion.result])
             for insertion in reading.insertions
@@ -174,7 +182,7 @@ class _Planner:
     def compile_planar(self) -> None:
         """The code of all planar launches: those that differ in numbers share their functions."""
         if self._planar:
-            ir = planar_ir(self._planar, self._cpu)
+            ir = planar_ir(self._planar, self._cpu, self._tiles)
             self.codes.append(object_code(ir, self._cpu, AS_EMITTED, tuple(self._planar)))
 
     def _scatter(self, call: Launch) -> list[Step]:

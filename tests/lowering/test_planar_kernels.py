@@ -12,6 +12,7 @@ from planar_cases import Case, cases, convolution, layer
 
 from convir.lowering.contraction.scalar_program import Sum
 from convir.lowering.llvm.planar.kernel_code import planar_ir
+from convir.lowering.llvm.planar.tiles import SumTile, legal_tiles, rule
 from convir.lowering.llvm.target import HOST, X86_64, X86_64_V3, target
 from convir.lowering.planar.program import (
     Binding,
@@ -34,9 +35,15 @@ if TYPE_CHECKING:
 TARGETS = (HOST, X86_64_V3, X86_64)
 
 
-def run(program: PlanarProgram, binding: Binding, arrays: list[NDArray[Any]], cpu: Target) -> None:
+def run(
+    program: PlanarProgram,
+    binding: Binding,
+    arrays: list[NDArray[Any]],
+    cpu: Target,
+    tile: SumTile | None = None,
+) -> None:
     """One launch on arrays, the arguments in order."""
-    ir = planar_ir({"kernel": (program, binding)}, cpu)
+    ir = planar_ir({"kernel": (program, binding)}, cpu, {} if tile is None else {"kernel": tile})
     library = compile_ir(ir, exports=("kernel",), cpu=cpu, options=AS_EMITTED)
     kernel = ctypes.CFUNCTYPE(
         None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
@@ -51,6 +58,17 @@ def run(program: PlanarProgram, binding: Binding, arrays: list[NDArray[Any]], cp
 def test_convolutions_along_frames(name: str, case: Case, near: bool, seed: int) -> None:
     problem = convolution(case, seed, near=near)
     run(problem.program, problem.binding, problem.arrays, target(name))
+    problem.check()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(data=st.data(), case=cases(), seed=st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_every_register_tile(name: str, data: st.DataObject, case: Case, seed: int) -> None:
+    problem = convolution(case, seed, near=data.draw(st.booleans()))
+    tile = data.draw(st.sampled_from(legal_tiles(target(name))))
+    assert SumTile.of(str(tile), target(name)) == tile
+    run(problem.program, problem.binding, problem.arrays, target(name), tile)
     problem.check()
 
 
@@ -84,3 +102,14 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
     ir = planar_ir(launches, target())
     assert ir.count("define internal") == 1
     assert ir.count("define void") == len(launches)
+
+
+def test_configs_that_name_no_register_tile() -> None:
+    cpu = target(X86_64)
+    assert SumTile.of("planar", cpu) == rule(cpu) == legal_tiles(cpu)[0]
+    for config in ("planar 4", "planar vectors=4", "planar vectors=3 sums=12", "contraction", ""):
+        with pytest.raises(ValueError, match="is no config of planar kernels"):
+            SumTile.of(config, cpu)
+    # 16 registers do not hold what 32 do.
+    with pytest.raises(ValueError, match="is no config of planar kernels"):
+        SumTile.of("planar vectors=4 sums=16", cpu)

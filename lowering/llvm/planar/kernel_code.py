@@ -8,6 +8,7 @@ define void @NAME(ptr %args, i64 %begin, i64 %end, i64 %worker)    passes those 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import (
@@ -22,7 +23,7 @@ from convir.lowering.llvm.contraction.builder import (
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.planar.stage_code import StageCode, Tile
-from convir.lowering.llvm.planar.tiles import Frames
+from convir.lowering.llvm.planar.tiles import Frames, SumTile, rule
 from convir.lowering.planar.program import CHUNK_FRAMES
 
 if TYPE_CHECKING:
@@ -35,17 +36,28 @@ _POINTER_BYTES = 8
 _LINE_BYTES = 64
 
 
-def planar_ir(launches: Mapping[str, tuple[PlanarProgram, Binding]], cpu: Target) -> str:
-    """The LLVM assembly of launches by the names of their entries."""
+def planar_ir(
+    launches: Mapping[str, tuple[PlanarProgram, Binding]],
+    cpu: Target,
+    tiles: Mapping[str, SumTile] = MappingProxyType({}),
+) -> str:
+    """The LLVM assembly of launches by the names of their entries.
+
+    Args:
+        launches: a program each, and what its parameters are.
+        cpu: what code is for.
+        tiles: what is summed in registers, where the rule does not choose it.
+    """
     module, lanes = Module(), Lanes("f32", cpu)
-    alike: dict[tuple[PlanarProgram, int], dict[str, Binding]] = {}
+    alike: dict[tuple[PlanarProgram, int, SumTile], dict[str, Binding]] = {}
     for name, (program, binding) in launches.items():
-        alike.setdefault((program, binding.frames), {})[name] = binding
-    for number, ((program, _), bindings) in enumerate(alike.items()):
+        key = program, binding.frames, tiles.get(name, rule(cpu))
+        alike.setdefault(key, {})[name] = binding
+    for number, ((program, _, tile), bindings) in enumerate(alike.items()):
         bound = zip(*(binding.parameters for binding in bindings.values()), strict=True)
         distances = [_Distances.of(i, places, lanes.bytes) for i, places in enumerate(bound)]
         first = next(iter(bindings.values()))
-        function = module.add(_function(f"planar{number}", program, first, distances, lanes))
+        function = module.add(_function(f"planar{number}", program, first, distances, lanes, tile))
         for name, binding in bindings.items():
             module.add(_entry(name, function, binding, distances, lanes))
     return module.text()
@@ -86,6 +98,7 @@ def _function(
     binding: Binding,
     distances: Sequence[_Distances],
     lanes: Lanes,
+    sums: SumTile,
 ) -> Function:
     parameters = [
         parameter
@@ -93,7 +106,7 @@ def _function(
         for parameter in ((PTR, f"p{number}"), *distance.arguments)
     ]
     f = Function(name, (*parameters, (I64, "begin"), (I64, "end")))
-    division = Frames.of(binding.frames, lanes)
+    division = Frames.of(binding.frames, lanes, sums)
     begin: Value | int = 0
     whole: Value | int = division.whole
     end: Value | int = binding.frames
@@ -105,7 +118,7 @@ def _function(
         f.stack(channels * stride, _LINE_BYTES, "temporary") for channels in program.temporaries
     ]
     rows = [(distance.row, distance.tap) for distance in distances]
-    code = StageCode(f, lanes, rows, temporaries, stride)
+    code = StageCode(f, lanes, rows, temporaries, stride, sums.sums)
     tile = division.vectors * lanes.count
     if division.whole == binding.frames == tile:
         for stage in program.stages:

@@ -54,6 +54,8 @@ class StageCode:
     """Where each temporary lies: rows of a tile's frames."""
     temporary_stride: int
     """Bytes between two rows of a temporary."""
+    sums: int
+    """At most so many in registers."""
 
     def write(self, stage: Stage, tile: Tile) -> None:
         """All channels of `stage` on one tile of frames."""
@@ -62,7 +64,7 @@ class StageCode:
             # loads of one row, and are more code.
             self._blocks(stage, tile, (1,))
             return
-        sizes = channel_tiles(stage.block, tile.vectors, self.lanes)
+        sizes = channel_tiles(stage.block, tile.vectors, self.sums)
         # Tiles of one size are turns of one loop, through all blocks.
         self._blocks(stage, tile, sizes if len(set(sizes)) > 1 else sizes[:1])
 

@@ -1,0 +1,91 @@
+"""What may stand for a planar kernel on a CPU: register tiles, which are measured and recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.llvm.planar.kernel_code import planar_ir
+from convir.lowering.llvm.planar.tiles import SumTile, legal_tiles
+from convir.lowering.planar.read import read_planar
+from convir.lowering.records.record import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from convir.dialects import kernel
+    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.llvm.target import Target
+    from convir.lowering.planar.read import PlanarKernel
+
+_DIGEST_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class PlanarCandidates:
+    """The configs of one planar kernel on one CPU."""
+
+    kernel: PlanarKernel
+    cpu: Target
+
+    tf32 = False
+    """No CPU multiplies so."""
+
+    @property
+    def signature(self) -> str:
+        """What is computed, for how many frames, and where these lie: the key of its record."""
+        program, binding = self.kernel.program, self.kernel.binding
+        channels = "+".join(str(stage.channels) for stage in program.stages)
+        sizes = f"{binding.images}x{channels}x{binding.frames}"
+        return f"planar {sizes} {_digest(repr((program, binding)))}"
+
+    @cached_property
+    def codes(self) -> dict[str, str]:
+        """The configs in the rule's order, and the digests of their code; of those that have the
+        same code only the first."""
+        found: dict[str, str] = {}
+        for tile in legal_tiles(self.cpu):
+            code = self._code(tile)
+            if code not in found.values():
+                found[str(tile)] = code
+        return found
+
+    @property
+    def launches(self) -> Mapping[str, tuple[CudaKernel, ...]]:
+        """The configs; none launches a CUDA kernel."""
+        return dict.fromkeys(self.codes, ())
+
+    def likely(self, most: int) -> Mapping[str, tuple[CudaKernel, ...]]:
+        """All of them, whatever `most` says: they are few."""
+        del most
+        return self.launches
+
+    def code(self, config: str) -> str | Refusal:
+        """The digest of the code of a config from anywhere, or why it is not legal here."""
+        try:
+            tile = SumTile.of(config, self.cpu)
+        except ValueError as error:
+            return Refusal(str(error))
+        return self._code(tile)
+
+    def _code(self, tile: SumTile) -> str:
+        launch = self.kernel.program, self.kernel.binding
+        return _digest(planar_ir({"kernel": launch}, self.cpu, {"kernel": tile}))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]
+
+
+def planar_candidates_of(function: kernel.FuncOp, cpu: Target) -> PlanarCandidates | Refusal:
+    """The configs of a kernel, or why it is no planar one."""
+    found = read_planar(function)
+    return found if isinstance(found, Refusal) else PlanarCandidates(found, cpu)
+
+
+def machine_of_cpu(cpu: Target) -> Machine:
+    """A CPU as what times of one thread belong to."""
+    return Machine(f"{cpu.cpu} {cpu.vector_bits} bits", 1)
