@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from convir.runtime.in_place import Touched
     from convir.runtime.program import Array, TensorSpec
 
-_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 _POOL_WORDS = 4
 """How many words of a stream come from the pool; they are the first."""
@@ -56,7 +56,6 @@ class HostStream:
         self._together = any(link.workers != 1 for link in program.links)
         block, *windows = program.inputs
         output, frame_bytes = program.outputs[0], block.dtype.itemsize
-        self._frame_bytes = frame_bytes
         step = block.shape[-1] * frame_bytes
         self._windows = [_window_memory(spec, room) for spec in windows]
         self._frame = Frame(program)
@@ -77,8 +76,10 @@ class HostStream:
                 *map(address_of, self._held[3:]),
             ]
         )
-        self._stream = ctypes.addressof(self._words)
-        self._native = _RUN(_library().address("stream_run"))
+        self._arguments = _words([ctypes.addressof(self._words), 0, 0, 0])
+        self._call = ctypes.addressof(self._arguments)
+        self._rows = block.shape[1]
+        self._native = _CALL(_library().address("stream_call"))
         self._program = program
         self._pool: ThreadPool | None = None
 
@@ -89,28 +90,34 @@ class HostStream:
             x: f32[channels, frames], dense; one channel may have one dimension.
             y: where the outputs go, likewise; it may overlap `x`.
         """
-        source, target = address_of(x), address_of(y)
-        if source < target + y.nbytes and target < source + x.nbytes:
+        source, target, nbytes = address_of(x), address_of(y), x.nbytes
+        if source < target + y.nbytes and target < source + nbytes:
             x = x.copy()
             source = address_of(x)
-        self._run_at(source, target, x.shape[-1] * self._frame_bytes, (x, y))
+        arguments = self._arguments
+        arguments[1], arguments[2], arguments[3] = source, target, nbytes // self._rows
+        if self._pool is not shared_pool():  # Also where this process is a fork.
+            self._meet_pool()
+        self._native(self._call)
 
     def prepare(self, x: Array, y: Array) -> Callable[[], None]:
         """`run(x, y)` as a call of its own; the two do not overlap, and stay where they are."""
-        size = x.shape[-1] * self._frame_bytes
-        return partial(self._run_at, address_of(x), address_of(y), size, (x, y))
+        arguments = _words(
+            [self._arguments[0], address_of(x), address_of(y), x.nbytes // self._rows]
+        )
+        return partial(self._prepared, ctypes.addressof(arguments), (arguments, x, y))
 
     def forget(self) -> None:
         """Fill the states with zeros."""
         for memory in self._windows:
             memory.fill(0)
 
-    def _run_at(self, x: int, y: int, size: int, held: tuple[Array, ...]) -> None:
-        """Run on `size` bytes of each channel at `x`, outputs to `y`; `held` keeps both alive."""
+    def _prepared(self, call: int, held: tuple[Any, ...]) -> None:
+        """Run with the arguments at `call`; `held` keeps alive what they are and point to."""
         del held
-        if self._pool is not shared_pool():  # Also where this process is a fork.
+        if self._pool is not shared_pool():
             self._meet_pool()
-        self._native(self._stream, x, y, size)
+        self._native(call)
 
     def _meet_pool(self) -> None:
         self._pool = shared_pool()
@@ -163,4 +170,4 @@ def _words(values: list[int]) -> Any:
 @cache
 def _library() -> Library:
     ir = resources.files("convir.runtime.host").joinpath("stream.ll").read_text(encoding="utf-8")
-    return compile_ir(ir, exports=("stream_run",), options=AS_EMITTED)
+    return compile_ir(ir, exports=("stream_call",), options=AS_EMITTED)
