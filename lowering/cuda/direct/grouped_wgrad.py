@@ -43,6 +43,10 @@ MOST_SUMS = 160
 
 SUM_BYTES = STORAGE_BYTES["f32"]
 
+MOST_ONCE_BYTES = 1 << 28
+"""Operands up to here leave the L2 cache first, before what others wrote to it: a larger part of
+them than that costs more than it saves, as blocks read the same columns at their borders."""
+
 COUNTER_BYTES = 4
 """Of the parts of a block of channels that have come and gone."""
 
@@ -91,11 +95,16 @@ def ring_shape(merged: MergedGroups, config: GroupedWgradConfig) -> RingShape:
 def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Shared memory of a block: rows of A and C, and a pixel of zeros."""
     zeros = -(-gradient_channels(merged, config) * ELEMENT_BYTES // BANKS) * BANKS
-    held = _rings(problem, merged, config)
-    if config.warps > jobs(merged, config):
-        held = max(held, _job_bytes(problem, merged, config))
+    held = max(_rings(problem, merged, config), _sums_bytes(problem, merged, config))
     held = -(-held // BANKS) * BANKS
     return held + zeros + barrier_bytes(config.stages, config.loaders)
+
+
+def _sums_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
+    """Bytes in which warps add their sums up, and threads those of other blocks."""
+    is_shared = config.warps > jobs(merged, config)
+    folded = _job_bytes(problem, merged, config) if is_shared else 0
+    return max(folded, config.warps * WARP * VECTOR * ELEMENT_BYTES)
 
 
 def _job_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
@@ -127,6 +136,14 @@ def _without_windows(problem: DirectProblem) -> DirectProblem:
 def sums(problem: DirectProblem, config: GroupedWgradConfig) -> int:
     """Sums of a thread."""
     return problem.taps * config.slice * DEPTH // WARP
+
+
+def _operand_bytes(problem: DirectProblem, merged: MergedGroups) -> int:
+    """Bytes of A and C."""
+    pixels_a = problem.rows.extent * problem.cols.extent
+    pixels_c = problem.row_count * problem.col_count
+    elements = pixels_a * merged.depth + pixels_c * merged.columns
+    return problem.images * merged.groups * elements * ELEMENT_BYTES
 
 
 def list_rows(problem: DirectProblem, config: GroupedWgradConfig) -> int:
@@ -190,6 +207,7 @@ def kernels(
         "compute_registers": traded_registers(config.warps, config.blocks[1]),
         "step_positions": step_positions(merged, config),
         "parts": parts,
+        "read_once": int(_operand_bytes(problem, merged) <= MOST_ONCE_BYTES),
         "shared_bytes": needed,
     }
     rows, gradients = Pointer("a"), Pointer("c")

@@ -8,8 +8,7 @@
 // Blocks publish their sums, and each adds a slice of those of all blocks, in a fixed order.
 #pragma once
 
-#include "partition.cuh"
-#include "row_loads.cuh"
+#include "grouped_wgrad_sums.cuh"
 
 namespace convir {
 
@@ -34,8 +33,8 @@ struct GroupedWgrad {
   using Gradients = RowRing<GradientRows<P>, S, kColumns>;
   // Steps of both rings arrive together.
   struct Loads {
-    RowLoads<Rows> rows;
-    RowLoads<Gradients> gradients;
+    RowLoads<Rows, S::read_once != 0> rows;
+    RowLoads<Gradients, S::read_once != 0> gradients;
 
     __device__ __forceinline__ int steps() const { return rows.steps(); }
     __device__ __forceinline__ void load_step(int step) {
@@ -55,11 +54,10 @@ struct GroupedWgrad {
   static constexpr int kPositionWarps = kWarps / kJobs;
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
   static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
-  static constexpr int kJobSums = kJobs * kSums * 32;
+  using Sums = GroupedWgradSums<S, kJobs, kSums>;
   static constexpr int kRingBytes = Rows::kBytes + Gradients::kBytes;
-  // Warps that share a job add their sums in shared memory, where the rings were.
-  static constexpr int kFoldBytes = kPositionWarps > 1 ? kJobSums * 4 : 0;
-  static constexpr int kHeldBytes = divide_up(larger(kRingBytes, kFoldBytes), 128) * 128;
+  // Sums are added up where the rings were.
+  static constexpr int kHeldBytes = divide_up(larger(kRingBytes, Sums::kBytes), 128) * 128;
 
   static constexpr int kZeroBytes = divide_up(kColumns * 2, 128) * 128;
   static constexpr int kSharedBytes = kHeldBytes + kZeroBytes + Stream::kBytes;
@@ -71,37 +69,89 @@ struct GroupedWgrad {
 
   float sum[kRowTaps][kColTaps][kSlice / 8][4];
 
-  // Adds the products of 16 positions, times unrolled rows. Lanes name the addresses of A's
-  // positions lane % 8 + lane / 16 * 8 at channel lane / 8 % 2 * 8 of `depth`, and of C's positions
-  // lane % 16 at channel lane / 16 * 8 of `column`: the order of the operands' registers.
-  __device__ __forceinline__ void tile(const typename Rows::Position& row,
-                                       const typename Gradients::Position& gradient,
-                                       bool row_inside, bool gradient_inside, unsigned rows,
-                                       unsigned gradients, unsigned zeros, int depth, int column) {
-    unsigned y[S::unroll_rows][kSlice / 16][4];
-    const unsigned at = gradients + Gradients::offset(gradient.col, column);
-    static_for<S::unroll_rows>([&](auto u) {
-      const unsigned line =
-          gradient_inside ? at + gradient.slot_of(u.value) * Gradients::kRowBytes : zeros;
-      static_for<kSlice / 16>([&](auto n) {
-        load_matrices_transposed(y[u.value][n.value],
-                                 Gradients::template further<n.value * 16>(line));
+  // Where a lane reads the operands of 16 positions, times unrolled rows.
+  struct Addresses {
+    unsigned gradients[S::unroll_rows];
+    unsigned taps[kColTaps];       // A, in the first row of the ring,
+    int lines[Rows::kWindowRows];  // and how far behind it a row of the window lies
+  };
+
+  // The lanes of a warp, each at a position of A and one of C: of A those of position
+  // lane % 8 + lane / 16 * 8 at channel lane / 8 % 2 * 8 of a warp's depths, and of C of position
+  // lane % 16 at channel lane / 16 * 8 of its columns: the order of the operands' registers.
+  class Walk {
+   public:
+    // Behind `begin` in the range, for the channels from `depth` and `column` on.
+    __device__ __forceinline__ Walk(const typename Rows::Range& range, int begin, unsigned rows,
+                                    unsigned gradients, unsigned zeros, int depth, int column)
+        : row_left_(range.end - begin - (lane() % 8 + lane() / 16 * 8)),
+          gradient_left_(range.end - begin - lane() % 16),
+          row_(range.end - row_left_, range.begin),
+          gradient_(range.end - gradient_left_, range.begin),
+          rows_(rows),
+          gradients_(gradients),
+          zeros_(zeros),
+          depth_(depth + lane() / 8 % 2 * 8),
+          column_(column + lane() / 16 * 8) {}
+
+    // Behind the end, A is read where the ring begins, and C is zeros.
+    __device__ __forceinline__ Addresses addresses() const {
+      Addresses found;
+      const unsigned at = gradients_ + Gradients::offset(gradient_.col, column_);
+      static_for<S::unroll_rows>([&](auto u) {
+        found.gradients[u.value] =
+            gradient_left_ > 0 ? at + gradient_.slot_of(u.value) * Gradients::kRowBytes : zeros_;
       });
-    });
-    const int first = row_inside ? row.slot : 0;
-    const int pixel = row_inside ? row.col * P::col_step : 0;
-    unsigned taps[kColTaps];
-    static_for<kColTaps>([&](auto j) {
-      taps[j.value] = rows + Rows::offset(pixel + P::phases[0].col_tap[j.value], depth);
+      const int first = row_left_ > 0 ? row_.slot : 0;
+      const int pixel = row_left_ > 0 ? row_.col * P::col_step : 0;
+      static_for<kColTaps>([&](auto j) {
+        found.taps[j.value] =
+            rows_ + Rows::offset(pixel + P::phases[0].col_tap[j.value], depth_);
+      });
+      static_for<Rows::kWindowRows>([&](auto window_row) {
+        const int slot = first + window_row.value;
+        found.lines[window_row.value] =
+            (slot - (slot >= Rows::kSlots ? Rows::kSlots : 0)) * Rows::kRowBytes;
+      });
+      return found;
+    }
+
+    __device__ __forceinline__ void advance() {
+      constexpr int kDistance = kPositionWarps * kTile;
+      row_.template advance<kDistance>();
+      gradient_.template advance<kDistance>();
+      row_left_ -= kDistance;
+      gradient_left_ -= kDistance;
+    }
+
+   private:
+    static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+
+    int row_left_, gradient_left_;
+    typename Rows::Position row_;
+    typename Gradients::Position gradient_;
+    unsigned rows_, gradients_, zeros_;
+    int depth_, column_;
+  };
+
+  // Adds the products of 16 positions, times unrolled rows.
+  __device__ __forceinline__ void tile(const Addresses& at) {
+    unsigned y[S::unroll_rows][kSlice / 16][4];
+    static_for<S::unroll_rows>([&](auto u) {
+      static_for<kSlice / 16>([&](auto n) {
+        load_matrices_transposed(
+            y[u.value][n.value],
+            Gradients::template further<n.value * 16>(at.gradients[u.value]));
+      });
     });
     static_for<Rows::kWindowRows>([&](auto window_row_) {
       constexpr int window_row = decltype(window_row_)::value;
-      const int slot = first + window_row;
-      const int line = (slot - (slot >= Rows::kSlots ? Rows::kSlots : 0)) * Rows::kRowBytes;
       static_for<kColTaps>([&](auto j_) {
         constexpr int j = decltype(j_)::value;
         unsigned x[4];
-        if constexpr (reads_row(window_row)) load_matrices_transposed(x, taps[j] + line);
+        if constexpr (reads_row(window_row)) {
+          load_matrices_transposed(x, at.taps[j] + at.lines[window_row]);
+        }
         static_for<S::unroll_rows>([&](auto u_) {
           constexpr int u = decltype(u_)::value;
           constexpr int i = row_tap_at<P>(0, window_row - u * P::row_step);
@@ -125,7 +175,7 @@ struct GroupedWgrad {
 
   // A and C are pointers, or maps of the copy engine.
   template <typename A>
-  static __device__ __forceinline__ void run(const A* a, const A* c, T* b, float* sums,
+  static __device__ __forceinline__ void run(const A* a, const A* c, T* b, float* workspace,
                                              unsigned* counters) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
@@ -146,79 +196,38 @@ struct GroupedWgrad {
     Stream stream(loads, zeros + kZeroBytes);
     if (!stream.begin()) return;
 
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const int job = warp % kJobs, position_warp = warp / kJobs;
     const int depth = job / kColumnSlices * 16;
     const int column = depth / P::depth * P::columns + job % kColumnSlices * kSlice;
     GroupedWgrad self;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) (&self.sum[0][0][0][0])[i] = 0.0f;
-    const int begin = range.begin + position_warp * kTile;
-    int row_left = range.end - begin - (lane % 8 + lane / 16 * 8);
-    int gradient_left = range.end - begin - lane % 16;
-    typename Rows::Position row(range.end - row_left, range.begin);
-    typename Gradients::Position gradient(range.end - gradient_left, range.begin);
+    Walk walk(range, range.begin + position_warp * kTile, rows, gradients, zeros, depth, column);
+    Addresses next = walk.addresses();
     const int steps = range.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       stream.acquire(step);
 #pragma unroll 1
       for (int i = 0; i < S::tiles; ++i) {
-        self.tile(row, gradient, row_left > 0, gradient_left > 0, rows, gradients, zeros,
-                  depth + lane / 8 % 2 * 8, column + lane / 16 * 8);
-        row.template advance<kPositionWarps * kTile>();
-        gradient.template advance<kPositionWarps * kTile>();
-        row_left -= kPositionWarps * kTile;
-        gradient_left -= kPositionWarps * kTile;
+        // Those of the next tile are found while this one's are multiplied.
+        const Addresses at = next;
+        walk.advance();
+        next = walk.addresses();
+        self.tile(at);
       }
       stream.release();
     }
     wait_copies<0>();
-    self.fold(reinterpret_cast<float4*>(shared), job, position_warp);
-    if (position_warp > 0) return;
-    const partition::Work work{block, 0, 0, part, S::parts, block, kChannelBlocks};
-    const Slices slices{sums, counters, static_cast<int>(threadIdx.x)};
-    slices(
-        work, [&](int i) -> float& { return (&self.sum[0][0][0][0])[i]; },
-        [&](int v, const float4& total) { store(b, block, v, total); });
+    const Sums add_up{reinterpret_cast<float4*>(shared),
+                      reinterpret_cast<float4*>(workspace) + block * Sums::kVectors,
+                      counters + block, job, position_warp};
+    add_up(&self.sum[0][0][0][0], part, static_cast<long long>(kChannelBlocks) * Sums::kVectors,
+           [&](int v, const float4& total) { store(b, block, v, total); });
   }
 
-  // Of the warps that have the sums, when those of a job have added up; barrier 2 is theirs.
-  using Slices = partition::Slices<kJobs * 32, kSums, 2>;
-
-  // body(i, four of the sums) for all of them; where the i-th of a job lies among those of all.
-  template <typename Body>
-  __device__ __forceinline__ void for_each_four(const Body& body) {
-#pragma unroll
-    for (int i = 0; i < kSums / 4; ++i) body(i, &sum[0][0][0][0] + i * 4);
-  }
-  static __device__ __forceinline__ int place(int job, int i) {
-    return (job * (kSums / 4) + i) * 32 + threadIdx.x % 32;
-  }
-
-  // Adds the sums of all warps of a job to those of the first, one after the other.
-  __device__ __forceinline__ void fold(float4* shared, int job, int position_warp) {
-    for (int other = 1; other < kPositionWarps; ++other) {
-      StepThreads<S>::sync_computing();
-      if (position_warp == other) {
-        for_each_four([&](int i, const float* four) {
-          shared[place(job, i)] = make_float4(four[0], four[1], four[2], four[3]);
-        });
-      }
-      StepThreads<S>::sync_computing();
-      if (position_warp == 0) {
-        for_each_four([&](int i, float* four) { add_to(four, shared[place(job, i)]); });
-      }
-    }
-  }
-  static __device__ __forceinline__ void add_to(float* four, const float4& other) {
-    four[0] += other.x;
-    four[1] += other.y;
-    four[2] += other.z;
-    four[3] += other.w;
-  }
-
-  // Stores vector v of a block's sums, four of a lane: in the numbering of `Slices`.
+  // Stores vector v of a block's sums, four of a lane, in the numbering of `Sums`.
   static __device__ __forceinline__ void store(T* b, int block, int v, const float4& sums) {
     const float total[4] = {sums.x, sums.y, sums.z, sums.w};
     const int thread = v % (kJobs * 32), job = thread / 32, lane = thread % 32;

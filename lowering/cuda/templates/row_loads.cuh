@@ -98,7 +98,8 @@ class AsyncLoads {
 };
 
 // One thread asks the copy engine for whole rows, whose pixels outside of the operand are zeros.
-template <typename Ring>
+// kOnce: lines of the L2 cache are given up first, as hardly any is read again.
+template <typename Ring, bool kOnce>
 class BoxLoads {
   using P = typename Ring::Problem;
 
@@ -124,9 +125,15 @@ class BoxLoads {
     while (stripe_ < stripe || (stripe_ == stripe && row_ < row)) {
 #pragma unroll
       for (int c = 0; c < Ring::kAllChannels; c += Ring::kAtom) {
-        hopper::load_4d(shared_ + slot_ * Ring::kRowBytes + c / Ring::kAtom * Ring::kPlaneBytes,
-                        map_, barrier, channel_ + c, Ring::first_pixel(stripe_),
-                        row_ + P::row_origin, stripe_ / Ring::kColumnTiles);
+        const unsigned to =
+            shared_ + slot_ * Ring::kRowBytes + c / Ring::kAtom * Ring::kPlaneBytes;
+        const int x = Ring::first_pixel(stripe_), y = row_ + P::row_origin;
+        const int image = stripe_ / Ring::kColumnTiles;
+        if constexpr (kOnce) {
+          hopper::load_4d(to, map_, barrier, channel_ + c, x, y, image, hopper::read_once());
+        } else {
+          hopper::load_4d(to, map_, barrier, channel_ + c, x, y, image);
+        }
       }
       bytes += Ring::kPixels * Ring::kAllChannels * 2;
       slot_ = slot_ + 1 == Ring::kSlots ? 0 : slot_ + 1;
@@ -146,15 +153,15 @@ class BoxLoads {
   int slot_ = 0;
 };
 
-template <bool kTma, typename Ring>
+template <bool kTma, typename Ring, bool kOnce>
 struct RowLoadsOf {
   using Type = AsyncLoads<Ring>;
 };
-template <typename Ring>
-struct RowLoadsOf<true, Ring> {
-  using Type = BoxLoads<Ring>;
+template <typename Ring, bool kOnce>
+struct RowLoadsOf<true, Ring, kOnce> {
+  using Type = BoxLoads<Ring, kOnce>;
 };
-template <typename Ring>
-using RowLoads = typename RowLoadsOf<Ring::kTma, Ring>::Type;
+template <typename Ring, bool kOnce = false>
+using RowLoads = typename RowLoadsOf<Ring::kTma, Ring, kOnce>::Type;
 
 }  // namespace convir

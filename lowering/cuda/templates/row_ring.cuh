@@ -96,9 +96,13 @@ struct RowRing {
       slot = (stripe * kStripeRows + row * kRowStep - origin) % kSlots;
     }
 
+    // Without branches: what follows may be under way meanwhile.
     template <int kDistance>
     __device__ __forceinline__ void advance() {
       constexpr int kRows = kDistance / S::tile_cols;
+      constexpr int kMostStripes = (kBaseRows + kRows) / kBaseRows;
+      constexpr int kMostSlots =
+          (kRows + 1) * kRowStep + kMostStripes * larger(0, kWindowRows - kRowStep);
       int rows = kRows;
       col += kDistance % S::tile_cols;
       if (col >= S::tile_cols) {
@@ -107,15 +111,16 @@ struct RowRing {
       }
       row += rows;
       slot += rows * kRowStep;
-      if (row >= kBaseRows) {
-        do {
-          row -= kBaseRows;
-          slot += kWindowRows - kRowStep;
-          ++stripe;
-        } while (row >= kBaseRows);
-        begin_stripe();
-      }
-      while (slot >= kSlots) slot -= kSlots;
+      const int before = stripe;
+      repeat<kMostStripes>([&] { return row >= kBaseRows; },
+                           [&] {
+                             row -= kBaseRows;
+                             slot += kWindowRows - kRowStep;
+                             ++stripe;
+                           });
+      if (stripe != before) begin_stripe();
+      repeat<(kSlots - 1 + kMostSlots) / kSlots>([&] { return slot >= kSlots; },
+                                                 [&] { slot -= kSlots; });
     }
 
     // The slot of a row of the window.
@@ -142,6 +147,18 @@ struct RowRing {
     }
 
    private:
+    // body() while condition(), which is at most kTimes.
+    template <int kTimes, typename Condition, typename Body>
+    static __device__ __forceinline__ void repeat(const Condition& condition, const Body& body) {
+      constexpr int kMostUnrolled = 2;
+      if constexpr (kTimes <= kMostUnrolled) {
+        static_for<kTimes>([&](auto) {
+          if (condition()) body();
+        });
+      } else {
+        while (condition()) body();
+      }
+    }
     __device__ __forceinline__ void set(int index) {
       const int list_row = index / S::tile_cols;
       col = index - list_row * S::tile_cols;

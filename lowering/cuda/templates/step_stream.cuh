@@ -120,21 +120,24 @@ class BoxStream {
   __device__ __forceinline__ BoxStream(const Loads& loads, unsigned barriers)
       : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
 
-  // Called by all threads first. Returns false in warps that only copy, when they are done.
+  // Called by all threads first. Returns false in warps that only copy, when they are done. They do
+  // not wait for the others: copies begin as soon as there are barriers.
   __device__ __forceinline__ bool begin() {
     static_assert(Threads::kHasLoaders);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < Threads::kComputing) {
+      asm volatile("bar.sync 0, %0;" ::"n"(S::threads) : "memory");
+      if constexpr (kTradesRegisters) hopper::grow_registers<S::compute_registers>();
+      return true;
+    }
+    if (threadIdx.x == Threads::kComputing) {
       for (int i = 0; i < kBarriers; ++i) {
         hopper::barrier_init(full_ + i * 8, 1);
         hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32);
       }
       hopper::fence_barrier_init();
     }
-    __syncthreads();
-    if (threadIdx.x < Threads::kComputing) {
-      if constexpr (kTradesRegisters) hopper::grow_registers<S::compute_registers>();
-      return true;
-    }
+    __syncwarp();
+    asm volatile("bar.arrive 0, %0;" ::"n"(S::threads) : "memory");
     if constexpr (kTradesRegisters) hopper::shrink_registers<kLoaderRegisters>();
     if (threadIdx.x == Threads::kComputing) load_all();
     return false;

@@ -58,6 +58,15 @@ __device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsig
       : "memory");
 }
 
+__device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y, int z, int w, unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "l"(policy)
+      : "memory");
+}
+
 __device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* map,
                                                   unsigned barrier, int x, int y, int z,
                                                   unsigned short mask) {

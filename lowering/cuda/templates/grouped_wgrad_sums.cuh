@@ -1,0 +1,154 @@
+// The sums of a block of `grouped-wgrad` on their way to B: over its warps in shared memory, then over
+// the blocks that have other positions of the same channels, through global memory.
+#pragma once
+
+#include "partition.cuh"
+#include "row_loads.cuh"
+
+namespace convir {
+
+// S: the schedule, kJobs: parts of the sums that different warps have, kSums: sums of a lane, in
+// fours. Vector v of a block has sums 4 (v / (32 kJobs)) … of lane v % 32 of job v / 32 % kJobs.
+template <typename S, int kJobs, int kSums>
+struct GroupedWgradSums {
+  using Threads = StepThreads<S>;
+  static constexpr int kThreads = Threads::kComputing;
+  static constexpr int kSharing = kThreads / 32 / kJobs;  // warps of a job
+  static constexpr int kFours = kSums / 4;
+  static constexpr int kVectors = kJobs * 32 * kFours;
+  static constexpr int kParts = S::parts;
+
+  // Of the vectors that a block adds up, a thread has several, or several threads have one.
+  static constexpr int kMostLoads = 24;  // of a thread at once: what registers hold
+  static constexpr int kShare = divide_up(kVectors, kParts);
+  static constexpr int smaller(int a, int b) { return a < b ? a : b; }
+  static constexpr int kSplits = larger(1, smaller(kParts, kThreads / kShare));
+  static constexpr int kPartsOfThread = divide_up(kParts, kSplits);
+  static constexpr int kDeep = smaller(kPartsOfThread, kMostLoads);
+  static constexpr int kWide = smaller(divide_up(kShare, kThreads), kMostLoads / kDeep);
+  // What it needs of shared memory, where the rows were.
+  static constexpr int kFoldBytes = kSharing > 1 ? kVectors * 16 : 0;
+  static constexpr int kBytes = larger(kFoldBytes, kThreads * 16);
+
+  float4* shared;
+  float4* workspace;  // kVectors of every unit
+  unsigned* counter;  // of the block's channels
+  int job, sharing;   // of the warp: its job, and which of the warps that share it it is
+
+  // Which of the warps that share a job adds its i-th four sums up.
+  static constexpr int owner(int i) { return i * kSharing / kFours; }
+
+  // store(v, total) stores vector v. `part` of the parts has the slot at part * step vectors.
+  template <typename Store>
+  __device__ __forceinline__ void operator()(float* sums, int part, long long step,
+                                             const Store& store) const {
+    fold(sums);
+    float4* own = workspace + part * step;
+    for_each_four(sharing, [&](int i) {
+      const float* four = sums + i * 4;
+      __stcg(own + place(i), make_float4(four[0], four[1], four[2], four[3]));
+    });
+    Threads::sync_computing();
+    if (threadIdx.x == 0) Meeting::meet(counter, kParts);
+    Threads::sync_computing();
+    add(part, step, store);
+    if (threadIdx.x == 0) Meeting::leave(counter, kParts);
+  }
+
+ private:
+  using Meeting = partition::Meeting<kThreads, 1, kParts>;
+
+  __device__ __forceinline__ int place(int i) const {
+    return (i * kJobs + job) * 32 + threadIdx.x % 32;
+  }
+  // body(i) for the fours that a warp of its job owns.
+  template <typename Body>
+  static __device__ __forceinline__ void for_each_four(int owning, const Body& body) {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      if (owner(i) == owning) body(i);
+    }
+  }
+
+  // Every warp gives each of the others of its job what that one owns, in rounds.
+  __device__ __forceinline__ void fold(float* sums) const {
+#pragma unroll 1
+    for (int round = 1; round < kSharing; ++round) {
+      const int other = sharing + round < kSharing ? sharing + round : sharing + round - kSharing;
+      Threads::sync_computing();
+      for_each_four(other, [&](int i) {
+        const float* four = sums + i * 4;
+        shared[place(i)] = make_float4(four[0], four[1], four[2], four[3]);
+      });
+      Threads::sync_computing();
+      for_each_four(sharing, [&](int i) {
+        const float4 x = shared[place(i)];
+        float* four = sums + i * 4;
+        four[0] += x.x;
+        four[1] += x.y;
+        four[2] += x.z;
+        four[3] += x.w;
+      });
+    }
+  }
+
+  // Adds the block's share of the vectors over all parts: over those of a thread in ascending order,
+  // then over threads.
+  template <typename Store>
+  __device__ __forceinline__ void add(int part, long long step, const Store& store) const {
+    const int first = static_cast<int>(static_cast<long long>(kVectors) * part / kParts);
+    const int last = static_cast<int>(static_cast<long long>(kVectors) * (part + 1) / kParts);
+    const int thread = threadIdx.x;
+    if constexpr (kSplits == 1) {
+#pragma unroll 1
+      for (int v = first + thread; v < last; v += kThreads * kWide) {
+        float4 total[kWide];
+        add_parts(total, v, last, 0, kParts, step);
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          if (v + w * kThreads < last) store(v + w * kThreads, total[w]);
+        }
+      }
+    } else {
+      const int split = thread / kShare, v = first + thread % kShare;
+      if (split < kSplits) {
+        float4 total[1];
+        add_parts(total, v, last, split * kParts / kSplits, (split + 1) * kParts / kSplits, step);
+        shared[thread] = total[0];
+      }
+      Threads::sync_computing();
+      if (split > 0 || v >= last) return;
+      float4 total = shared[thread];
+      for (int i = 1; i < kSplits; ++i) partition::add_to(total, shared[i * kShare + thread]);
+      store(v, total);
+    }
+  }
+
+  // The totals over parts `begin` to `end` of vectors v, v + kThreads, … before `last`.
+  template <int kCount>
+  __device__ __forceinline__ void add_parts(float4 (&total)[kCount], int v, int last, int begin,
+                                            int end, long long step) const {
+#pragma unroll
+    for (int w = 0; w < kCount; ++w) total[w] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 1
+    for (int from = begin; from < end; from += kDeep) {
+      float4 x[kCount][kDeep];
+#pragma unroll
+      for (int w = 0; w < kCount; ++w) {
+#pragma unroll
+        for (int i = 0; i < kDeep; ++i) {
+          const bool inside = from + i < end && v + w * kThreads < last;
+          const float4* at = workspace + (from + i) * step + v + w * kThreads;
+          x[w][i] = inside ? __ldcg(at) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+      }
+#pragma unroll
+      for (int w = 0; w < kCount; ++w) {
+#pragma unroll
+        for (int i = 0; i < kDeep; ++i) partition::add_to(total[w], x[w][i]);
+      }
+    }
+  }
+};
+
+}  // namespace convir
