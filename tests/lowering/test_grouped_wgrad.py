@@ -78,6 +78,18 @@ def test_refusals(line: str, reason: str) -> None:
     assert reason in found.reason
 
 
+@pytest.mark.parametrize(("images", "read_once"), [(64, 1), (65, 0)])
+def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: int) -> None:
+    problem = contraction_of_line(
+        f"convfp16 -n {images} -c 512 -H 64 -W 32 -k 512 {THREE} -g 32 -F 4 {NHWC}"
+    )
+    configs = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, H200)
+    assert not isinstance(configs, Refusal)
+    plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0])
+    assert isinstance(plan, KernelPlan)
+    assert f"read_once = {read_once};" in plan.kernels[0].source
+
+
 def test_illegal_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['32-channels']} -F 4")
     for text, reason in {

@@ -41,6 +41,8 @@ LINES = {
     "one-image": f"-n 2 -c 64 -H 2 -W 2 -k 64 {THREE} -g 2 {NHWC}",
     "small-images": f"-n 70 -c 64 -H 2 -W 3 -k 64 {THREE} -u 2 -v 2 -g 2 {NHWC}",
     "wide": f"-n 1 -c 64 -H 3 -W 300 -k 64 {THREE} -g 8 {NHWC}",
+    "many-parts": f"-n 40 -c 64 -H 13 -W 11 -k 64 {THREE} -g 4 {NHWC}",
+    "many-parts-of-shared-sums": f"-n 40 -c 64 -H 13 -W 11 -k 64 {THREE} -g 2 {NHWC}",
     "depthwise": f"-n 2 -c 48 -H 13 -W 11 -k 48 {THREE} -g 48 {NHWC}",
     "strided-depthwise": f"-n 2 -c 64 -H 13 -W 11 -k 64 {THREE} -u 2 -v 2 -g 64 {NHWC}",
     "line": f"{NWC} -n 3 -c 64 -W 333 -k 64 -x 3 -q 2 -j 2 -g 8",
@@ -54,7 +56,7 @@ def test_gradients(name: str, command: str) -> None:
     check_template(f"{command} {LINES[name]} -F 4", {"grouped-wgrad"})
 
 
-@pytest.mark.parametrize("name", ["8-channels", "stride-2-32-channels", "few-pixels"])
+@pytest.mark.parametrize("name", ["8-channels", "stride-2-32-channels", "few-pixels", "many-parts"])
 def test_the_same_bits_run_after_run(name: str) -> None:
     cupy = cupy_or_skip()
     (problem,) = parse_line(f"convfp16 {LINES[name]} -F 4").problems.values()
