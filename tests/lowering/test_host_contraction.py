@@ -232,6 +232,8 @@ CASES = {
     "more holes than depths": Case(2, 48, 2, (9, 11), (window(1, 4), window(2, 3))),
     "holes in two panels": Case(1, 112, 40, (13, 14), (window(1, 2), window(1, 2))),
     "holes of several phases": Case(1, 20, 9, (11, 13), (window(2, 3), window(2, 4))),
+    "holes of sums in several blocks": Case(1, 64, 256, (8, 5), (window(4), window(1, 2))),
+    "holes of few channels": Case(2, 9, 500, (9, 7), (window(3, 2), window(4, 5))),
     "fewer sums than holes": Case(3, 16, 16, (2, 3), (window(1, 2), window(1, 5))),
     "filter in place": Case(2, 48, 64, (7, 5), (window(1), window(1)), orders=(0, 2, 0)),
     "filter of groups in place": Case(1, 64, 96, (5, 6), (window(1, 2), window(1)), groups=2),
@@ -392,7 +394,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(
         n=draw(st.integers(1, 3)),
         c=groups * draw(st.integers(1, 20)),
-        k=groups * draw(st.integers(1, 40)),
+        k=groups * draw(st.one_of(st.integers(1, 40), st.integers(200, 500))),
         inputs=inputs,
         windows=tuple(draw(windows(size)) for size in inputs),
         groups=groups,

@@ -95,7 +95,8 @@ class Holes:
         count = f.argument("hole_count")
         share = f.div(f.sub(f.add(count, tiles), 1), tiles, "share")
         some = f.select(f.compare("eq", first_depth, 0), count, 0, "holes.now")
-        first = f.mul(tile, share, "first.hole")
+        # Behind the last hole, and beside later depths, a share is empty: it never runs backwards.
+        first = f.minimum(f.mul(tile, share), some, "first.hole")
         return [f.argument("holes"), first, f.minimum(f.add(first, share), some, "last.hole")]
 
 
