@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.gpu import Gpu
 
 TIE = 0.02
-"""Configs within this share of the fastest one's time are as fast: medians repeat no better."""
+"""A config within this share of the fastest one's time is as fast: medians repeat no better."""
 
 Key: TypeAlias = "tuple[Machine, str]"
 
@@ -69,20 +69,20 @@ class Record:
 
     @property
     def best(self) -> Measurement | None:
-        """The first config that is as fast as the fastest; None if none ran.
+        """The fastest config, or the rule's where that is as fast; None if none ran.
 
         It is where the medians are within `TIE`, or the spreads, from the 20th percentile to the
         80th, overlap.
         """
-        times = [m.us for m in self.measurements if m.us is not None]
-        fastest, _, fastest_p80 = min(times, default=(0.0, 0.0, 0.0))
-        for measurement in self.measurements:
-            if measurement.us is None:
-                continue
-            median, p20, _ = measurement.us
-            if median <= fastest * (1 + TIE) or p20 <= fastest_p80:
-                return measurement
-        return None
+        ran = [(m.us, m) for m in self.measurements if m.us is not None]
+        if not ran:
+            return None
+        (fastest, _, p80), best = min(ran, key=lambda each: each[0][0])
+        rule = self.measurements[0]
+        if rule.us is None:
+            return best
+        median, p20, _ = rule.us
+        return rule if median <= fastest * (1 + TIE) or p20 <= p80 else best
 
     def line(self) -> str:
         """The record as a line of JSON, which `parse` reads."""

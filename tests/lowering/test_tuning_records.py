@@ -86,6 +86,15 @@ def test_the_rule_is_kept_where_it_is_as_fast_as_the_fastest() -> None:
     assert record(("a", None)).best is None
 
 
+def test_the_rule_is_kept_where_spreads_overlap() -> None:
+    rule = Measurement("rule", "code", (10.0, 9.4, 10.5))
+    other = Measurement("other", "code", (9.6, 9.5, 9.7))
+    for p80, best in ((9.5, rule), (9.3, other)):
+        fastest = Measurement("fastest", "code", (9.2, 9.1, p80))
+        found = Record(MACHINE, "s", "a line", (rule, other, fastest)).best
+        assert found == (rule if best is rule else fastest)
+
+
 def test_machines_name_files() -> None:
     assert Machine("NVIDIA H200", 132).slug == "nvidia-h200-132"
     assert Machine("AMD EPYC(tm) 9654 / x", 8).slug == "amd-epyc-tm-9654-x-8"
@@ -276,3 +285,21 @@ def test_what_is_shipped_is_legal() -> None:
         for each in read_records(file):
             assert each.machine.slug == file.stem
             assert each.best is not None
+
+
+def test_what_is_shipped_is_used(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """A record says what runs on the GPU that it is of, or that it is older than the code."""
+    shipped = read_records(shipped_file(machine_of(H200)))
+    assert shipped
+    for each in shipped:
+        assert each.best is not None
+        with caplog.at_level(logging.INFO):
+            config, reason = selected(each.problem, H200, tmp_path / "none")
+        is_rules_own = each.best is each.measurements[0]
+        is_stale = "the record is older than the code" in caplog.text
+        caplog.clear()
+        if is_stale and is_rules_own:
+            assert "measured" not in reason
+        else:
+            assert config == each.best.config
+            assert f"the best of {len(each.measurements)} configs" in reason

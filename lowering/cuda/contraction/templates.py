@@ -10,6 +10,7 @@ from convir.lowering.cuda.contraction import (
     implicit_gemm,
     implicit_gemm_config,
     implicit_gemm_rule,
+    merged,
     relaid,
     stacked_wgrad,
     stacked_wgrad_config,
@@ -24,6 +25,7 @@ from convir.lowering.cuda.contraction import (
     wgmma_wgrad,
     wgmma_wgrad_config,
 )
+from convir.lowering.cuda.contraction.merged import Merged
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.contraction.relaid import Relaid
 from convir.lowering.cuda.contraction.template import Template
@@ -45,6 +47,13 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.config import KernelConfig
     from convir.lowering.cuda.gpu import Gpu
 
+_WGMMA = Template(
+    family=wgmma_config.FAMILY,
+    plan=wgmma.plan,
+    parse=wgmma_config.WgmmaConfig.parse,
+    kernels=wgmma.kernels,
+)
+_merged = Merged(_WGMMA)
 _ALONE: tuple[Template, ...] = (
     Template(direct_config.NARROW, narrow.plan, direct_config.parse_narrow, narrow.kernels),
     Template(direct_config.SCALAR, scalar.plan, direct_config.parse_scalar, scalar.kernels),
@@ -70,12 +79,7 @@ _ALONE: tuple[Template, ...] = (
         direct_config.parse_grouped_wgrad,
         grouped_wgrad.kernels,
     ),
-    Template(
-        family=wgmma_config.FAMILY,
-        plan=wgmma.plan,
-        parse=wgmma_config.WgmmaConfig.parse,
-        kernels=wgmma.kernels,
-    ),
+    _WGMMA,
     Template(
         family=stacked_wgrad_config.FAMILY,
         plan=stacked_wgrad_rule.plan,
@@ -100,6 +104,7 @@ _ALONE: tuple[Template, ...] = (
         with_partition=wgmma_wgrad_config.WgmmaWgradConfig.with_partition,
         with_roles=wgmma_wgrad_config.WgmmaWgradConfig.with_roles,
     ),
+    Template(merged.FAMILY, _merged.plan, _merged.parse, _merged.kernels),
 )
 """What computes a contraction where its operands lie, and mostly wants channels as neighbours."""
 
