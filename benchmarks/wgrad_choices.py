@@ -66,7 +66,10 @@ MARKED = (
 """Columns, size and step of the problems where CK's pipeline with roles is its fastest."""
 
 PARTITIONS = {
-    "split-K": ("data-parallel", *(f"split-k:{parts}:linear" for parts in (2, 4, 8, 16, 32))),
+    "split-K": (
+        "data-parallel",
+        *(f"split-k:{n}:{how}" for n in (2, 4, 8, 16, 32) for how in ("linear", "slices")),
+    ),
     "linear": ("stream-k:linear",),
     "tree": ("stream-k:tree",),
 }
