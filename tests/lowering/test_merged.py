@@ -63,7 +63,8 @@ def test_weights_come_first() -> None:
     [
         (f"{CUBES} -c 64 -k 64 -F 2", "there are no groups"),
         (f"{CUBES} -c 64 -k 64 -g 8 -F 4", "weights are what is computed"),
-        (f"{CUBES} -c 256 -k 256 -g 8 -F 2", "256 channels of all groups are many"),
+        (f"{CUBES} -c 128 -k 128 -g 4 -F 2", "groups of 32 channels are no faster"),
+        (f"{CUBES} -c 256 -k 256 -g 16 -F 2", "256 channels of all groups are many"),
         (f"{CUBES.replace('--fil_d 3', '--fil_d 1')} -c 64 -k 64 -g 8", "fewer than 3 axes"),
         (f"{CUBES} -c 16 -k 16 -g 2", "as one group, 16 depths"),
         (f"{CUBES} -c 64 -k 12 -g 2", "as one group, rows of A, B or C do not start"),
