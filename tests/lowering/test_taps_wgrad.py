@@ -166,6 +166,14 @@ def test_other_contractions_are_refused_with_the_reason(changed: str, to: str, r
     assert reason in refusal_of_line(kernels, NARROW.replace(changed, to), parse(CONFIG))
 
 
+def test_positions_that_are_walked_backwards_are_refused() -> None:
+    """The gradient of one row of data: positions are the taps of a filter that is flipped."""
+    line = "convfp16 --spatial_dim 1 -n 1 -c 64 -W 3 -k 64 -x 2 -v 2 -F 2"
+    layouts = "--in_layout NCW --fil_layout NWC --out_layout NCW"
+    reason = refusal_of_line(kernels, f"{line} {layouts}", parse(CONFIG))
+    assert reason == "its positions are walked backwards"
+
+
 def test_channels_first_is_refused() -> None:
     channels_first = NARROW.replace("--in_layout NHWC", "--in_layout NCHW")
     assert refusal_of_line(kernels, channels_first, parse(CONFIG))

@@ -12,9 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import Axis, Phase
 from convir.lowering.cuda.contraction import wgmma
 from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
-from convir.lowering.cuda.contraction.wgmma_problem import problem_of
+from convir.lowering.cuda.contraction.wgmma_problem import problem_of, sliding_maps
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
@@ -201,3 +202,10 @@ def test_kernels_compile_without_spills(line: str, config: str, cluster: int) ->
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+
+
+def test_maps_do_not_walk_backwards() -> None:
+    phase = Phase((Axis.batch(2, 64, 64), Axis(2, 2, -1, (1,), (0,), 8, 8)))
+    refused = sliding_maps([phase])
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "its taps or steps are too far apart, or walk backwards"

@@ -114,6 +114,8 @@ def narrow_gradient_refusal(spec: Contraction) -> str | None:
     (phase,) = spec.phases
     if phase.out_offset:
         return "its gradient does not begin at the first element"
+    if any(axis.step < 1 for axis in phase.axes):
+        return "its positions are walked backwards"
     return None
 
 

@@ -285,8 +285,9 @@ def sliding_maps(
         for axis, slide in zip(inner, slides, strict=True):
             if not (-limit <= slide.corner < limit and -limit <= slide.upper < limit):
                 return Refusal("its pixels begin or end too far from the border of A")
-            if max(axis.tap_rows) - slide.corner >= 2 * limit or slide.step > _MAX_STEP:
-                return Refusal("its taps or steps are too far apart")
+            apart = max(axis.tap_rows) - slide.corner >= 2 * limit
+            if apart or not 1 <= slide.step <= _MAX_STEP:
+                return Refusal("its taps or steps are too far apart, or walk backwards")
         batch = phase.axes[0]
         maps.append(RowMap(batch.extent, batch.row_stride, slides))
     return maps, (*corners, *(0,) * (MAX_SPATIAL - spatial))
