@@ -11,10 +11,10 @@
 // LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
 // LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
 // LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "stacked-wgrad {{.*}} roles=0:8 {{.*}}"}}
-func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
+func.func @narrow(%x: tensor<32x25x25x64xf16>, %dy: tensor<32x25x25x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>
-  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<8x12x12x64xf16>, tensor<8x12x12x36xf16>) outs(%zeros : tensor<36x3x3x64xf16>)
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) padding(1, 1) accumulate(f32) ins(%x, %dy : tensor<32x25x25x64xf16>, tensor<32x25x25x36xf16>) outs(%zeros : tensor<36x3x3x64xf16>)
   return %dw : tensor<36x3x3x64xf16>
 }
 

@@ -115,9 +115,11 @@ def test_steps_and_stacked_taps_multiply_everything_once(
         st.integers(1, 5),
         st.integers(1, 5),
         st.integers(1, 6).map(lambda n: n * 8),
+        st.sampled_from((64, 128)),
         st.tuples(st.integers(1, 99), st.integers(1, 99)),
         st.sampled_from((1, 2)),
         st.integers(2, 8),
+        st.integers(1, 2),
         st.sampled_from(("shared", "registers")),
         st.sampled_from(("bulk", "async")),
         st.sampled_from(ROLES),
@@ -131,8 +133,8 @@ def test_a_config_is_its_text(config: StackedWgradConfig) -> None:
 
 
 CONFIG = (
-    "stacked-wgrad 3x3x40 step=2x32 slab=2 stages=4 x=shared y=async roles=4:8 cluster=1"
-    " partition=stream-k:linear blocks=132"
+    "stacked-wgrad 3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=async roles=4:8"
+    " cluster=1 partition=stream-k:linear blocks=132"
 )
 
 
@@ -149,12 +151,18 @@ CONFIG = (
         ("step=2x32", "step=2x8", "no slabs for 2 groups"),
         ("slab=2", "slab=3", "are not copied and multiplied"),
         ("y=async roles=4:8", "y=bulk roles=0:8", "copy piece by piece"),
-        ("step=2x32 slab=2 stages=4 x=shared", "step=2x24 slab=2 stages=4 x=registers", "3 slabs"),
         (
-            "3x3x40 step=2x32 slab=2 stages=4 x=shared y=async",
-            "3x3x32 step=2x32 slab=2 stages=4 x=shared y=bulk",
+            "step=2x32 slab=2 stages=4 waiting=2 x=shared",
+            "step=2x24 slab=2 stages=4 waiting=2 x=registers",
+            "3 slabs",
+        ),
+        (
+            "3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=async",
+            "3x3x32 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=bulk",
             "columns of several tiles",
         ),
+        ("depths=64", "depths=192", "2 math groups have no 192 depths"),
+        ("waiting=2", "waiting=5", "5 steps do not wait"),
         ("stages=4", "stages=1", "1 stages do not keep"),
         ("stages=4", "stages=40", "bytes of shared memory"),
         ("cluster=1", "cluster=9", "8 blocks or fewer"),
@@ -193,16 +201,38 @@ def test_three_spatial_axes_and_channels_first_are_refused() -> None:
         assert refusal_of_line(kernels, line, StackedWgradConfig.parse(CONFIG))
 
 
-SHARED = "x=shared y=async"
-TAKEN_APART = "x=registers y=bulk"
+SHARED = "waiting=2 x=shared y=async"
+BULK = "waiting=1 x=shared y=bulk"
+APART = "waiting=2 x=registers y=bulk"
 KERNELS = [
-    (NARROW, f"3x3x40 step=6x32 slab=2 stages=3 {TAKEN_APART} roles=4:8", "split-k:33:slices", 1),
-    (NARROW, "3x3x40 step=5x32 slab=1 stages=3 x=shared y=bulk roles=8:8", "split-k:33:tree", 1),
-    (NARROW, "3x1x40 step=2x16 slab=2 stages=5 x=shared y=bulk roles=4:4", "split-k:8:slices", 8),
-    (NARROW, f"3x3x40 step=2x32 slab=2 stages=5 {SHARED} roles=0:8", "split-k:9:linear", 1),
-    (NARROW, f"3x1x40 step=2x32 slab=2 stages=5 {SHARED} roles=0:4", "split-k:2:slices", 2),
-    (GROUPED, f"2x2x32 step=4x16 slab=2 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
-    (FLAT, f"1x5x24 step=1x112 slab=1 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
+    (
+        NARROW,
+        f"3x3x40 depths=64 step=6x32 slab=2 stages=3 {APART} roles=4:8",
+        "split-k:33:slices",
+        1,
+    ),
+    (
+        NARROW,
+        f"3x3x40 depths=128 step=3x32 slab=1 stages=4 {APART} roles=4:8",
+        "split-k:66:slices",
+        1,
+    ),
+    (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
+    (NARROW, f"3x1x40 depths=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4", "split-k:8:slices", 8),
+    (
+        NARROW,
+        f"3x3x40 depths=128 step=2x32 slab=2 stages=4 {SHARED} roles=0:8",
+        "split-k:9:linear",
+        1,
+    ),
+    (
+        NARROW,
+        f"3x1x40 depths=64 step=2x32 slab=2 stages=5 {SHARED} roles=0:4",
+        "split-k:2:slices",
+        2,
+    ),
+    (GROUPED, f"2x2x32 depths=64 step=4x16 slab=2 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
+    (FLAT, f"1x5x24 depths=64 step=1x112 slab=1 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
 ]
 
 

@@ -19,7 +19,11 @@ from wgrad_launch import gradients
 
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction import stacked_wgrad
-from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
+from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+    DEPTHS,
+    MAX_WAITING,
+    StackedWgradConfig,
+)
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.cuda import toolkit
 
@@ -47,21 +51,24 @@ LINES = [
     f"convfp16 --spatial_dim 1 -n 6 -c 128 -W 37 -k 36 -x 5 -q 2 -v 1 -F 4 {NWC}",
 ]
 TILES = (
-    "3x3x40 step=4x8 slab=2",
-    "2x2x24 step=3x32 slab=1",
-    "3x1x48 step=4x24 slab=2",
-    "5x3x8 step=1x32 slab=1",
-    "1x2x16 step=3x16 slab=1",
-    "3x3x40 step=8x16 slab=2",
-    "2x3x40 step=2x40 slab=2",
+    ("3x3x40", "step=4x8 slab=2"),
+    ("2x2x24", "step=3x32 slab=1"),
+    ("3x1x48", "step=4x24 slab=2"),
+    ("5x3x8", "step=1x32 slab=1"),
+    ("1x2x16", "step=3x16 slab=1"),
+    ("3x3x40", "step=8x16 slab=2"),
+    ("2x3x40", "step=2x40 slab=2"),
 )
 PIPELINES = (
-    ("shared", "async", "4:8"),
-    ("shared", "async", "0:4"),
-    ("registers", "bulk", "4:4"),
-    ("shared", "bulk", "4:8"),
-    ("shared", "async", "0:8"),
-    ("registers", "bulk", "8:8"),
+    ("shared", "async", "4:8", 64),
+    ("shared", "async", "0:4", 64),
+    ("registers", "bulk", "4:4", 64),
+    ("shared", "bulk", "4:8", 128),
+    ("shared", "async", "0:8", 64),
+    ("registers", "bulk", "8:8", 64),
+    ("registers", "bulk", "4:8", 128),
+    ("shared", "async", "0:8", 128),
+    ("shared", "bulk", "8:8", 64),
 )
 PARTITIONS = (
     ("data-parallel", 1, 132),
@@ -79,15 +86,18 @@ def cases() -> list[tuple[str, str]]:
     """Every line with every pipeline, and with tiles and partitions in turn."""
     found: list[tuple[str, str]] = []
     for i, line in enumerate(LINES):
-        for j, (x, y, roles) in enumerate(PIPELINES):
-            tile = TILES[(i + j) % len(TILES)]
-            partition, cluster, blocks = PARTITIONS[(i * len(PIPELINES) + j) % len(PARTITIONS)]
+        for j, (x, y, roles, depths) in enumerate(PIPELINES):
+            taps, step = TILES[(i + j) % len(TILES)]
+            partition, cluster, blocks = PARTITIONS[(i + j) % len(PARTITIONS)]
             config = StackedWgradConfig.parse(
-                f"stacked-wgrad {tile} stages={2 + j % 2} x={x} y={y} roles={roles}"
+                f"stacked-wgrad {taps} depths={depths} {step} stages={2 + j % 2}"
+                f" waiting={(1, 2, MAX_WAITING)[i % 3]} x={x} y={y} roles={roles}"
                 f" cluster={cluster} partition={partition} blocks={blocks}"
             )
             (problem,) = parse_line(line).problems.values()
-            if config.slabs % config.math_groups:
+            if config.depths > DEPTHS:
+                config = replace(config, cluster=1)
+            if not config.divides_slabs:
                 config = replace(config, x="shared")
             if problem.geometry.groups > 1 or problem.shapes[1][-1] > config.columns:
                 config = replace(config, y="async")
@@ -116,14 +126,18 @@ def test_every_weight_is_stored(text: str, config: str) -> None:
         np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
+STEP = "step=2x32 slab=2 stages=4 waiting=2"
+
+
 @pytest.mark.parametrize(
     "partition",
     [
-        "x=shared y=async roles=4:8 cluster=1 partition=split-k:16:slices",
-        "x=registers y=bulk roles=4:8 cluster=8 partition=split-k:8:slices",
-        "x=shared y=async roles=0:8 cluster=1 partition=split-k:7:tree",
-        "x=shared y=bulk roles=8:8 cluster=1 partition=split-k:7:linear",
-        "x=registers y=bulk roles=4:4 cluster=1 partition=stream-k:linear",
+        f"depths=64 {STEP} x=shared y=async roles=4:8 cluster=1 partition=split-k:16:slices",
+        f"depths=64 {STEP} x=registers y=bulk roles=4:8 cluster=8 partition=split-k:8:slices",
+        f"depths=128 {STEP} x=registers y=bulk roles=4:8 cluster=1 partition=split-k:66:slices",
+        f"depths=64 {STEP} x=shared y=async roles=0:8 cluster=1 partition=split-k:7:tree",
+        f"depths=64 {STEP} x=shared y=bulk roles=8:8 cluster=1 partition=split-k:7:linear",
+        f"depths=64 {STEP} x=registers y=bulk roles=4:4 cluster=1 partition=stream-k:linear",
     ],
 )
 def test_the_same_bits_every_time(partition: str) -> None:
@@ -131,7 +145,7 @@ def test_the_same_bits_every_time(partition: str) -> None:
     (problem,) = parse_line(text).problems.values()
     lhs = normals(problem.shapes[0], problem.dtype, 1)
     rhs = normals(problem.shapes[1], problem.dtype, 2)
-    config = f"stacked-wgrad 3x3x40 step=2x32 slab=2 stages=4 {partition} blocks=132"
+    config = f"stacked-wgrad 3x3x40 {partition} blocks=132"
     first, *others = launched(text, config, lhs, rhs, 20)
     for other in others:
         np.testing.assert_array_equal(other.view("u2"), first.view("u2"))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FAMILY: Final = "stacked-wgrad"
 
 DEPTHS = 64
-"""Depths of a tile."""
+"""Depths of a wgmma."""
 EIGHT = 8
 """Positions, or columns, that lie together in shared memory."""
 SLAB = 16
@@ -37,12 +37,13 @@ MAX_SUMS = 192
 MAX_BOX = 256
 """Positions along a dimension that the copy engine brings at once."""
 
-_WAITING = 2
+MAX_WAITING = 4
 """Steps whose rows of dY wait to be taken apart."""
+_SIZES = ("depths", "step", "slab", "stages", "waiting", "cluster", "blocks")
+_KEYS = frozenset((*_SIZES, "x", "y", "roles", "partition"))
 _COPY_BYTES = 16
 """The copy engine brings multiples of it."""
 _ATOM_BYTES = 1024
-_POSITION_BYTES = DEPTHS * 2
 _EIGHT_BYTES = 16
 _BANK_EIGHTS = 8
 """Eights of columns that all banks hold."""
@@ -57,11 +58,15 @@ class StackedWgradConfig(WithRoles):
     tap_cols: int
     columns: int
     """Columns of a tile, a multiple of 8."""
+    depths: int
+    """Depths of a tile: 64, or 64 for each of two math groups."""
     step: tuple[int, int]
     """Rows and columns of positions that a stage has."""
     slab_rows: int
     """Rows of the 16 positions of a wgmma: 1 or 2."""
     stages: int
+    waiting: int
+    """Steps whose rows of dY wait to be taken apart."""
     x: Literal["shared", "registers"]
     """Where wgmma finds X."""
     y: Literal["bulk", "async"]
@@ -77,9 +82,9 @@ class StackedWgradConfig(WithRoles):
 
     def __str__(self) -> str:
         return (
-            f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns}"
+            f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns} depths={self.depths}"
             f" step={self.step[0]}x{self.step[1]} slab={self.slab_rows} stages={self.stages}"
-            f" x={self.x} y={self.y}"
+            f" waiting={self.waiting} x={self.x} y={self.y}"
             f" roles={self.roles_text} cluster={self.cluster}"
             f" partition={self.partition} blocks={self.blocks}"
         )
@@ -92,10 +97,9 @@ class StackedWgradConfig(WithRoles):
             ValueError: none does.
         """
         found = ConfigText.parse(text)
-        keys = {"step", "slab", "stages", "x", "y", "roles", "cluster", "partition", "blocks"}
-        if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != keys:
+        if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != _KEYS:
             raise ValueError(
-                f"it is written {FAMILY} ROWSxTAPSxCOLUMNS and has {', '.join(sorted(keys))}"
+                f"it is written {FAMILY} ROWSxTAPSxCOLUMNS and has {', '.join(sorted(_KEYS))}"
             )
         tap_rows, tap_cols, columns = sizes(found.words[0], 3)
         step_rows, step_cols = sizes(found.values["step"], 2)
@@ -106,9 +110,11 @@ class StackedWgradConfig(WithRoles):
             tap_rows,
             tap_cols,
             columns,
+            int(found.values["depths"]),
             (step_rows, step_cols),
             int(found.values["slab"]),
             int(found.values["stages"]),
+            int(found.values["waiting"]),
             x,
             y,
             parse_roles(found.values["roles"]),
@@ -123,10 +129,16 @@ class StackedWgradConfig(WithRoles):
 
     def with_roles(self, load: int, math: int) -> StackedWgradConfig:
         """The same with other roles, and operands brought as they can."""
-        changed = replace(self, roles=(load, math))
+        depths = min(self.depths, math // GROUP_WARPS * DEPTHS)
+        changed = replace(self, roles=(load, math), depths=depths)
         if load == 0:
             return replace(changed, x="shared", y="async")
         return changed if changed.divides_slabs else replace(changed, x="shared")
+
+    @property
+    def turns(self) -> int:
+        """Math groups that take turns of slabs; the others have depths of their own."""
+        return max(1, self.math_groups * DEPTHS // self.depths)
 
     @property
     def trades_registers(self) -> bool:
@@ -151,12 +163,12 @@ class StackedWgradConfig(WithRoles):
     @property
     def divides_slabs(self) -> bool:
         """Whether math groups have equal numbers of slabs of a step."""
-        return self.math_groups > 0 and self.slabs % self.math_groups == 0
+        return self.slabs % self.turns == 0
 
     @property
     def kept(self) -> int:
         """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
-        return ceil(self.tap_cols * self.stacked // EIGHT / self.math_groups)
+        return ceil(self.tap_cols * self.stacked // EIGHT / self.turns)
 
     def pitch(self, problem: StackedProblem) -> int:
         """Positions of dY between two planes: neighbours of which lie in different banks."""
@@ -170,7 +182,7 @@ class StackedWgradConfig(WithRoles):
             * ceil(len(problem.rows.tap_rows) / self.tap_rows)
             * ceil(len(problem.cols.tap_rows) / self.tap_cols)
             * ceil(spec.columns / self.columns)
-            * ceil(spec.depth / DEPTHS)
+            * ceil(spec.depth / self.depths)
         )
 
     def steps(self, problem: StackedProblem) -> int:
@@ -200,11 +212,14 @@ class StackedWgradConfig(WithRoles):
         rows, cols = self.step
         window_rows = rows + self.tap_rows - 1
         of_y = window_rows * (self.columns // EIGHT) * self.pitch(problem) * _EIGHT_BYTES
-        stage = ceil((rows * cols * _POSITION_BYTES + of_y) / _ATOM_BYTES) * _ATOM_BYTES
-        exchange = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
-        waiting = _WAITING * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
+        stage = ceil((rows * cols * self.depths * 2 + of_y) / _ATOM_BYTES) * _ATOM_BYTES
+        sums = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
+        exchange = 0 if self.turns == 1 and self.partition.reduction == "slices" else sums
+        waiting = self.waiting * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
         held = max(self.stages * stage + waiting, exchange)
-        return _ATOM_BYTES + held + 8 * (2 * self.stages + 1 + _WAITING)
+        if self.cluster > 1:
+            held += ceil(sums / 16 / self.cluster) * self.cluster * 16
+        return _ATOM_BYTES + held + 8 * (2 * self.stages + 1 + self.waiting)
 
     def _waiting_bytes(self, problem: StackedProblem, columns: int) -> int:
         """Bytes of the rows of dY that a step reads, as they lie."""
@@ -247,15 +262,19 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
     if not 0 < config.sums <= MAX_SUMS:
         return f"{config.sums} sums of a thread do not fit its registers"
+    if config.depths not in (DEPTHS, config.math_groups * DEPTHS):
+        return f"{config.math_groups} math groups have no {config.depths} depths"
+    if not 1 <= config.waiting <= MAX_WAITING:
+        return f"{config.waiting} steps do not wait to be taken apart"
     rows, cols = config.step
     if config.slab_rows not in (1, 2) or rows % config.slab_rows or max(config.step) > MAX_BOX:
         return f"steps of {rows}x{cols} positions are not copied and multiplied"
-    if cols % (SLAB // config.slab_rows) or config.slabs < config.math_groups:
-        return f"steps of {rows}x{cols} positions are no slabs for {config.math_groups} groups"
+    if cols % (SLAB // config.slab_rows) or config.slabs < config.turns:
+        return f"steps of {rows}x{cols} positions are no slabs for {config.turns} groups"
     if config.roles[0] == 0 and (config.x, config.y) != ("shared", "async"):
         return "warps that do everything copy piece by piece, and multiply from shared memory"
     if config.x == "registers" and not config.divides_slabs:
-        return f"{config.slabs} slabs are not divided over {config.math_groups} groups"
+        return f"{config.slabs} slabs are not divided over {config.turns} groups"
     if config.stages < len(("filled", "read")):
         return f"{config.stages} stages do not keep a pipeline going"
     if not 1 <= config.cluster <= MAX_CLUSTER:

@@ -31,14 +31,22 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
     from convir.lowering.cuda.gpu import Gpu
 
-_STAGES = (6, 5, 4, 3, 2)
+_STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
+"""Stages, and steps that wait to be taken apart."""
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
 _COL_SPLITS = (1, 2, 3, 4)
-_ROLES = ((4, 8), (4, 4), (0, 8))
+_PIPELINES = (
+    ((4, 8), 2 * DEPTHS),
+    ((4, 8), DEPTHS),
+    ((4, 4), DEPTHS),
+    ((0, 8), DEPTHS),
+)
+"""Roles, and depths of a tile."""
 _STEPS_TRIED = 2
 """Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
-"""Slices of fewer parts cost less than those of as many as there is room for."""
+"""Slices of fewer parts cost less than those of as many as there is room for; of those with equal
+shares, the fewest are taken."""
 _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
 _WITH_REGISTERS = (4, 8)
@@ -55,6 +63,8 @@ _PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
 """A copy of 32 pieces of dY, by warps that load."""
 _APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 1100, 90
 """In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
+_ARRIVAL_CYCLES = 1200
+"""More where rows are asked for when the ones before have been taken apart."""
 _SHORT_OF_STAGES = 1.15
 """The same where there is one stage beside the one that is read."""
 _BYTES_PER_CYCLE = 32
@@ -93,7 +103,7 @@ def plan(
     costs = {config: cost(spec, problem, config) for config in candidates(spec, problem, gpu)}
     if not costs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(sorted(costs, key=lambda config: costs[config])[:_MOST])
+    return tuple(sorted(costs, key=lambda config: (costs[config], config.slabs))[:_MOST])
 
 
 def candidates(
@@ -104,11 +114,13 @@ def candidates(
     rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
     y = "bulk" if problem.is_dense else "async"
     for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
-        for roles in _ROLES:
+        for roles, depths in _PIPELINES:
             tile = StackedWgradConfig(
-                rows, cols, columns, (1, SLAB), 1, 2, "shared", y if roles[0] else "async",
-                roles, 1, Partition(), gpu.multiprocessors,
+                rows, cols, columns, depths, (1, SLAB), 1, *_STAGES[-1],
+                "shared", y if roles[0] else "async", roles, 1, Partition(), gpu.multiprocessors,
             )  # fmt: skip
+            if depths >= spec.depth + DEPTHS:
+                continue
             steps = _steps(spec, problem, tile, gpu)
             fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
             for config in fastest[:_STEPS_TRIED]:
@@ -135,8 +147,8 @@ def _steps(
                 shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
                 if shaped.roles == _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
                     shaped = replace(shaped, x="registers")
-                for stages in _STAGES:
-                    config = replace(shaped, stages=stages)
+                for stages, waiting in _STAGES:
+                    config = replace(shaped, stages=stages, waiting=waiting)
                     if legality(spec, problem, config, gpu.shared_bytes) is None:
                         yield config
                         break
@@ -150,7 +162,8 @@ def _partitioned(
     for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
         yield replace(config, partition=partition)
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
-    for parts in sorted({int(room * part) for part in _FEWER_PARTS}):
+    most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
+    for parts in sorted(ceil(schedule.steps / steps) for steps in most):
         if parts > 1:
             yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
     for parts, clusters in _CLUSTERS.items():
@@ -164,11 +177,11 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     schedule = config.schedule(spec, problem)
     step = _step(problem, spec, config)
     reduced = _START_CYCLES + (busiest_steps(schedule) + 1) * step
-    if config.math_groups > 1:
+    if config.turns > 1:
         reduced += _EXCHANGE_CYCLES
     if not schedule.slots:
         return reduced
-    sums = config.tap_cols * config.stacked * DEPTHS * SUM_BYTES / _SUM_BYTES_PER_CYCLE
+    sums = config.tap_cols * config.stacked * config.depths * SUM_BYTES / _SUM_BYTES_PER_CYCLE
     if config.cluster > 1:
         return reduced + _CLUSTER_CYCLES + sums
     parts = schedule.partition.parts
@@ -182,21 +195,22 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
 def _step(problem: StackedProblem, spec: Contraction, config: StackedWgradConfig) -> float:
     """Cycles of a step: its products, or the copies of the next one."""
     rows, cols = config.step
-    multiplied = config.slabs * config.tap_cols * config.stacked / 2
+    multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
     multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
     multiplied *= _ALONE if config.math_groups == 1 else 1.0
     positions = (rows + config.tap_rows - 1) * (cols + problem.reach)
-    copied = (rows * cols * DEPTHS + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
+    copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
     if config.y == "bulk":
         is_whole = problem.rows_follow and cols >= problem.cols.extent
         copies = 1 if is_whole else rows + config.tap_rows - 1
         loaded = ceil(positions / 32 / config.roles[0]) * _APART_CYCLES
         loaded += _ASK_CYCLES + copies * _COPY_CYCLES
+        loaded += _ARRIVAL_CYCLES if config.waiting == 1 else 0
     else:
         pieces = positions * ceil(spec.columns * 2 / problem.y_piece)
         loaded = pieces / 32 * _PIECES_CYCLES[config.roles[0]]
     if config.roles[0] == 0:
         return max(multiplied + loaded, copied) + _UNIFORM_CYCLES
     if config.stages == len(("filled", "read")):
-        multiplied *= _SHORT_OF_STAGES
+        multiplied *= _SHORT_OF_STAGES if config.depths == DEPTHS else 1.0
     return max(multiplied, copied, loaded) + _STEP_CYCLES

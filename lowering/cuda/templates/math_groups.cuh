@@ -5,7 +5,6 @@
 // has them for the 16 rows of its warp.
 #pragma once
 
-#include "cluster_slices.cuh"
 #include "partition.cuh"
 
 namespace convir::math_groups {
@@ -16,11 +15,12 @@ constexpr int kBarrier = 1;  // of all groups together
 // How the parts of a tile become one.
 enum Reduction { kLinear, kTree, kSlices, kWithinCluster };
 
-// kBlocks of four sums of a thread, for kGroups groups.
-template <int kGroups, int kBlocks>
+// kBlocks of four sums of a thread, for kGroups groups; kShare: groups have parts of the same sums.
+template <int kGroups, int kBlocks, bool kShare = true>
 struct Layout {
   static constexpr int kThreads = kGroups * kGroupThreads;
-  static constexpr int kKept = (kBlocks + kGroups - 1) / kGroups;  // blocks, when groups have added up
+  static constexpr int kSharing = kShare ? kGroups : 1;
+  static constexpr int kKept = (kBlocks + kSharing - 1) / kSharing;  // blocks, when groups have added up
   static constexpr int kExchangeBytes = kKept * kThreads * 16;
 
   static __device__ __forceinline__ void sync() {
@@ -28,21 +28,25 @@ struct Layout {
   }
   // Which block vector v of a tile is, in the numbering of partition.cuh; not below kBlocks if none.
   static __device__ __forceinline__ int block_of(int v) {
-    return v % kThreads / kGroupThreads * kKept + v / kThreads;
+    return (kShare ? v % kThreads / kGroupThreads * kKept : 0) + v / kThreads;
+  }
+  // The thread whose block that is: of a group if groups share sums, else of all.
+  static __device__ __forceinline__ int thread_of(int v) {
+    return v % (kShare ? kGroupThreads : kThreads);
   }
 };
 
 // The sums that a thread keeps when the groups have added theirs up.
-template <int kGroups, int kBlocks>
+template <int kGroups, int kBlocks, bool kShare = true>
 struct Kept {
-  using L = Layout<kGroups, kBlocks>;
-  static_assert(kGroups == 1 || kGroups == 2, "two groups exchange halves");
+  using L = Layout<kGroups, kBlocks, kShare>;
+  static_assert(L::kSharing == 1 || L::kSharing == 2, "two groups exchange halves");
   float of[L::kKept][4];
 
   // `sums(i)` is block i of the thread. Nobody may use `shared` any more.
   template <class Sums>
   __device__ __forceinline__ Kept(const Sums& sums, char* shared, int thread) {
-    if constexpr (kGroups == 1) {
+    if constexpr (L::kSharing == 1) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) copy(of[i], sums(i));
     } else {
@@ -87,27 +91,23 @@ struct Kept {
   }
 };
 
-// Puts a tile's parts together; `store(block, thread, sums)` stores one block of a group's thread.
-// Nobody may use `shared` any more. A loop over sums needs the addresses of four at a time, not of
-// all, so they pass through shared memory, each thread's own.
-template <Reduction kReduction, int kParts, int kGroups, int kBlocks, class Store>
-__device__ __forceinline__ void finish(const partition::Work& work, Kept<kGroups, kBlocks>& kept,
-                                       char* shared, float* workspace, unsigned* flags, int thread,
+// Puts a tile's parts together in global memory; `store(block, thread, sums)` stores one block of a
+// thread, of a group if groups share sums. Nobody may use `shared` any more. A loop over sums needs
+// the addresses of four at a time, not of all, so they pass through shared memory, each thread's own.
+template <Reduction kReduction, int kGroups, int kBlocks, bool kShare, class Store>
+__device__ __forceinline__ void finish(const partition::Work& work,
+                                       Kept<kGroups, kBlocks, kShare>& kept, char* shared,
+                                       float* workspace, unsigned* flags, int thread,
                                        const Store& store) {
-  using L = Layout<kGroups, kBlocks>;
+  using L = Layout<kGroups, kBlocks, kShare>;
   const auto sum = [&](int i) -> float& { return kept.of[i / 4][i % 4]; };
   const auto store_vector = [&](int v, const float4& total) {
     const int block = L::block_of(v);
     if (block < kBlocks) {
-      store(block, v % kGroupThreads, {total.x, total.y, total.z, total.w});
+      store(block, L::thread_of(v), {total.x, total.y, total.z, total.w});
     }
   };
-  if constexpr (kReduction == kWithinCluster) {
-    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const partition::ClusterSlices<L::kThreads, 4 * L::kKept, kParts, kBarrier> slices{
-        reinterpret_cast<float4*>(shared), address, thread};
-    slices(work, sum, store_vector);
-  } else if constexpr (kReduction == kSlices) {
+  if constexpr (kReduction == kSlices) {
     const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier> slices{workspace, flags, thread};
     slices(work, sum, store_vector);
   } else {

@@ -3,15 +3,16 @@
 //
 //   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
 //
-// A block keeps, for 64 depths d, the sums of kTapRows x kTapCols taps and 8 * kN8 columns n in
-// registers. X arrives by the copy engine and is multiplied as it lies. Rows of dY are planes of 8
+// A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and 8 * kN8 columns n
+// in registers. X arrives by the copy engine and is multiplied as it lies. Rows of dY are planes of 8
 // columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
 // stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
 // start addresses. So an element of X is read once from memory for all taps.
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
-// rows may be of any length, and the others multiply. One thread asks for X. Partitions: partition.cuh and cluster_slices.cuh. `P` and `C` are structs
-// of constants, which lowering/cuda/contraction/stacked_wgrad.py writes.
+// rows may be of any length, and the others multiply. One thread asks for X. Partitions: partition.cuh
+// and cluster_push.cuh. `P` and `C` are structs of constants, which
+// lowering/cuda/contraction/stacked_wgrad.py writes.
 #pragma once
 
 #include "barriers.cuh"
@@ -40,13 +41,13 @@ struct Sums {
     return of[tile8 / L::kStack8][tile8 % L::kStack8];
   }
 
-  // Adds one slab of a stage; `shift` has where the taps of a row begin.
-  __device__ __forceinline__ void multiply(unsigned stage, int slab,
+  // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
+  __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
                                            const int (&shift)[C::kTapCols]) {
     const int row = slab / L::kSlabsOfRow * C::kSlabRows;
     const int col = slab % L::kSlabsOfRow * L::kSlabCols;
-    const unsigned x = stage + row * L::kXRowBytes + col * hopper::kSwizzleBytes;
-    const unsigned y = stage + L::kXBytes + row * L::kYRowBytes + col * 16;
+    const unsigned x = of_x + row * L::kXRowBytes + col * hopper::kSwizzleBytes;
+    const unsigned y = of_y + row * L::kYRowBytes + col * 16;
     const auto from_x = hopper::atoms_descriptor(x, L::kAlongX);
     const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
     hopper::wgmma_fence();
@@ -58,15 +59,15 @@ struct Sums {
   }
 
   // The same with X's slab in registers.
-  __device__ __forceinline__ void multiply(unsigned stage, int slab,
+  __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
                                            const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
     const int row = slab / L::kSlabsOfRow * C::kSlabRows;
     const int col = slab % L::kSlabsOfRow * L::kSlabCols;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
-    load_transposed(a, stage + row * L::kXRowBytes + (col + lane % 8) * hopper::kSwizzleBytes +
+    load_transposed(a, of_x + row * L::kXRowBytes + (col + lane % 8) * hopper::kSwizzleBytes +
                            lane / 16 * L::kAlongX + chunk * 16);
-    const unsigned y = stage + L::kXBytes + row * L::kYRowBytes + col * 16;
+    const unsigned y = of_y + row * L::kYRowBytes + col * 16;
     const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
     hopper::wgmma_fence();
 #pragma unroll
@@ -107,7 +108,6 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
 template <class P, class C, class S>
 struct Block {
   using L = Layout<P, C>;
-  static constexpr bool kIsClustered = C::kReduction == math_groups::kWithinCluster;
   static constexpr int kMathWarps = L::kMathThreads / 32;
   // Who arrives at a full stage, beside the thread that asks for X.
   static constexpr int kCopying = !L::kHasRoles ? 0
@@ -134,7 +134,7 @@ struct Block {
         hopper::barrier_init(empty + 8 * i, kMathWarps);
       }
       hopper::barrier_init(drained, kMathWarps);
-      for (int i = 0; i < kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
+      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
       hopper::fence_barrier_init();
     }
     __syncthreads();
@@ -142,7 +142,7 @@ struct Block {
 
   // The parts of a tile are one cluster where they are put together in it.
   static __device__ __forceinline__ int unit() {
-    if constexpr (!kIsClustered) return blockIdx.x;
+    if constexpr (!L::kIsClustered) return blockIdx.x;
     return blockIdx.x % C::kParts * (gridDim.x / C::kParts) + blockIdx.x / C::kParts;
   }
 
@@ -169,7 +169,7 @@ struct Block {
   __device__ __forceinline__ void load(const Filler<P, C>& filler,
                                        const BulkRows<P, C>& rows) const {
     Ring<C::kStages> ring;
-    Ring<kWaiting> asked, taken;
+    Ring<C::kWaiting> asked, taken;
     partition::Work work;
     unsigned tiles = 0;
     for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
@@ -180,7 +180,7 @@ struct Block {
         rows.ask(place, Step<P, C>(step), waiting(asked.slot), arrived + 8 * asked.slot);
         asked.advance();
       };
-      for (int i = 0; i < kWaiting; ++i) ask(work.begin + i);
+      for (int i = 0; i < C::kWaiting; ++i) ask(work.begin + i);
       for (int i = work.begin; i < work.end; ++i) {
         const unsigned stage = stages + ring.slot * L::kStageBytes;
         const Step<P, C> step(i);
@@ -191,7 +191,7 @@ struct Block {
         hopper::fence_proxy();  // wgmma reads what was written
         hopper::named_sync(kLoadBarrier, L::kLoadThreads);
         if (filler.thread % 32 == 0) hopper::arrive(full + 8 * ring.slot);
-        ask(i + kWaiting);
+        ask(i + C::kWaiting);
         taken.advance();
         ring.advance();
       }
@@ -244,19 +244,22 @@ struct Block {
       };
       for (int i = 0; i < C::kStages - 1; ++i) fill_next();
       Taps taps(place);
-      int turn = thread / kGroupThreads;
+      const int group = thread / kGroupThreads;
+      const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
+      int turn = L::kShareSums ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
         hopper::wait(full + 8 * reading.slot, reading.parity);
         hopper::fence_proxy();  // cp.async wrote what wgmma reads
         __syncthreads();
         fill_next();
-        for (int slab = turn; slab < L::kSlabs; slab += C::kMathGroups) {
-          sums.multiply(stages + reading.slot * L::kStageBytes, slab, taps.shift);
+        const unsigned stage = stages + reading.slot * L::kStageBytes;
+        for (int slab = turn; slab < L::kSlabs; slab += L::kTurns) {
+          sums.multiply(stage + depths, stage + L::kXBytes, slab, taps.shift);
         }
         hopper::wgmma_wait<0>();
         sums.hold();
-        if constexpr (L::kSlabs % C::kMathGroups != 0) turn ^= 1;
+        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
         reading.advance();
       }
       finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
@@ -273,11 +276,40 @@ struct Block {
     L::Groups::sync();  // nobody reads the pipeline any more
     typename L::Kept kept(sums, memory, thread);
     L::Groups::sync();  // the exchanged sums have been read
-    math_groups::finish<C::kReduction, C::kParts>(
-        work, kept, memory, workspace, flags, thread,
-        [&](int tile8, int of, const float(&four)[4]) {
-          store<P, C, Epilogue>(out, place, tile8, of, four);
-        });
+    if constexpr (L::kIsClustered) {
+      pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
+      add_pushed<Epilogue>(place, work, out);
+    } else {
+      math_groups::finish<C::kReduction>(
+          work, kept, memory, workspace, flags, thread,
+          [&](int tile8, int of, const float(&four)[4]) {
+            store<P, C, Epilogue>(out, place, tile8, of, four);
+          });
+    }
+  }
+
+  // The sums that the blocks of a cluster write to each other.
+  __device__ __forceinline__ typename L::Pushed pushed() const {
+    return {reinterpret_cast<const float4*>(memory + L::kPushedAt), stages + L::kPushedAt};
+  }
+  template <class Epilogue>
+  __device__ __forceinline__ void add_pushed(const Place<P, C>& place, const partition::Work& work,
+                                             typename Epilogue::Stored* out) const {
+    pushed().template add<L::kThreads>(work.part, threadIdx.x, [&](int v, const float4& sums) {
+      const int tile8 = L::Groups::block_of(v);
+      if (tile8 >= L::kTiles8) return;
+      store<P, C, Epilogue>(out, place, tile8, L::Groups::thread_of(v),
+                            {sums.x, sums.y, sums.z, sums.w});
+    });
+  }
+  // What warps that load do when parts meet: they add with the others.
+  template <class Epilogue>
+  __device__ __forceinline__ void help_adding(typename Epilogue::Stored* out) const {
+    L::Pushed::stand_by();
+    partition::Work work;
+    typename S::Walk walk(unit());
+    walk.next(work);
+    add_pushed<Epilogue>(Place<P, C>(work.tile), work, out);
   }
 
   // Where the taps of a row begin.
@@ -292,7 +324,7 @@ struct Block {
     }
   };
 
-  // The groups take turns of slabs, and a group frees a stage when it is in the next one.
+  // Groups have depths of their own, or take turns of slabs; one frees a stage when it is in the next.
   __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
                                          const partition::Work& work, Ring<C::kStages>& ring,
                                          Ring<C::kStages>& done, int group) const {
@@ -301,14 +333,14 @@ struct Block {
       if (threadIdx.x % 32 == 0) hopper::arrive(empty + 8 * done.slot);
       done.advance();
     };
-    int turn = group;
+    const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
+    int turn = L::kShareSums ? group : 0;
     for (int step = work.begin; step < work.end; ++step) {
       const unsigned stage = stages + ring.slot * L::kStageBytes;
       hopper::wait(full + 8 * ring.slot, ring.parity);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
       const auto in_turn = [&](int slab, auto&&... a) {
-        sums.multiply(stage, slab, taps.shift, a...);
-        hopper::wgmma_wait<1>();
+        sums.multiply(stage + depths, stage + L::kXBytes, slab, taps.shift, a...);
       };
       // wgmma reads registers until the next one but one is under way.
       [[maybe_unused]] unsigned first[4], a[2][4];
@@ -317,17 +349,19 @@ struct Block {
       } else {
         in_turn(turn);
       }
+      hopper::wgmma_wait<1>();
       if (step > work.begin) release();
       if constexpr (C::kHasRegisters) {
 #pragma unroll
-        for (int i = 1; i < L::kSlabs / C::kMathGroups; ++i) {
-          in_turn(turn + i * C::kMathGroups, a[i % 2]);
+        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) {
+          in_turn(turn + i * L::kTurns, a[i % 2]);
+          hopper::wgmma_wait<1>();
         }
       } else {
-        for (int slab = turn + C::kMathGroups; slab < L::kSlabs; slab += C::kMathGroups) {
+        for (int slab = turn + L::kTurns; slab < L::kSlabs; slab += L::kTurns) {
           in_turn(slab);
         }
-        if constexpr (L::kSlabs % C::kMathGroups != 0) turn ^= 1;
+        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
       }
       ring.advance();
     }
@@ -347,23 +381,21 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   const B block(shared);
   if (threadIdx.x == 0) hopper::prefetch_map(&x);
   block.init_barriers();
+  if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
   const int thread = threadIdx.x;
   const Filler<P, C> filler{&x, y, thread};
   if constexpr (!L::kHasRoles) {
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
   } else if (thread < L::kLoadThreads) {
-    if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters>();
+    if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters<L::kThreads / 32>>();
     if constexpr (C::kIsBulk) {
       block.load(filler, {reinterpret_cast<const char*>(y), thread});
     } else {
       block.load(filler);
     }
-    if constexpr (B::kIsClustered) {
-      __syncwarp();
-      partition::ClusterSlices<L::kMathThreads, 4, C::kParts, 1>::stand_by();
-    }
+    if constexpr (L::kIsClustered) block.template help_adding<Epilogue>(out);
   } else {
-    if constexpr (C::kTradesRegisters) hopper::grow_registers<kMathRegisters<C::kLoadWarps>>();
+    if constexpr (C::kTradesRegisters) hopper::grow_registers<kMathRegisters<L::kThreads / 32>>();
     block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
   }
 }

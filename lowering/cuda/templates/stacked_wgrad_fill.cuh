@@ -44,13 +44,19 @@ struct Filler {
   const E* y;
   int thread;
 
-  // One thread asks for X.
+  // One thread asks for X and for rows of dY: of the warp that has least to take apart.
+  static constexpr int kAsking = L::kLoadThreads - 32;
+  __device__ __forceinline__ bool is_asking() const { return thread == kAsking; }
+
   __device__ __forceinline__ void ask_x(const Place<P, C>& place, const Step<P, C>& step,
                                         unsigned stage, unsigned full) const {
-    if (thread > 0) return;
+    if (!is_asking()) return;
     hopper::arrive_expecting(full, L::kXBytes);
-    hopper::load_4d(stage, x, full, place.group * P::kDepth + place.depth, step.col, step.row,
-                    step.image);
+#pragma unroll
+    for (int i = 0; i < C::kDepthGroups; ++i) {
+      const int depth = place.group * P::kDepth + place.depth + i * kDepths;
+      hopper::load_4d(stage + i * L::kXDepthsBytes, x, full, depth, step.col, step.row, step.image);
+    }
   }
 
   __device__ __forceinline__ void fill_y(const Place<P, C>& place, const Step<P, C>& step,
@@ -97,7 +103,7 @@ struct BulkRows {
   // One thread asks for what lies inside of the window; it arrives at a barrier.
   __device__ __forceinline__ void ask(const Place<P, C>& place, const Step<P, C>& step,
                                       unsigned to, unsigned barrier) const {
-    if (thread > 0) return;
+    if (thread != Filler<P, C>::kAsking) return;
     const Window<P, C> window(place, step);
     const int row = max(window.row, 0), rows = min(window.row + L::kWindowRows, P::kOutRows) - row;
     const int col = L::kIsWhole ? 0 : max(window.col, 0);

@@ -3,25 +3,27 @@
 #pragma once
 
 #include "hopper/wgmma.cuh"
+#include "cluster_push.cuh"
 #include "math_groups.cuh"
 
 namespace convir::stacked_wgrad {
 
 using math_groups::kGroupThreads;
 
-constexpr int kDepths = 64;  // of a tile: the rows of a wgmma
+constexpr int kDepths = 64;  // of a wgmma: its rows
 constexpr int kEight = 8;    // positions, or columns, that lie together in shared memory
 constexpr int kSlab = 16;    // positions of a wgmma
-constexpr int kWaiting = 2;  // steps whose rows of dY wait to be taken apart
-// Registers of a thread where twelve or sixteen warps trade them.
-constexpr int kLoadRegisters = 40;
-template <int kLoadWarps>
-constexpr int kMathRegisters = kLoadWarps == 4 ? 232 : 216;
+// Registers of a thread where twelve or sixteen warps trade those that they begin with.
+template <int kWarps>
+constexpr int kLoadRegisters = kWarps == 12 ? 56 : 40;
+template <int kWarps>
+constexpr int kMathRegisters = kWarps == 12 ? 224 : 216;
 
 template <class P, class C>
 struct Layout {
   static constexpr int kXRowBytes = C::kCols * hopper::kSwizzleBytes;
-  static constexpr int kXBytes = C::kRows * kXRowBytes;
+  static constexpr int kXDepthsBytes = C::kRows * kXRowBytes;
+  static constexpr int kXBytes = C::kDepthGroups * kXDepthsBytes;
 
   // dY: rows of planes of 8 columns, in which positions follow each other, 16 bytes each.
   static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
@@ -44,30 +46,41 @@ struct Layout {
   static constexpr int kWaitingRowBytes =
       kIsWhole ? P::kOutCols * kPositionBytes : (kWindowCols * kPositionBytes + 2 * 15) / 16 * 16;
   static constexpr int kWaitingBytes = (kWindowRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
-  static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? kWaiting * kWaitingBytes : 0);
+  static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? C::kWaiting * kWaitingBytes : 0);
 
   // A slab is 16 positions of one row, or 8 of each of two rows.
   static constexpr int kSlabCols = kSlab / C::kSlabRows;
   static constexpr int kSlabsOfRow = C::kCols / kSlabCols;
   static constexpr int kSlabs = C::kRows / C::kSlabRows * kSlabsOfRow;
   static_assert(C::kCols % kSlabCols == 0 && C::kRows % C::kSlabRows == 0);
-  static_assert(kSlabs >= C::kMathGroups, "every group has a slab of a stage");
+  // Math groups have depths of their own, or take turns of slabs.
+  static_assert(C::kDepthGroups == 1 || C::kDepthGroups == C::kMathGroups);
+  static constexpr int kTurns = C::kMathGroups / C::kDepthGroups;
+  static_assert(kSlabs >= kTurns, "every group has a slab of a stage");
   static constexpr int kAlongX = C::kSlabRows == 2 ? kXRowBytes : hopper::kAtomBytes;
   static constexpr int kAlongY = C::kSlabRows == 2 ? kYRowBytes : kEight * 16;
 
   static constexpr int kStack8 = C::kTapRows * C::kN8;  // eights of columns of a wgmma
   static constexpr int kTiles8 = C::kTapCols * kStack8;
-  using Groups = math_groups::Layout<C::kMathGroups, kTiles8>;
-  using Kept = math_groups::Kept<C::kMathGroups, kTiles8>;
-  static constexpr int kBarriersAt =
-      kPipelineBytes > Groups::kExchangeBytes ? kPipelineBytes : Groups::kExchangeBytes;
+  static constexpr bool kShareSums = C::kDepthGroups == 1;
+  using Groups = math_groups::Layout<C::kMathGroups, kTiles8, kShareSums>;
+  using Kept = math_groups::Kept<C::kMathGroups, kTiles8, kShareSums>;
+  // Memory of sums that other blocks of a cluster write, behind the pipeline or the exchanged sums.
+  static constexpr bool kIsClustered = C::kReduction == math_groups::kWithinCluster;
+  using Pushed = partition::PushedSlices<Groups::kThreads, 4 * Groups::kKept, C::kParts>;
+  static constexpr bool kHasExchange =
+      kTurns > 1 || C::kReduction == math_groups::kLinear || C::kReduction == math_groups::kTree;
+  static constexpr int kExchangeBytes = kHasExchange ? Groups::kExchangeBytes : 0;
+  static constexpr int kPushedAt = kPipelineBytes > kExchangeBytes ? kPipelineBytes : kExchangeBytes;
+  static constexpr int kBarriersAt = kPushedAt + (kIsClustered ? Pushed::kBytes : 0);
   static constexpr int kSharedBytes =
-      hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + kWaiting);
+      hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + C::kWaiting);
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
   static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
   static constexpr int kColumnTiles = ceil(P::kColumns, 8 * C::kN8);
-  static constexpr int kDepthTiles = ceil(P::kDepth, kDepths);
+  static constexpr int kTileDepths = C::kDepthGroups * kDepths;
+  static constexpr int kDepthTiles = ceil(P::kDepth, kTileDepths);
   static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
   static constexpr int kColSets = ceil(P::kAllTapCols, C::kTapCols);
   static constexpr int kRowSteps = ceil(P::kRows, C::kRows);
@@ -76,6 +89,7 @@ struct Layout {
   static constexpr int kMathThreads = C::kMathGroups * kGroupThreads;
   static constexpr bool kHasRoles = C::kLoadWarps > 0;
   static constexpr int kLoadThreads = kHasRoles ? C::kLoadWarps * 32 : kMathThreads;
+  static constexpr int kThreads = kMathThreads + C::kLoadWarps * 32;
 };
 
 // Which results a tile has.
@@ -86,7 +100,7 @@ struct Place {
 
   __device__ __forceinline__ explicit Place(int tile) {
     using L = Layout<P, C>;
-    depth = tile % L::kDepthTiles * kDepths;
+    depth = tile % L::kDepthTiles * L::kTileDepths;
     int rest = tile / L::kDepthTiles;
     column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * 8 * C::kN8;
     rest /= L::kColumnTiles;

@@ -146,7 +146,7 @@ __device__ __forceinline__ void finish_tile(const partition::Work& work, const P
   constexpr math_groups::Reduction kReduction = C::kHasSlices ? math_groups::kSlices
                                                 : C::kIsTree  ? math_groups::kTree
                                                               : math_groups::kLinear;
-  math_groups::finish<kReduction, 1>(
+  math_groups::finish<kReduction>(
       work, kept, shared, workspace, flags, thread,
       [&](int tile8, int of, const float(&sums)[4]) {
         store<P, C, Epilogue>(out, place, tile8, of, sums);

@@ -12,6 +12,10 @@ __device__ __forceinline__ int cluster_rank() {
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+// The same of a thread that has written nothing that others read.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 // Waits until all threads of the cluster have arrived, whose writes become visible.
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -31,6 +35,16 @@ __device__ __forceinline__ float4 load_from(unsigned address, int rank) {
       : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
       : "r"(address), "r"(rank));
   return x;
+}
+
+// Writes 16 bytes to the shared memory of a block of the cluster.
+__device__ __forceinline__ void store_to(unsigned address, int rank, const float4& x) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [remote], {%2, %3, %4, %5};\n}" ::"r"(address),
+      "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+      : "memory");
 }
 
 // Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
