@@ -28,7 +28,7 @@ from convir.lowering.cuda.kernel_plan import (
     Pointer,
     TensorMap,
 )
-from convir.lowering.partition.partition import DATA_PARALLEL
+from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -65,8 +65,16 @@ def kernels(
     if isinstance(schedule, Refusal):
         return schedule
     is_whole = config.clusters == 1 and config.cluster > 1
+    reads_once = _reads_once(problem, schedule)
     kernel = CudaKernel(
-        source_of(spec, epilogue, problem, config, reads_once=_reads_once(problem, schedule)),
+        source_of(
+            spec,
+            epilogue,
+            problem,
+            config,
+            reads_once=reads_once,
+            parts_take_turns=reads_once and config.partition.kind == SPLIT_K,
+        ),
         SYMBOL,
         (blocks_of(schedule, config), 1, 1),
         (config.threads, 1, 1),

@@ -28,6 +28,7 @@ def source_of(
     config: WgmmaWgradConfig,
     *,
     reads_once: bool,
+    parts_take_turns: bool,
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
@@ -55,6 +56,7 @@ def source_of(
             for name, value in _constants(problem, config).items()
         )
         + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
+        + f"  static constexpr bool kPartsTakeTurns = {str(parts_take_turns).lower()};\n"
         + f"  static constexpr long long kColumnStride = {problem.column_stride};\n"
         + "".join(_accessor(name, values) for name, values in axes.items())
         + "};\n"

@@ -86,8 +86,21 @@ struct Kernel {
     hopper::Ring<kStages> ring;
     Work work;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-      for (Walk walk(unit); walk.next(work);) load(c, a, work, ring);
+      for (Walk walk(unit); next(walk, work);) load(c, a, work, ring);
     }
+  }
+
+  // Parts that take turns have every kParts-th step, and count their own.
+  static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
+    const bool is_work = walk.next(work);
+    if constexpr (Problem::kPartsTakeTurns) {
+      work.begin = 0;
+      work.end = (kIterations - work.part + Config::kParts - 1) / Config::kParts;
+    }
+    return is_work;
+  }
+  static __device__ __forceinline__ int position_of(const Work& work, int step) {
+    return (Problem::kPartsTakeTurns ? work.part + step * Config::kParts : step) * kBlockK;
   }
 
   __device__ __forceinline__ void load(const TensorMap& c, const TensorMap& a, const Work& work,
@@ -107,7 +120,7 @@ struct Kernel {
       const unsigned to_c = stages + ring.slot * kStageBytes;
       const unsigned to_a = to_c + kBoxesM * kBoxBytes;
       hopper::arrive_expecting(barrier, (boxes_m + boxes_n) * kBoxBytes);
-      const int position = step * kBlockK;
+      const int position = position_of(work, step);
 #pragma unroll
       for (int i = 0; i < kBoxesM; ++i) {
         if (i >= boxes_m) continue;
@@ -168,7 +181,7 @@ struct Kernel {
     hopper::Ring<kStages> ring;
     Work work;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-      for (Walk walk(unit); walk.next(work);) {
+      for (Walk walk(unit); next(walk, work);) {
         Accumulators d;
         reduce(d, consumer, work, ring);
         finish(d, consumer, work, out, workspace, flags);
