@@ -13,7 +13,7 @@ from convir.lowering.cuda.contraction.read import ContractionProblem, read_probl
 from convir.lowering.cuda.contraction.templates import legal_plans, plan_on
 from convir.lowering.cuda.headers import included
 from convir.lowering.implementations import GEMM
-from convir.lowering.library_gemm import divides_sums, gemm_refusal, has_long_sums
+from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Candidates:
     gpu: Gpu
     has_gemm: bool
     """Whether a library's GEMM computes it."""
-    has_long_sums: bool = False
+    template_first: bool = False
     """Whether the rule has templates that divide sums before the library."""
 
     @property
@@ -59,8 +59,8 @@ class Candidates:
         library: dict[str, tuple[CudaKernel, ...]] = {GEMM: ()} if self.has_gemm else {}
         plans = legal_plans(self.problem, self.gpu)
         ours = {config: plan.kernels for config, plan in plans.items()}
-        template_first = self.has_long_sums and divides_sums(next(iter(ours), ""))
-        return ours | library if template_first else library | ours
+        ours_first = self.template_first and divides_sums(next(iter(ours), ""))
+        return ours | library if ours_first else library | ours
 
     def likely(self, most: int) -> Mapping[str, tuple[CudaKernel, ...]]:
         """What `launches` says of configs that may be the fastest: the library's, the first `most`
@@ -101,4 +101,6 @@ def candidates_of(function: kernel.FuncOp, gpu: Gpu) -> Candidates | Refusal:
     problem = read_problem(function)
     if isinstance(problem, Refusal):
         return problem
-    return Candidates(problem, gpu, gemm_refusal(function) is None, has_long_sums(function))
+    return Candidates(
+        problem, gpu, gemm_refusal(function) is None, template_first(function) is not None
+    )

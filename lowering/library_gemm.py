@@ -16,6 +16,8 @@ GEMM_MIN_FLOPS = 1 << 15
 FEW_RESULTS, MANY_TERMS = 1 << 14, 1 << 14
 """A library divides the sums of so few results less well than a template that is made for it; see
 `docs/kernels/wgmma-wgrad.md`."""
+SMALL_PRODUCT = 1 << 28
+"""Multiplications that are over before a library's kernel has begun and ended; see there too."""
 
 
 def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
@@ -31,13 +33,17 @@ def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
 
 
 def divides_sums(config: str) -> bool:
-    """Whether a config's template divides the sums of few results better than a library does."""
+    """Whether a config's template divides sums for products that are `template_first`."""
     return config.startswith(f"{WGMMA_WGRAD} ")
 
 
-def has_long_sums(function: kernel.FuncOp) -> bool:
-    """Whether a kernel is one product with few results, which are sums of many terms each."""
+def template_first(function: kernel.FuncOp) -> str | None:
+    """Why a template that divides sums is preferred to a library for one product; None if not."""
     call = match_gemm(function)
     if isinstance(call, Refusal) or call.layout.batch > 1:
-        return False
-    return call.layout.m * call.layout.n <= FEW_RESULTS and call.layout.k >= MANY_TERMS
+        return None
+    layout = call.layout
+    results, terms = layout.m * layout.n, layout.k
+    if results <= FEW_RESULTS and terms >= MANY_TERMS:
+        return "few results are sums of many terms"
+    return "it has few multiplications" if results * terms <= SMALL_PRODUCT else None

@@ -40,7 +40,7 @@ from convir.lowering.implementations import (
     attach_config,
     config_of,
 )
-from convir.lowering.library_gemm import divides_sums, gemm_refusal, has_long_sums
+from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.llvm.target import target
@@ -98,13 +98,14 @@ def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     chosen = _gemm(function, gpu)
-    if isinstance(chosen, Refusal) or not has_long_sums(function):
+    reason = template_first(function)
+    if isinstance(chosen, Refusal) or reason is None:
         return chosen
     template = _template(function, gpu)
     if isinstance(template, Refusal) or not divides_sums(template.config):
         return chosen
     family = template.config.partition(" ")[0]
-    return Refusal(f"few results are sums of many terms, which {family} divides")
+    return Refusal(f"{reason}: {family} is preferred")
 
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:

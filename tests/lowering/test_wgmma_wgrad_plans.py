@@ -55,6 +55,25 @@ def _meets_every_tap(size: int, taps: int, pad: int, stride: int, dilation: int)
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "config", "take_turns"),
+    [
+        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:24:slices 1:4", True),
+        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 stream-k:linear 1:4", False),
+        (line(32, 512, 512, (28, 28), 1, 0, 1), "128x128 6 1 split-k:4:slices", False),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 8 1 split-k:7:slices", False),
+    ],
+)
+def test_parts_of_products_that_are_read_once_take_turns(
+    text: str, config: str, take_turns: bool
+) -> None:
+    found = reading(text)
+    plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
+    assert not isinstance(plan, Refusal), plan.reason
+    (kernel,) = plan.kernels
+    assert f"kPartsTakeTurns = {str(take_turns).lower()};" in kernel.source
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.tuples(st.integers(5, 12), st.integers(5, 12)),

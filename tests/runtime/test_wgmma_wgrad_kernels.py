@@ -148,6 +148,10 @@ def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
         (line("f16", 32, 128, 128, (28, 28), 1, 0, 1), "128x128 4 4 split-k:120:slices 4:8"),
         (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "64x128 6 2 split-k:4:slices 1:4"),
         (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 3 split-k:6:slices"),
+        # Parts of unequal length that take turns.
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x64 4 1 split-k:3:slices 1:4"),
+        (line("bf16", 5, 136, 72, (9, 11), 1, 0, 1), "128x64 4 1 split-k:5:tree"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x128 4 3 split-k:6:slices 1:4"),
         # Other roles.
         (line("f16", 2, 64, 72, (9, 11), 1, 0, 1), "64x64 8 1 data-parallel 4:4"),
         (line("bf16", 5, 40, 72, (13, 12), 3, 1, 2), "64x192 4 1 split-k:3:tree 1:4"),
