@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -78,6 +79,9 @@ ORDER = "order"
 """The file with the names of launches: shares of it take about the same time."""
 LAUNCH = "launch of "
 """What a line begins with that names a launch."""
+LAUNCH_SECONDS = 30
+"""How long a launch may take under a tool."""
+NO_END = "the launch has not ended"
 PROBLEM_SHARES = 8
 """Processes among which the problems are shared."""
 
@@ -149,17 +153,30 @@ def run_problems(share: int) -> int:
     return status
 
 
-def run_launches(share: int, shares: int) -> int:
-    """Repeat every `shares`-th launch that was written down, from one on."""
+def run_launches(share: int, shares: int, first: int) -> int:
+    """Repeat every `shares`-th launch that was written down, from one on, but for the `first` ones.
+
+    One that takes too long ends the process, and counts as wrong.
+    """
     toolkit.cupy().cuda.set_allocator(None)
     folder = Path(os.environ[launch_records.FOLDER_VARIABLE])
-    for name in (folder / ORDER).read_text().split()[share::shares]:
+    for name in (folder / ORDER).read_text().split()[share::shares][first:]:
         launch = launch_records.read(folder / name)
         # What the tool reports next is of this launch.
         sys.stdout.write(f"{LAUNCH}{launch.label}: {launch.kernel.symbol}\n")
         sys.stdout.flush()
+        watchdog = threading.Timer(LAUNCH_SECONDS, give_up)
+        watchdog.start()
         launch_records.repeat(launch)
+        watchdog.cancel()
     return 0
+
+
+def give_up() -> None:
+    """End this process, a kernel of which does not end."""
+    sys.stdout.write(f"{NO_END} after {LAUNCH_SECONDS} s\n")
+    sys.stdout.flush()
+    os._exit(1)
 
 
 class EveryArrayAlone:
@@ -237,7 +254,7 @@ def main() -> int:
         shares = max(1, options.jobs // len(tools) - 1)
         names = [*(f"launches {share} {shares}" for share in range(shares)), "programs"]
         broken = {tool: pool.submit(under, tool, "broken") for tool in tools}
-        runs = {tool: [pool.submit(under, tool, name) for name in names] for tool in tools}
+        runs = {tool: [pool.submit(to_the_end, tool, name) for name in names] for tool in tools}
         for tool in tools:
             blind = broken[tool].result().returncode != ERRORS_FOUND
             is_clean = reported(tool, names, (run.result() for run in runs[tool]))
@@ -291,6 +308,19 @@ def started(
     path = os.pathsep.join([SUPPORT, *filter(None, [os.environ.get("PYTHONPATH")])])
     given = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     return subprocess.run(command, check=False, capture_output=True, text=True, env=given)
+
+
+def to_the_end(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
+    """`under`, with a new process behind each launch that did not end."""
+    if not inside.startswith("launches"):
+        return under(tool, inside)
+    output, errors, status, first = "", "", 0, 0
+    while True:
+        run = under(tool, f"{inside} {first}")
+        output, errors, status = output + run.stdout, errors + run.stderr, status or run.returncode
+        first += sum(line.startswith(LAUNCH) for line in run.stdout.splitlines())
+        if NO_END not in run.stdout:
+            return subprocess.CompletedProcess(run.args, status, output, errors)
 
 
 def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
