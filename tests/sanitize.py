@@ -81,7 +81,7 @@ LAUNCH = "launch of "
 """What a line begins with that names a launch."""
 LAUNCH_SECONDS = 30
 """How long a launch may take under a tool."""
-NO_END = "the launch has not ended"
+NO_END, STATUS_NO_END = "the launch has not ended", 1
 PROBLEM_SHARES = 8
 """Processes among which the problems are shared."""
 
@@ -176,7 +176,7 @@ def give_up() -> None:
     """End this process, a kernel of which does not end."""
     sys.stdout.write(f"{NO_END} after {LAUNCH_SECONDS} s\n")
     sys.stdout.flush()
-    os._exit(1)
+    os._exit(STATUS_NO_END)
 
 
 class EveryArrayAlone:
@@ -311,15 +311,16 @@ def started(
 
 
 def to_the_end(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
-    """`under`, with a new process behind each launch that did not end."""
+    """`under`, with a new process behind each launch that did not end, or that ended the tool."""
     if not inside.startswith("launches"):
         return under(tool, inside)
     output, errors, status, first = "", "", 0, 0
     while True:
         run = under(tool, f"{inside} {first}")
         output, errors, status = output + run.stdout, errors + run.stderr, status or run.returncode
-        first += sum(line.startswith(LAUNCH) for line in run.stdout.splitlines())
-        if NO_END not in run.stdout:
+        begun = sum(line.startswith(LAUNCH) for line in run.stdout.splitlines())
+        first += begun
+        if not begun or run.returncode in (0, ERRORS_FOUND):
             return subprocess.CompletedProcess(run.args, status, output, errors)
 
 
