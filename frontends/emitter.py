@@ -159,13 +159,21 @@ class Emitter:
         return self.insert(op)
 
     def reduce(
-        self, value: SSAValue, axes: Sequence[int], start: float, body: ScalarBody
+        self,
+        value: SSAValue,
+        axes: Sequence[int],
+        start: float,
+        body: ScalarBody,
+        total: Attribute | None = None,
     ) -> SSAValue:
-        """`value` without the dimensions `axes`, which `body(element, total)` sums up."""
+        """`value` without the dimensions `axes`, which `body(element, total)` sums up.
+
+        The result is of elements of type `total`, by default of the value's.
+        """
         shape = shape_of(value)
         kept = [d for d in range(len(shape)) if d not in axes]
         loops = {d: loop for loop, d in enumerate((*kept, *axes))}
-        init = self.filled(start, [shape[d] for d in kept], element_of(value))
+        init = self.filled(start, [shape[d] for d in kept], total or element_of(value))
         source = [AffineExpr.dimension(loops[d]) for d in range(len(shape))]
         out = [AffineExpr.dimension(loop) for loop in range(len(kept))]
         return self.generic([(value, source)], (init, out), len(kept), len(axes), body)

@@ -5,10 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, f32
 from xdsl.ir import SSAValue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute
+
     from convir.frontends.emitter import ScalarBuilder
+
+
+def wide_of(element: AnyFloat) -> AnyFloat:
+    """The type in which elements are summed: f32 for f16 and bf16, and otherwise their own."""
+    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
+
+
+def widened(body: ScalarBuilder, x: SSAValue, wide: Attribute) -> SSAValue:
+    """`x` as a value of type `wide`, which holds all of its type's."""
+    return x if x.type == wide else body.insert(arith.ExtFOp(x, wide))
+
+
+def rounded(body: ScalarBuilder, x: SSAValue, element: Attribute) -> SSAValue:
+    """`x` as a value of type `element`, of which its own type holds all."""
+    return x if x.type == element else body.insert(arith.TruncFOp(x, element))
+
+
+def summed(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    """The total, which is the last of `args`, plus the first one, in the total's type."""
+    return body.insert(arith.AddfOp(args[-1], widened(body, args[0], args[-1].type)))
 
 
 def select_positive(body: ScalarBuilder, x: SSAValue, otherwise: SSAValue) -> SSAValue:

@@ -15,12 +15,14 @@ from convir.dialects.windows import Window
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.normalization import PARAMETERS, scale_and_shift
 from convir.frontends.onnx.ops.windows import AUTO_PADS, split_padding, windows_of
+from convir.frontends.scalar_functions import rounded, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
 
 WEIGHTS = 1
@@ -173,12 +175,16 @@ class _Weights:
             return
         scale, shift = scale_and_shift(normalization, element_of(filters))
         call.take(normalization)
+        element = element_of(filters)
         self._scale(scale, channels)
-        if self.bias is None:
-            self.bias = shift
-            return
-        scaled = self.emit.elementwise([self.bias, scale], _multiply)
-        self.bias = self.emit.elementwise([scaled, shift], _add)
+
+        def shifted(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            return rounded(body, _add(body, args) if len(args) > 1 else args[0], element)
+
+        terms = [shift]
+        if self.bias is not None:
+            terms.append(self.emit.elementwise([self.bias, scale], _multiply, element_of(scale)))
+        self.bias = self.emit.elementwise(terms, shifted, element)
 
     def _scale(self, scale: SSAValue, channels: tuple[int, ...]) -> None:
         """Multiply each filter with the scale of its output channel."""
@@ -188,7 +194,12 @@ class _Weights:
         factors = [*channels[:1], *([1] * (len(split) - 1)), *channels[1:]]
         factors += [1] * (len(split) + len(taps) - len(factors))
         parts = self.emit.reshape(self.value, [*split, *taps])
-        scaled = self.emit.elementwise([parts, self.emit.reshape(scale, factors)], _multiply)
+        element = element_of(self.value)
+        scaled = self.emit.elementwise(
+            [parts, self.emit.reshape(scale, factors)],
+            lambda body, args: rounded(body, _multiply(body, args), element),
+            element,
+        )
         self.value = self.emit.reshape(scaled, shape)
 
     def with_bias(self, y: SSAValue) -> SSAValue:
@@ -199,12 +210,13 @@ class _Weights:
         return self.emit.elementwise([y, self.emit.reshape(self.bias, per_channel)], _add)
 
 
-def _add(body: Any, args: Sequence[SSAValue]) -> SSAValue:
+def _add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
     return body.insert(arith.AddfOp(args[0], args[1]))
 
 
-def _multiply(body: Any, args: Sequence[SSAValue]) -> SSAValue:
-    return body.insert(arith.MulfOp(args[0], args[1]))
+def _multiply(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    """In the type of the second one."""
+    return body.insert(arith.MulfOp(widened(body, args[0], args[1].type), args[1]))
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {

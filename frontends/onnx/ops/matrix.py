@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, f32
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.scalar_functions import rounded, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import SSAValue
 
     from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
@@ -33,16 +34,12 @@ def multiply_add(
     if not isinstance(element, AnyFloat) or element_of(operands[1][0]) != element:
         types = " and ".join(str(element_of(value)) for value, _ in operands)
         raise call.error(f"is not supported on elements of type {types}")
-    wide: Attribute = f32 if isinstance(element, Float16Type | BFloat16Type) else element
+    wide = wide_of(element)
     rank = len(out)
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        factors = [
-            arg if arg.type == wide else scalars.insert(arith.ExtFOp(arg, wide)) for arg in args[:2]
-        ]
-        return scalars.insert(
-            arith.AddfOp(args[2], scalars.insert(arith.MulfOp(factors[0], factors[1])))
-        )
+        left, right = (widened(scalars, arg, wide) for arg in args[:2])
+        return scalars.insert(arith.AddfOp(args[2], scalars.insert(arith.MulfOp(left, right))))
 
     init = call.emit.filled(0, out, wide)
     identity = [AffineExpr.dimension(loop) for loop in range(rank)]
@@ -50,7 +47,7 @@ def multiply_add(
     if wide == element:
         return total
     return call.emit.elementwise(
-        [total], lambda scalars, args: scalars.insert(arith.TruncFOp(args[0], element)), element
+        [total], lambda scalars, args: rounded(scalars, args[0], element), element
     )
 
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import scaled
+from convir.frontends.scalar_functions import rounded, scaled, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +31,8 @@ PARAMETERS = (1, 2, 3, 4)
 def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]:
     """The factor and the summand of each channel that a BatchNormalization comes to.
 
+    Of f16 and bf16 they are f32: their own rounding would be the same error at each position.
+
     Raises:
         OnnxError: it trains, or its parameters are of another type than `element`.
     """
@@ -44,17 +46,19 @@ def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]
         if element_of(parameter) != element:
             raise call.error(f"a parameter is of {element_of(parameter)}, its input of {element}")
 
+    wide = wide_of(element_of(scale))
+
     def factor(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        gain, spread = args
+        gain, spread = (widened(body, arg, wide) for arg in args)
         shifted = body.insert(arith.AddfOp(spread, body.number(epsilon, spread.type)))
         return body.insert(arith.DivfOp(gain, body.insert(math.SqrtOp(shifted))))
 
     def summand(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        offset, center, gain = args
+        offset, center, gain = (widened(body, arg, wide) for arg in args)
         return body.insert(arith.SubfOp(offset, body.insert(arith.MulfOp(center, gain))))
 
-    factors = call.emit.elementwise([scale, variance], factor)
-    return factors, call.emit.elementwise([bias, mean, factors], summand)
+    factors = call.emit.elementwise([scale, variance], factor, wide)
+    return factors, call.emit.elementwise([bias, mean, factors], summand, wide)
 
 
 def _batch_normalization(call: Call) -> Sequence[SSAValue]:
@@ -66,10 +70,11 @@ def _batch_normalization(call: Call) -> Sequence[SSAValue]:
     ]
 
     def normalize(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        scaled = body.insert(arith.MulfOp(args[0], args[1]))
-        return body.insert(arith.AddfOp(scaled, args[2]))
+        value, gain, shift = args
+        product = body.insert(arith.MulfOp(widened(body, value, gain.type), gain))
+        return rounded(body, body.insert(arith.AddfOp(product, shift)), element_of(x))
 
-    return [call.emit.elementwise([x, *per_channel], normalize)]
+    return [call.emit.elementwise([x, *per_channel], normalize, element_of(x))]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.windows import windows_of
+from convir.frontends.scalar_functions import rounded, summed, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +31,6 @@ def _maximum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
     return body.insert(arith.MaximumfOp(args[-1], args[0]))
 
 
-def _sum(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-    return body.insert(arith.AddfOp(args[-1], args[0]))
-
-
 def _max_pool(call: Call) -> Sequence[SSAValue]:
     call.attribute("storage_order", 0)  # It orders the indices, which are refused as an output.
     windows = _windows(call)
@@ -43,7 +40,7 @@ def _max_pool(call: Call) -> Sequence[SSAValue]:
 def _average_pool(call: Call) -> Sequence[SSAValue]:
     windows = _windows(call)
     include_padding = bool(call.attribute("count_include_pad", 0))
-    total = _pooled(call, windows, 0, _sum)
+    total = _pooled(call, windows, 0, summed)
     spatial = shape_of(call.input(0))[2:]
     counts = [
         _counts(window, size, output, include_padding=include_padding)
@@ -53,28 +50,22 @@ def _average_pool(call: Call) -> Sequence[SSAValue]:
 
 
 def _divided(call: Call, total: SSAValue, counts: Sequence[Array]) -> SSAValue:
-    """`total` by how many elements each output position counts."""
+    """`total` by how many elements each output position counts, of the input's type."""
+    element = element_of(call.input(0))
     table = np.ones((), np.float64)
     for count in counts:
         table = np.multiply.outer(table, count)
-    element = element_of(total)
-    if np.all(table == table.flat[0]):
-        number = float(table.flat[0])
-        return call.emit.elementwise(
-            [total],
-            lambda body, args: body.insert(arith.DivfOp(args[0], body.number(number, element))),
-        )
-    exact = call.emit.insert(constant(table.astype(np.float32), MEMORY, None))
+    number = float(table.flat[0]) if np.all(table == table.flat[0]) else None
 
     def divide(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        sum_, count = args
-        if element.bitwidth > f32.bitwidth:
-            count = body.insert(arith.ExtFOp(count, element))
-        if element.bitwidth < f32.bitwidth:
-            count = body.insert(arith.TruncFOp(count, element))
-        return body.insert(arith.DivfOp(sum_, count))
+        wide = args[0].type
+        count = widened(body, args[1], wide) if number is None else body.number(number, wide)
+        return rounded(body, body.insert(arith.DivfOp(args[0], count)), element)
 
-    return call.emit.elementwise([total, exact], divide, element)
+    # Of numbers as small as these, f32 holds each.
+    counted = () if number is not None else (table.astype(np.float32),)
+    exact = [call.emit.insert(constant(values, MEMORY, None)) for values in counted]
+    return call.emit.elementwise([total, *exact], divide, element)
 
 
 def _counts(window: Window, size: int, outputs: int, *, include_padding: bool) -> Array:
@@ -136,7 +127,8 @@ def _pooled(
     ]
     # What says how many taps there are; nobody reads its elements.
     taps = call.emit.empty([window.taps for window in windows], element)
-    init = call.emit.filled(start, [*batch, *outputs], element)
+    sums = wide_of(element) if body is summed else element
+    init = call.emit.filled(start, [*batch, *outputs], sums)
     return call.emit.generic(
         [(padded, [*loops[:2], *walked]), (taps, loops[2 + rank :])],
         (init, loops[: 2 + rank]),
@@ -152,9 +144,9 @@ def _global_pool(average: bool, call: Call) -> Sequence[SSAValue]:
     if not isinstance(element, AnyFloat):
         raise call.error(f"is not supported on elements of type {element}")
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
-    start, body = (0, _sum) if average else (-inf, _maximum)
+    start, body = (0, summed) if average else (-inf, _maximum)
     axes = range(2, len(shape_of(x)))
-    total = call.emit.reduce(x, axes, start, body)
+    total = call.emit.reduce(x, axes, start, body, wide_of(element) if average else element)
     if average:
         total = _divided(call, total, [np.array(prod(spatial), np.float64)])
     return [call.emit.reshape(total, [*batch, *([1] * len(spatial))])]

@@ -10,13 +10,14 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.scalar_functions import rounded, summed, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import SSAValue
 
-    from convir.frontends.emitter import ScalarBody
+    from convir.frontends.emitter import ScalarBody, ScalarBuilder
     from convir.frontends.onnx.call import Call
 
 _ONE_AXIS_OPSET = 13
@@ -36,36 +37,36 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
     axis = int(call.attribute("axis", -1 if one_axis else 1)) % max(len(shape), 1)
     axes = [axis] if one_axis else list(range(axis, len(shape)))
     kept = [1 if dim in axes else size for dim, size in enumerate(shape)]
-    emit = call.emit
+    emit, wide = call.emit, wide_of(element)
 
     def total(value: SSAValue, start: float, body: ScalarBody) -> SSAValue:
         return emit.reshape(emit.reduce(value, axes, start, body), kept)
 
+    def difference(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        value, most = (widened(body, arg, wide) for arg in args)
+        return body.insert(arith.SubfOp(value, most))
+
+    def quotient(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        return rounded(body, body.insert(arith.DivfOp(args[0], args[1])), element)
+
+    def less_logarithm(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        logarithm_ = body.insert(math.LogOp(args[1]))
+        return rounded(body, body.insert(arith.SubfOp(args[0], logarithm_)), element)
+
     largest = total(x, -inf, lambda b, args: b.insert(arith.MaximumfOp(args[1], args[0])))
-    shifted = emit.elementwise(
-        [x, largest], lambda b, args: b.insert(arith.SubfOp(args[0], args[1]))
-    )
+    shifted = emit.elementwise([x, largest], difference, wide)
     exponential = emit.elementwise([shifted], lambda b, args: b.insert(math.ExpOp(args[0])))
-    summed = total(exponential, 0, lambda b, args: b.insert(arith.AddfOp(args[1], args[0])))
+    denominator = total(exponential, 0, summed)
     if logarithm:
-        return [
-            emit.elementwise(
-                [shifted, summed],
-                lambda b, args: b.insert(arith.SubfOp(args[0], b.insert(math.LogOp(args[1])))),
-            )
-        ]
-    return [
-        emit.elementwise(
-            [exponential, summed], lambda b, args: b.insert(arith.DivfOp(args[0], args[1]))
-        )
-    ]
+        return [emit.elementwise([shifted, denominator], less_logarithm, element)]
+    return [emit.elementwise([exponential, denominator], quotient, element)]
 
 
 _REDUCTIONS: Mapping[str, tuple[float, ScalarBody]] = {
     "ReduceMax": (-inf, lambda b, args: b.insert(arith.MaximumfOp(args[1], args[0]))),
-    "ReduceMean": (0, lambda b, args: b.insert(arith.AddfOp(args[1], args[0]))),
+    "ReduceMean": (0, summed),
     "ReduceMin": (inf, lambda b, args: b.insert(arith.MinimumfOp(args[1], args[0]))),
-    "ReduceSum": (0, lambda b, args: b.insert(arith.AddfOp(args[1], args[0]))),
+    "ReduceSum": (0, summed),
 }
 """What a reduction starts from, and how it goes on."""
 
@@ -77,12 +78,18 @@ def _reduce(name: str, call: Call) -> Sequence[SSAValue]:
         raise call.error(f"is not supported on elements of type {element}")
     axes = _axes(name, call, len(shape))
     start, body = _REDUCTIONS[name]
-    result = call.emit.reduce(x, axes, start, body) if axes else x
-    if name == "ReduceMean":
-        count = prod(shape[dim] for dim in axes)
-        result = call.emit.elementwise(
-            [result], lambda b, args: b.insert(arith.DivfOp(args[0], b.number(count, element)))
-        )
+    total = wide_of(element) if body is summed else element
+    result = call.emit.reduce(x, axes, start, body, total) if axes else x
+    count = prod(shape[dim] for dim in axes) if name == "ReduceMean" else 1
+
+    def finished(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (value,) = args
+        if count != 1:
+            value = body.insert(arith.DivfOp(value, body.number(count, value.type)))
+        return rounded(body, value, element)
+
+    if count != 1 or element_of(result) != element:
+        result = call.emit.elementwise([result], finished, element)
     if not int(call.attribute("keepdims", 1)):
         return [result]
     return [call.emit.reshape(result, [1 if d in axes else n for d, n in enumerate(shape)])]

@@ -1,0 +1,84 @@
+"""Operators that sum or scale elements of f16: they round what they compute in f32, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from gpu import cupy_or_skip
+from onnx_cases import model_of, node
+
+from convir.api.compile import compile as compile_module
+from convir.runtime.bench.onnx_networks import in_element_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from onnx_cases import Array
+
+pytest.importorskip("onnx", reason="onnx is not installed (the extra `test`)")
+
+COUNT = 4096
+"""More than 2048, to which one adds nothing in f16."""
+SIDE = 64
+DEVICES = ("host", pytest.param("cuda", marks=pytest.mark.gpu))
+HALF_ULP = 2.0**-11
+"""Of a normal number in f16, relative to it."""
+
+SUMS: Mapping[str, tuple[Any, float, float]] = {
+    "AveragePool": (node("AveragePool", ["x"], ["y"], kernel_shape=[SIDE, SIDE]), 1, 1),
+    "GlobalAveragePool": (node("GlobalAveragePool", ["x"], ["y"]), 1, 1),
+    "LogSoftmax": (node("LogSoftmax", ["x"], ["y"], axis=1), 0, -np.log(COUNT)),
+    "ReduceMean": (node("ReduceMean", ["x"], ["y"], axes=[1, 2, 3]), 1, 1),
+    "ReduceSum": (node("ReduceSum", ["x"], ["y"]), 1, COUNT),
+    "Softmax": (node("Softmax", ["x"], ["y"], axis=1), 0, 1 / COUNT),
+}
+"""The operator, what all elements of its input are, and all of its output."""
+
+
+def run(model: Any, x: Array, device: str, path: Path) -> Array:
+    """The model's output, of f16."""
+    import_onnx: Any = pytest.importorskip("onnx")
+    if device == "cuda":
+        cupy_or_skip()
+    import_onnx.save(in_element_type(model, "f16"), path)
+    executable = compile_module(path, device=device, shapes=[x.shape])
+    result = executable(x)
+    return np.asarray(result.get() if device == "cuda" else result, np.float64)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_go_on_past_what_f16_counts_to(name: str, device: str, tmp_path: Path) -> None:
+    operator, filling, expected = SUMS[name]
+    shape = (1, COUNT, 1, 1) if "Softmax" in name else (1, 1, SIDE, SIDE)
+    x = np.full(shape, filling, np.float16)
+    y = run(model_of([operator], {"x": shape}, ["y"]), x, device, tmp_path / "sum.onnx")
+    np.testing.assert_array_equal(y, np.float64(np.float16(expected)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_normalisation_rounds_once(device: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    shape, names = (2, 96, 3, 3), ("scale", "bias", "mean", "variance")
+    parameters = {
+        name: np.abs(rng.standard_normal(96)).astype(np.float16).astype(np.float32)
+        for name in names
+    }
+    graph = [
+        node("Relu", ["x"], ["r"]),
+        node("BatchNormalization", ["r", *names], ["y"], epsilon=0.0),
+    ]
+    x = rng.standard_normal(shape).astype(np.float16)
+    model = model_of(graph, {"x": shape}, ["y"], parameters)
+    y = run(model, x, device, tmp_path / "normalisation.onnx")
+    scale, bias, mean, variance = (
+        parameters[name].astype(np.float64)[:, None, None] for name in names
+    )
+    expected = (np.maximum(x, 0).astype(np.float64) - mean) * scale / np.sqrt(variance) + bias
+    terms = np.maximum(x, 0) * scale / np.sqrt(variance) + np.abs(mean * scale) + np.abs(bias)
+    # One rounding of the result, and a few of f32 of the terms.
+    allowed = HALF_ULP * np.abs(expected) + 1e-6 * terms + 2.0**-25
+    assert np.all(np.abs(y - expected) <= allowed)
