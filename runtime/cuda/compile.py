@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _CUBINS, _LOGS = "cubins", "cubin-logs"
 """Folders of the cache."""
 
-BASE_OPTIONS = ("--std=c++17", "-default-device")
+BASE_OPTIONS = ("--std=c++17", "-default-device", "--no-cache")
+"""NVRTC's own cache gives cubins without ptxas's report; ours keeps both."""
 
 
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
