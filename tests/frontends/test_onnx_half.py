@@ -10,10 +10,11 @@ from gpu import cupy_or_skip
 from onnx_cases import model_of, node
 
 from convir.api.compile import compile as compile_module
+from convir.frontends.onnx.ops.activation import SELU_ALPHA, SELU_GAMMA
 from convir.runtime.bench.onnx_networks import in_element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from onnx_cases import Array
@@ -82,3 +83,28 @@ def test_a_normalisation_rounds_once(device: str, tmp_path: Path) -> None:
     # One rounding of the result, and a few of f32 of the terms.
     allowed = HALF_ULP * np.abs(expected) + 1e-6 * terms + 2.0**-25
     assert np.all(np.abs(y - expected) <= allowed)
+
+
+ACTIVATIONS: Mapping[str, tuple[float, Callable[[float], float]]] = {
+    "Elu": (-(2.0**-12), np.expm1),
+    "HardSigmoid": (-2.4746, lambda x: 0.2 * x + 0.5),
+    "HardSwish": (-2.984, lambda x: x * (x / 6 + 0.5)),
+    "LeakyRelu": (-24.78, lambda x: 0.01 * x),
+    "Selu": (-(2.0**-12), lambda x: SELU_GAMMA * SELU_ALPHA * np.expm1(x)),
+    "Sigmoid": (-12.0, lambda x: 1 / (1 + np.exp(-x))),
+    "Softplus": (12.0, lambda x: np.log1p(np.exp(x))),
+    "Softsign": (-15.18, lambda x: x / (1 + abs(x))),
+}
+"""An argument at which steps of f16 are far off, and the function."""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_round_once(name: str, device: str, tmp_path: Path) -> None:
+    argument, function = ACTIVATIONS[name]
+    x = np.full((1, 1, 1, 8), argument, np.float16)
+    operator = node(name, ["x"], ["y"])
+    y = run(model_of([operator], {"x": x.shape}, ["y"]), x, device, tmp_path / "activation.onnx")
+    expected = function(float(x.flat[0]))
+    # One rounding of the result, and those of f32 on the way, of terms of about 1.
+    assert np.all(np.abs(y - expected) <= HALF_ULP * abs(expected) + 2.0**-22)

@@ -14,9 +14,12 @@ from convir.frontends.scalar_functions import (
     elu,
     hard_sigmoid,
     leaky,
+    rounded,
     scaled,
     sigmoid,
     softplus,
+    wide_of,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -38,15 +41,27 @@ GELU_CUBE = 0.044715
 """Of the polynomial inside of the approximate Gelu."""
 
 
-def _on_floats(call: Call, body: ScalarBody) -> list[SSAValue]:
+def _exactly(call: Call, body: ScalarBody) -> list[SSAValue]:
+    """Of elements of the input's own type, which `body` does not round."""
     value = call.input(0)
     if not isinstance(element_of(value), AnyFloat):
         raise call.error(f"is not supported on elements of type {element_of(value)}")
     return [call.emit.elementwise([value], body)]
 
 
+def _on_floats(call: Call, body: ScalarBody) -> list[SSAValue]:
+    """In f32 for f16 and bf16: in steps of f16, 1 / (1 + exp(12)) is 0."""
+
+    def rounding_once(builder: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        (x,) = args
+        wide = widened(builder, x, wide_of(element_of(call.input(0))))
+        return rounded(builder, body(builder, [wide]), x.type)
+
+    return _exactly(call, rounding_once)
+
+
 def _relu(call: Call) -> Sequence[SSAValue]:
-    return _on_floats(
+    return _exactly(
         call,
         lambda body, args: body.insert(arith.MaximumfOp(args[0], body.number(0, args[0].type))),
     )
@@ -69,7 +84,7 @@ def _prelu(call: Call) -> Sequence[SSAValue]:
 def _clip(call: Call) -> Sequence[SSAValue]:
     if call.opset < _CLIP_INPUTS_OPSET:
         low, high = (call.attribute(name, None) for name in ("min", "max"))
-        return _on_floats(call, lambda body, args: clamp(body, args[0], low, high))
+        return _exactly(call, lambda body, args: clamp(body, args[0], low, high))
     value = call.input(0)
     element = element_of(value)
     is_float = isinstance(element, AnyFloat)
@@ -132,7 +147,7 @@ def _thresholded_relu(call: Call) -> Sequence[SSAValue]:
         is_above = body.insert(arith.CmpfOp(x, body.number(alpha, x.type), "ogt"))
         return body.insert(arith.SelectOp(is_above, x, body.number(0, x.type)))
 
-    return _on_floats(call, above)
+    return _exactly(call, above)
 
 
 def _softplus(call: Call) -> Sequence[SSAValue]:
