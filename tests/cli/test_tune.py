@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from gpu import nvrtc_or_skip
 
 from convir.cli.arguments import Part
 from convir.cli.bench import main
@@ -21,7 +22,6 @@ from convir.runtime.bench.device import Candidate
 from convir.runtime.bench.session import Effort
 from convir.runtime.bench.tune import FIRST_ROUNDS, ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compare import Difference
-from convir.runtime.cuda import toolkit
 from convir.runtime.object_cache import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
@@ -196,11 +196,7 @@ def test_few_likely_configs_are_measured(tmp_path: Path) -> None:
 
 
 def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     (kernel,) = kernels_to_tune([problem(LINE)], GPU, Wanted(tmp_path / "none", MOST))
     few = list(kernel.kernel.candidates.launches.items())[-2:]

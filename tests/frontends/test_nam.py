@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
-from nam_cases import MODELS, expected_of, random_model, sound, wavenet_reference
+from nam_cases import MODELS, expected_of, heard, random_model, sound, wavenet_reference
 
 from convir.api.compile import compile
 from convir.api.stream import stream
@@ -61,12 +61,7 @@ def test_streams_of_any_blocks(path: Path) -> None:
     for sizes in ((1,), (7,), (64,), (2048,), (3, 100, 64, 1, 500, 17)):
         count = 130 if sizes == (1,) else len(x) if sizes == (64,) else 2200
         model.reset()
-        begin, pieces = 0, list[Any]()
-        while begin < count:
-            size = sizes[len(pieces) % len(sizes)]
-            pieces.append(model.process(x[begin : begin + size]))
-            begin += size
-        y = np.concatenate(pieces)
+        y = heard(model, x, sizes, count)
         error = np.abs(y - expected[: len(y)]).max()
         assert error <= TOLERANCE * max(1.0, np.abs(expected).max()), sizes
 

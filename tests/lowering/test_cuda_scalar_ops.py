@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import nvrtc_or_skip
 from host_kernels import assert_same, poisoned, program_text
 from scalar_cases import (
     ARITHMETIC,
@@ -42,11 +43,7 @@ def source_of(case: Case, number: int) -> str:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_every_op_compiles(arch: str) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     source = "\n".join(source_of(case, i) for i, case in enumerate([*EXACT, *INEXACT_MATH]))
     cubin = compile_cubin(source, arch)
     assert len(re.findall(rb"\.text\.k\d+_\x00", cubin)) >= len(EXACT)
@@ -54,11 +51,7 @@ def test_every_op_compiles(arch: str) -> None:
 
 @pytest.mark.parametrize("name", ["double", "exp2", "blockIdx", "loop_0", '"a kernel"', '"2"'])
 def test_names_that_mean_something_in_cuda(name: str) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     text = EXACT[0].kernel.replace("?", str(SIZE)).replace("@k(", f"@{name}(")
     (function,) = (op for op in read_module(text).walk() if isinstance(op, kernel.FuncOp))
     for launch in plan_loops(function, restrict=True).kernels:

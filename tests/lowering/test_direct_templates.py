@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 from cuda_contractions import contraction_of_line
+from gpu import nvrtc_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from convir.lowering.cuda.direct.config import (
 from convir.lowering.cuda.direct.ring import Copies
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -114,11 +114,7 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
     assert [template.parse(str(config)) for config in configs] == list(configs)
     plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     for kernel in plan.kernels:
         usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
         assert usage.spill_bytes == 0

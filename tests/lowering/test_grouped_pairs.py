@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cuda_contractions import contraction_of_line
+from gpu import nvrtc_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from convir.lowering.cuda.direct import grouped_pairs
 from convir.lowering.cuda.direct.config import GroupedPairsConfig, parse_grouped_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer, TensorMap
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -66,11 +66,7 @@ def test_problems_are_taken_and_compile(name: str) -> None:
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]
     assert [each.buffer for each in maps] == [Pointer("a"), Pointer("c")]
     assert kernel.shared_bytes <= H200.shared_bytes
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
     assert usage.spill_bytes == 0
     assert not usage.is_serial

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from contraction_readings import reading, readings
 from conv_lines import conv_line as line
+from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from convir.lowering.cuda.contraction import wgmma_joined
 from convir.lowering.cuda.contraction.wgmma_joined_config import JoinedConfig
 from convir.lowering.cuda.contraction.wgmma_joined_problem import problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 VOLUME = line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2)
@@ -139,11 +139,7 @@ def test_illegal_configs(text: str, config: str, reason: str) -> None:
     ],
 )
 def test_kernels_compile_without_spills(text: str) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     found = reading(text)
     configs = wgmma_joined.plan(found.contraction, found.epilogue, H200)
     assert not isinstance(configs, Refusal), configs.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cuda_contractions import kernels_in
 from fused_epilogues import BIAS, RELU, RESIDUAL, ROWS, SCALE, Fused
+from gpu import nvrtc_or_skip
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
@@ -14,7 +15,6 @@ from convir.lowering.cuda.contraction.templates import choose, plan_kernel
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.passes import run
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 FORWARD = Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96))
@@ -79,11 +79,7 @@ def test_what_is_taken_and_what_is_not() -> None:
     "case", [FORWARD, STRIDED, VOLUME, WIDE, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
 )
 def test_kernels_compile_without_spills(case: Fused) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     callee = kernel_of(case, ALL)
     choice = choose(callee, H200)
     assert not isinstance(choice, Refusal)

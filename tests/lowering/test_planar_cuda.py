@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from emulated_cuda import emulate, missing
-from gpu import cupy_or_skip
+from gpu import cupy_or_skip, nvrtc_or_skip
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planar_cases import Case, Problem, cases, convolution, layer
@@ -101,11 +101,7 @@ def test_a_layer_emulated(frames: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("gpu", [H200, WITHOUT_CLUSTERS], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("frames", [17, 64, 513])
 def test_a_layer_compiles_without_spills(frames: int, gpu: Gpu) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     kernel = code_of(layer(frames), gpu).kernel
     usage = kernel_usage(kernel.source, gpu.arch)
     assert usage[kernel.symbol].spill_bytes == 0

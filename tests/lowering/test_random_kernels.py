@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from gpu import nvrtc_or_skip
 from host_kernels import TARGETS, assert_same, poisoned, program_text, run_program, runnable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -55,11 +56,7 @@ def sources(module: ModuleOp) -> str:
 @given(random_kernels())
 @settings(max_examples=5, deadline=None)
 def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     assert compile_cubin(sources(read_module(text_of(drawn))), arch)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from gpu import nvrtc_or_skip
 
 from convir.cli.bench_problems import cuda_kernels, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
@@ -33,11 +34,7 @@ def problems_in(suite: Path) -> list[ConvProblem]:
 @pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("suite", sorted(SUITES.glob("*.txt")), ids=lambda path: path.stem)
 def test_kernels_compile_without_spills(suite: Path, gpu: Gpu) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     spilled: list[str] = []
     for problem in problems_in(suite):
         for kernel in cuda_kernels(problem, gpu):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cuda_contractions import contraction_of_line
+from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
@@ -13,7 +14,6 @@ from convir.lowering.cuda.contraction import implicit_gemm, implicit_gemm_rule, 
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import Im2colMap, KernelPlan, TensorMap
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
@@ -38,11 +38,7 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: G
     assert all(config.is_mma for config in configs)
     plan = implicit_gemm.kernels(contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     for kernel in plan.kernels:
         usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
         assert usage.spill_bytes <= kernel.spill_bytes
@@ -66,11 +62,7 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap | Im2colMap)]
     assert [each.is_tf32 for each in maps] == [True, True]
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
     assert usage.spill_bytes <= kernel.spill_bytes
     assert not usage.is_serial

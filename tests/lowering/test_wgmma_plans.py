@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from contraction_readings import dgrad_line, reading, readings
+from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from convir.lowering.cuda.contraction import wgmma
 from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
 from convir.lowering.cuda.contraction.wgmma_problem import problem_of, sliding_maps
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
@@ -191,11 +191,7 @@ def test_other_architectures_are_refused() -> None:
     ],
 )
 def test_kernels_compile_without_spills(line: str, config: str, cluster: int) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     found = reading(line)
     parsed = config_of(config.format(cluster))
     plan = wgmma.kernels(found.contraction, found.epilogue, parsed)

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from contraction_readings import reading
 from conv_lines import BACKWARD_WEIGHT, conv_line
+from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
 from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.partition.partition import Partition
-from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 
 
@@ -227,11 +227,7 @@ def test_every_planned_config_is_legal(text: str) -> None:
     ],
 )
 def test_kernels_compile_without_spills(text: str, config: str) -> None:
-    try:
-        toolkit.nvrtc()
-        toolkit.include_folder()
-    except toolkit.NoGpuError as error:
-        pytest.skip(str(error))
+    nvrtc_or_skip()
     found = reading(text)
     plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
     assert not isinstance(plan, Refusal), plan.reason

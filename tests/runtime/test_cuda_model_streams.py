@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from gpu import cupy_or_skip
-from nam_cases import MODELS, expected_of, random_model, sound, wavenet_reference
+from nam_cases import MODELS, expected_of, heard, random_model, sound, wavenet_reference
 
 from convir.api.stream import stream
 
@@ -26,15 +26,6 @@ def cupy() -> Any:
     return cupy_or_skip()
 
 
-def heard(model: Any, x: Any, sizes: tuple[int, ...]) -> Any:
-    begin, pieces = 0, list[Any]()
-    while begin < len(x):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(model.process(x[begin : begin + size]).get())
-        begin += size
-    return np.concatenate(pieces)
-
-
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_streams_of_any_blocks(path: Path) -> None:
     """A block of 7 frames leaves windows where no graph was captured."""
@@ -42,7 +33,7 @@ def test_streams_of_any_blocks(path: Path) -> None:
     model = stream(path, device="cuda")
     for sizes in ((64,), (2048,), (7, 64, 1, 500)):
         model.reset()
-        y = heard(model, x[:3000], sizes)
+        y = heard(model, x[:3000], sizes, 3000)
         error = np.abs(y - expected[: len(y)]).max()
         assert error <= TOLERANCE * max(1.0, np.abs(expected).max()), sizes
 

@@ -1,4 +1,4 @@
-"""What tests on a GPU share: CuPy or a skip with its reason."""
+"""What tests on a GPU, or of its compiler, share: CuPy or NVRTC, or a skip with its reason."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def cupy_or_skip(index: int = 0) -> Any:
     except toolkit.NoGpuError as error:
         pytest.skip(str(error))
     return toolkit.cupy()
+
+
+def nvrtc_or_skip() -> None:
+    """Skip where kernels cannot be compiled; that needs no GPU."""
+    try:
+        toolkit.nvrtc()
+        toolkit.include_folder()
+    except toolkit.NoGpuError as error:
+        pytest.skip(str(error))
 
 
 def need_memory(size: int) -> None:

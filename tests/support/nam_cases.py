@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Array = npt.NDArray[Any]
 
@@ -24,6 +27,17 @@ def sound() -> Array:
 def expected_of(path: Path) -> Array:
     """What a model of `MODELS` makes of the sound: f32[frames]."""
     return np.load(path.with_suffix("").with_suffix(".expected.npy"))
+
+
+def heard(model: Any, x: Array, sizes: Sequence[int], count: int) -> Array:
+    """What a model makes of blocks of `x`, of sizes in turn, until it has had `count` frames."""
+    begin, pieces = 0, list[Array]()
+    while begin < count:
+        size = sizes[len(pieces) % len(sizes)]
+        y: Any = model.process(x[begin : begin + size])
+        pieces.append(y.get() if hasattr(y, "get") else y)
+        begin += size
+    return np.concatenate(pieces)
 
 
 def random_model(rng: np.random.Generator) -> dict[str, Any]:
