@@ -20,12 +20,13 @@ from convir.cli.arguments import WHOLE, UsageError
 from convir.cli.bench_job import bench_device
 from convir.cli.bench_problems import module_of, pipeline_of, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK
+from convir.lowering.candidates import machine_for
 from convir.lowering.kernel_candidates import digest_of
 from convir.lowering.planar_candidates import PlanarCandidates
 from convir.lowering.records.read import find, records_of
 from convir.lowering.records.record import Record
 from convir.lowering.records.write import save
-from convir.lowering.tune import Tunable, TunableKernel, machine_for, tunable
+from convir.lowering.tune import Tunable, TunableKernel, tunable
 from convir.passes import run
 from convir.runtime.bench.row import OURS
 from convir.runtime.bench.session import Effort, tolerance_of

@@ -27,6 +27,7 @@ from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
+from convir.lowering.candidates import candidates_for, machine_for
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
@@ -43,12 +44,9 @@ from convir.lowering.implementations import (
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
-from convir.lowering.llvm.target import target
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.read import read_planar
-from convir.lowering.planar_candidates import machine_of_cpu, planar_candidates_of
 from convir.lowering.records.read import find, records_of
-from convir.lowering.records.record import machine_of
 from convir.passes import remarks
 
 if TYPE_CHECKING:
@@ -57,8 +55,6 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.kernel_candidates import Candidates
-    from convir.lowering.planar_candidates import PlanarCandidates
     from convir.lowering.records.record import Key, Machine, Record
 
 _log = logging.getLogger(__name__)
@@ -154,6 +150,11 @@ class Target:
     without: tuple[str, ...] = ()
     """Implementations that may not be chosen; where there are any, no record is asked."""
 
+    @property
+    def tuned_gpu(self) -> Gpu | None:
+        """What records are of: the GPU, or None for the host."""
+        return self.gpu if self.device == CUDA else None
+
 
 def select(region: kernel.RegionOp, to: Target) -> None:
     """Attach a config for a device to `region`, splitting it where an implementation does part."""
@@ -218,7 +219,7 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
     machine, tables = _records(to)
     if not tables:
         return None
-    candidates = _candidates(function, to)
+    candidates = candidates_for(function, to.tuned_gpu)
     if isinstance(candidates, Refusal):
         return None
     record = find(tables, (machine, candidates.signature))
@@ -240,17 +241,8 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
 
 def _records(to: Target) -> tuple[Machine, list[Mapping[Key, Record]]]:
     """The machine that times belong to, and the files that have some which may be used."""
-    machine = machine_of(to.gpu) if to.device == CUDA else machine_of_cpu(target())
+    machine = machine_for(to.tuned_gpu)
     return machine, [] if to.without else records_of(machine, to.records)
-
-
-def _candidates(function: kernel.FuncOp, to: Target) -> Candidates | PlanarCandidates | Refusal:
-    if to.device == HOST:
-        return planar_candidates_of(function, target())
-    # What reads contractions for a GPU is not needed before.
-    from convir.lowering.kernel_candidates import candidates_of  # noqa: PLC0415
-
-    return candidates_of(function, to.gpu)
 
 
 def _refine(region: kernel.RegionOp, to: Target) -> None:

@@ -11,17 +11,10 @@ from convir.dialects import kernel
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import verify
 from convir.dialects.refusal import Refusal
+from convir.lowering.candidates import candidates_for, machine_for
 from convir.lowering.implementations import CUDA, HOST, attach_config
-from convir.lowering.kernel_candidates import Candidates, candidates_of
-from convir.lowering.llvm.target import target
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.pipeline import lowering_passes
-from convir.lowering.planar_candidates import (
-    PlanarCandidates,
-    machine_of_cpu,
-    planar_candidates_of,
-)
-from convir.lowering.records.record import Machine, machine_of
 from convir.lowering.stages import STAGES
 
 if TYPE_CHECKING:
@@ -29,6 +22,9 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernel_candidates import Candidates
+    from convir.lowering.planar_candidates import PlanarCandidates
+    from convir.lowering.records.record import Machine
 
 _SELECTED = STAGES.index("selected") + 1
 
@@ -72,19 +68,6 @@ class Tunable:
         return module
 
 
-def machine_for(gpu: Gpu | None) -> Machine:
-    """What times on a GPU belong to, or on the host if it is None."""
-    return machine_of_cpu(target()) if gpu is None else machine_of(gpu)
-
-
-def _candidates(
-    function: kernel.FuncOp, gpu: Gpu | None
-) -> Candidates | PlanarCandidates | Refusal:
-    if gpu is None:
-        return planar_candidates_of(function, target())
-    return candidates_of(function, gpu)
-
-
 def _kind(gpu: Gpu | None) -> str:
     return HOST if gpu is None else CUDA
 
@@ -100,7 +83,7 @@ def tunable(module: ModuleOp, gpu: Gpu | None) -> Tunable:
     PassPipeline(_passes(gpu)[:_SELECTED]).apply(new_context(), selected)
     found: dict[str, tuple[Candidates | PlanarCandidates, list[int]]] = {}
     for number, region in enumerate(_regions(selected)):
-        candidates = _candidates(outlined(region, "candidate")[0], gpu)
+        candidates = candidates_for(outlined(region, "candidate")[0], gpu)
         if isinstance(candidates, Refusal):
             continue
         found.setdefault(candidates.signature, (candidates, []))[1].append(number)

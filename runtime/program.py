@@ -128,6 +128,19 @@ class Launch:
 Call: TypeAlias = Fill | Copy | Gemm | Launch
 
 
+def buffers_of(call: Call) -> tuple[Buffer, ...]:
+    """What a call reads and writes."""
+    match call:
+        case Copy():
+            return call.source, call.out
+        case Gemm():
+            return call.a, call.b, call.c
+        case Launch():
+            return *call.inputs, *call.outputs, *call.workspace
+        case Fill():
+            return (call.out,)
+
+
 @dataclass(frozen=True)
 class StreamSpec:
     """What a program says of being called with one block after another."""

@@ -11,7 +11,7 @@ from convir.lowering.cuda.kernel_plan import Pointer
 from convir.lowering.cuda.planar import PlanarLaunch, planar_code
 from convir.lowering.implementations import CUDA, PLANAR, config_of
 from convir.lowering.planar.read import read_planar
-from convir.runtime.program import Buffer, Copy, Gemm, Launch, Space
+from convir.runtime.program import Buffer, Copy, Launch, Space, buffers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def in_runs(calls: Iterable[Call]) -> list[tuple[Call, ...]]:
             first.append(call)
         else:
             rest.append(call)
-        touched |= {buffer.index for buffer in _buffers(call) if buffer.space is Space.OUTPUT}
+        touched |= {buffer.index for buffer in buffers_of(call) if buffer.space is Space.OUTPUT}
     runs: list[tuple[Call, ...]] = []
     for call in (*first, *rest):
         if runs and is_planar(call) and is_planar(runs[-1][0]):
@@ -94,15 +94,3 @@ def packed(code: PlanarCode, buffers: dict[Pointer, Buffer], constants: Sequence
         found = numbers[buffer.offset :].view(np.float32)
         content[kept.place : kept.place + kept.count] = found[: kept.count]
     return content
-
-
-def _buffers(call: Call) -> tuple[Buffer, ...]:
-    match call:
-        case Copy():
-            return call.source, call.out
-        case Gemm():
-            return call.a, call.b, call.c
-        case Launch():
-            return *call.inputs, *call.outputs, *call.workspace
-        case _:
-            return (call.out,)

@@ -12,15 +12,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from convir.runtime.cuda.capture import captured
-from convir.runtime.in_place import check_in_place, copied
-from convir.runtime.program import Copy, Gemm, Launch, memory_positions
+from convir.runtime.in_place import check_in_place
+from convir.runtime.program import Copy, buffers_of, memory_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.runtime.cuda.device import CudaProgram
     from convir.runtime.in_place import Touched
-    from convir.runtime.program import Buffer, Program
+    from convir.runtime.program import Program
 
 
 class CudaStream:
@@ -169,19 +169,7 @@ class CudaStream:
 def _touched(program: Program) -> list[Touched]:
     """What each call reads and writes of the program's memories."""
     first = memory_positions(program)
-
-    def places(*buffers: Buffer) -> tuple[int, ...]:
-        return tuple(first[buffer.space] + buffer.index for buffer in buffers)
-
-    steps: list[Touched] = []
-    for call in program.calls:
-        match call:
-            case Copy():
-                steps.append(copied(call, first))
-            case Launch():
-                steps.append((False, places(*call.inputs, *call.outputs, *call.workspace)))
-            case Gemm():
-                steps.append((False, places(call.a, call.b, call.c)))
-            case _:
-                steps.append((False, places(call.out)))
-    return steps
+    return [
+        (isinstance(call, Copy), tuple(first[at.space] + at.index for at in buffers_of(call)))
+        for call in program.calls
+    ]
