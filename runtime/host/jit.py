@@ -202,6 +202,7 @@ def _machine(cpu: Target, opt_level: int) -> Any:
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
 
 
 @cache

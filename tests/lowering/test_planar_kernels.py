@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,7 @@ from convir.lowering.planar.program import (
     Term,
     Write,
 )
-from convir.runtime.host.jit import AS_EMITTED, compile_ir
+from convir.runtime.host.jit import AS_EMITTED, assembly, compile_ir
 from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:
@@ -113,3 +114,18 @@ def test_configs_that_name_no_register_tile() -> None:
     # 16 registers do not hold what 32 do.
     with pytest.raises(ValueError, match="is no config of planar kernels"):
         SumTile.of("planar vectors=4 sums=16", cpu)
+
+
+def test_depthwise_taps_share_vectors_by_shifts_of_neighbours() -> None:
+    """What LLVM makes of it counts: other shuffles and broadcasts are as right, and slower."""
+    wide = replace(target(X86_64_V3), cpu="x86-64-v4", vector_bits=512, vector_registers=32)
+    channels, taps, frames = 8, 3, 64
+    term = Term(Rows(Parameter(0)), Parameter(1), 1, taps, channels, reach=1)
+    stage = Stage(channels, (term,), (), (), (Write(Rows(Parameter(2)), Sum()),))
+    places = (Bound(0, 0, 80, 1), Bound(1, 0), Bound(2, 0, frames))
+    launch = PlanarProgram(3, (), (stage,)), Binding(places, frames, 1)
+    code = assembly(planar_ir({"kernel": launch}, wide), wide, AS_EMITTED)
+    assert code.count("valign") == taps * frames // 16 // 2
+    assert code.count("vpbroadcastd") == taps
+    assert "vpermt2" not in code
+    assert "vbroadcastss" not in code

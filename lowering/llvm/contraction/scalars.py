@@ -61,6 +61,15 @@ class Lanes:
         """A vector with the element at `address` in every lane."""
         return f.splat(f.load(self.scalar, address, self.bytes, "scalar"), self.count, "broadcast")
 
+    def broadcast_by_load(self, f: Function, address: Value) -> Value:
+        """As `broadcast`, of f32 on an x86 with vectors of 512 bits, and never by a shuffle.
+
+        LLVM writes `vbroadcastss`, also for an integer that becomes a float. On a Zen 4 that takes
+        a turn of a unit that shuffles; `vpbroadcastd` is a load and nothing else.
+        """
+        code = f'asm "vpbroadcastd $1, $0", "=v,*m"(ptr elementtype(float) {address.text})'
+        return f.emit(self.type, "broadcast", f"call {self.type} {code}")
+
     def load(self, f: Function, address: Value, active: int, hint: str = "vector") -> Value:
         """The first `active` lanes from memory, zeros in the others."""
         if active >= self.count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import Value, float_constant, zero
+from convir.lowering.llvm.contraction.builder import Value, float_constant, vector, zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +68,7 @@ class TermCode:
     def _along_taps(self, row: Value, weights: Value, sums: Sequence[Value]) -> Sequence[Value]:
         """The sums with all taps of a row."""
         f, taps = self.f, self.term.taps
-        shifts = self.lanes.cpu.vector_bits == _SHIFTING_BITS and self.vectors > 1
-        if self.term.reach is not None and shifts:
+        if self._shifts and self.term.reach is not None:
             return self._near_taps(row, weights, self.term.reach, sums)
         unrolled = max(1, min(taps, _STRAIGHT // self._work))
         turns, rest = divmod(taps, unrolled)
@@ -97,24 +96,32 @@ class TermCode:
     ) -> Sequence[Value]:
         """The sums with all taps of a row, which share its vectors.
 
-        What the last tap reads is loaded. Of each other tap every other vector is cut out of that,
-        those between them are loaded too: loads at any offset cross cache lines and take twice as
-        long, while shuffles take turns with multiply-adds.
+        What the last tap reads is loaded. Vectors of other taps are cut out of that by shuffles,
+        half as many as there are multiply-adds: a Zen 4 has two units for each, and one of them is
+        the same. The rest are loaded too: at any offset they cross cache lines, and take nearly
+        twice as long.
         """
         f, lanes, taps = self.f, self.lanes, self.term.taps
         last = f.offset(row, (taps - 1) * reach * lanes.bytes, "last")
-        loaded = [self._load(last, v) for v in range(self.vectors)]
+        # LLVM shifts neighbours by `valignd` if they were loaded as integers; of floats it makes
+        # `vpermt2ps`, which more than a few multiply-adds have to wait for.
+        words = [self._load_words(last, v) for v in range(self.vectors)]
+        loaded = [self._floats(vector) for vector in words]
+        products = shuffles = 0
         for tap in reversed(range(taps)):
             inputs: list[Value] = []
             for v in range(self.vectors):
                 place, lane = divmod(v * lanes.count - (taps - 1 - tap) * reach, lanes.count)
-                if place < 0 or (lane and v % 2 == 0):
-                    inputs.append(self._load(f.offset(row, tap * reach * lanes.bytes), v))
-                elif lane == 0:
+                products += 1
+                if lane == 0 and place >= 0:
                     inputs.append(loaded[place])
+                elif place < 0 or 2 * shuffles + 2 > products:
+                    inputs.append(self._load(f.offset(row, tap * reach * lanes.bytes), v))
                 else:
+                    shuffles += 1
                     picked = range(lane, lane + lanes.count)
-                    inputs.append(f.shuffle(loaded[place], loaded[place + 1], picked, "shifted"))
+                    cut = f.shuffle(words[place], words[place + 1], picked, "shifted")
+                    inputs.append(self._floats(cut))
             sums = self._products(weights, tap, inputs, sums)
         return sums
 
@@ -138,10 +145,28 @@ class TermCode:
         if isinstance(term.weights, float):
             return float_constant(term.weights, lanes.type)
         place = (channel * term.depth * term.taps + tap) * lanes.bytes
-        return lanes.broadcast(self.f, self.f.offset(weights, place, "weight"))
+        address = self.f.offset(weights, place, "weight")
+        if self._shifts:
+            return lanes.broadcast_by_load(self.f, address)
+        return lanes.broadcast(self.f, address)
+
+    @property
+    def _shifts(self) -> bool:
+        """Whether taps share vectors."""
+        wide = self.lanes.cpu.vector_bits == _SHIFTING_BITS
+        return self.term.reach is not None and wide and self.vectors > 1
 
     def _load(self, row: Value, v: int) -> Value:
         address = self.f.offset(row, v * self.lanes.count * self.lanes.bytes)
         if self.active is None:
             return self.lanes.load(self.f, address, self.lanes.count)
         return self.lanes.load_masked(self.f, address, self.active)
+
+    def _load_words(self, row: Value, v: int) -> Value:
+        """A whole vector, as integers."""
+        lanes = self.lanes
+        address = self.f.offset(row, v * lanes.count * lanes.bytes)
+        return self.f.load(vector("i32", lanes.count), address, lanes.bytes, "words")
+
+    def _floats(self, words: Value) -> Value:
+        return self.f.emit(self.lanes.type, "floats", f"bitcast {words} to {self.lanes.type}")
