@@ -8,7 +8,7 @@ call from `prepare`; PyTorch's is one replay of a graph of `conv1d`, additions a
 histories updated in place, IEEE f32, `cudnn.benchmark`. `host` is our own stream on one thread of
 the CPU of the same machine. Where NAME.expected.npy lies beside a model and input.npy in the
 folder, errors are the largest differences over max(1, peak). Exit status 1 if one of ours is past
-the tolerance.
+the tolerance. FILE is written after each model: a run cut short keeps what it measured.
 """
 
 from __future__ import annotations
@@ -188,6 +188,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     bench = CudaBench(0)
+    command = shlex.join(["python", "benchmarks/nam_torch.py", *sys.argv[1:]])
+    environment = {**bench.describe(), "command": command}
     print(f"{'model':24s}{'ours us':>9s}{'torch us':>9s}{'ratio':>7s}{'host us':>9s}  errors")
     rows: list[dict[str, Any]] = []
     for path in sorted(options.folder.glob("*.nam")):
@@ -198,10 +200,9 @@ def main() -> int:
         ratio = us["torch"] / us["ours"]
         times = f"{us['ours']:9.1f}{us['torch']:9.1f}{ratio:7.2f}{us['host']:9.1f}"
         print(f"{path.stem:24s}{times}  {errors['ours']} {errors['torch']}", flush=True)
-    if options.json:
-        command = shlex.join(["python", "benchmarks/nam_torch.py", *sys.argv[1:]])
-        report = {"environment": {**bench.describe(), "command": command}, "rows": rows}
-        options.json.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
+        if options.json:
+            report = {"environment": environment, "rows": rows}
+            options.json.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
     errors = [row["errors"]["ours"] for row in rows]
     return int(any(error is not None and not error <= TOLERANCE for error in errors))
 
