@@ -46,6 +46,9 @@ _TYPES: Mapping[int, Attribute] = {
 }
 """`TensorProto.DataType` to element type."""
 
+FLOAT = 1
+"""The `TensorProto.DataType` of f32: what attributes that say a type say by default."""
+
 _DTYPES: Mapping[str, Attribute] = {
     "float32": f32,
     "int8": i8,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, f32
@@ -29,6 +29,16 @@ def widened(body: ScalarBuilder, x: SSAValue, wide: Attribute) -> SSAValue:
 def rounded(body: ScalarBuilder, x: SSAValue, element: Attribute) -> SSAValue:
     """`x` as a value of type `element`, of which its own type holds all."""
     return x if x.type == element else body.insert(arith.TruncFOp(x, element))
+
+
+def converted(body: ScalarBuilder, x: SSAValue, element: AnyFloat) -> SSAValue:
+    """The float `x` as a value of any float type, rounded at most once."""
+    have = cast("AnyFloat", x.type)
+    if element.bitwidth > have.bitwidth:
+        return widened(body, x, element)
+    if element.bitwidth == have.bitwidth and element != have:  # f16 and bf16.
+        x = widened(body, x, f32)
+    return rounded(body, x, element)
 
 
 def summed(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

@@ -6,8 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+
 from convir.frontends.elements import constant
+from convir.frontends.emitter import element_of
 from convir.frontends.onnx.errors import OnnxError
+from convir.frontends.scalar_functions import converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +97,14 @@ class Call:
         """An error that names the node."""
         return self.graph.error(f"{self.node}: {message}")
 
+    def converted(self, value: SSAValue, element: AnyFloat) -> SSAValue:
+        """A tensor of floats with elements of any float type, rounded at most once."""
+        if element_of(value) == element:
+            return value
+        return self.emit.elementwise(
+            [value], lambda body, args: converted(body, args[0], element), element
+        )
+
     def has(self, position: int) -> bool:
         """Whether an input is given."""
         inputs = self.node.inputs
@@ -115,6 +128,31 @@ class Call:
     def inputs(self) -> list[SSAValue]:
         """All inputs as tensors."""
         return [self.input(position) for position in range(len(self.node.inputs))]
+
+    def alike(self, *positions: int) -> list[SSAValue]:
+        """Inputs as tensors of one element type.
+
+        Raises:
+            OnnxError: one is left out, or of another element type.
+        """
+        first, *others = values = [self.input(position) for position in positions]
+        for other in others:
+            if element_of(other) != element_of(first):
+                types = f"{element_of(first)} and of {element_of(other)}"
+                raise self.error(f"its inputs are of {types}")
+        return values
+
+    def floats(self, *positions: int) -> list[SSAValue]:
+        """Inputs as tensors of one float type.
+
+        Raises:
+            OnnxError: one is left out, or of another element type.
+        """
+        values = self.alike(*positions)
+        element = element_of(values[0])
+        if not isinstance(element, AnyFloat):
+            raise self.error(f"is not supported on elements of type {element}")
+        return values
 
     def known(self, position: int, what: str) -> Array:
         """An input that must be a constant.
@@ -143,6 +181,10 @@ class Call:
         if value is _MISSING:
             raise self.error(f"attribute '{name}' is missing")
         return value
+
+    def number(self, name: str, default: float) -> float:
+        """A float attribute: one of f32, as a model stores it, and so is its default."""
+        return float(np.float32(self.attribute(name, default)))
 
     def integers(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
         """An attribute that is a list of integers, of as many as `default` has.

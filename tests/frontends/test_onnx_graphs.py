@@ -1,4 +1,7 @@
-"""Random graphs of operators: on the host, what onnxruntime computes."""
+"""Random graphs of operators in every float type: on the host, what onnxruntime computes.
+
+onnxruntime computes in f32. Where the graph is of f16 or bf16, it rounds each node's result to it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx_cases import Array, model_of, node, onnxruntime_results, small_integers
+from onnx_types import FLOAT_TYPES, in_type, rounding_after_each_node
 
 from convir.api.compile import compile as convir_compile
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 20_000
 TOLERANCE = 1e-4
 """Of the largest element: chains of sums in f32, in another order."""
+STEPS_OFF = 2
+"""How much further than when each element of each value is a step off."""
 
 
 class Graph:
@@ -28,6 +34,7 @@ class Graph:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.rng = np.random.default_rng(draw(st.integers(0, 99)))
+        self.kind = FLOAT_TYPES[draw(st.sampled_from(sorted(FLOAT_TYPES)))]
         self.nodes: list[Any] = []
         self.constants: dict[str, Array] = {}
         spatial = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
@@ -125,15 +132,11 @@ def pool(g: Graph, x: str) -> None:
 def resize(g: Graph, x: str) -> None:
     outer, spatial = g.shapes[x][:2], g.shapes[x][2:]
     sizes = g.integers([*outer, *(g.pick(size, 2 * size, size + 1, 3) for size in spatial)])
+    attributes = {"mode": g.pick("nearest", "linear")}
+    if attributes["mode"] == "nearest":
+        attributes["nearest_mode"] = g.pick("floor", "ceil", "round_prefer_floor")
     mode = g.pick("half_pixel", "asymmetric", "align_corners")
-    nearest = g.pick("floor", "ceil", "round_prefer_floor")
-    g.add(
-        "Resize",
-        [x, "", "", sizes],
-        mode="nearest",
-        coordinate_transformation_mode=mode,
-        nearest_mode=nearest,
-    )
+    g.add("Resize", [x, "", "", sizes], coordinate_transformation_mode=mode, **attributes)
 
 
 def batch_normalization(g: Graph, x: str) -> None:
@@ -146,6 +149,12 @@ def batch_normalization(g: Graph, x: str) -> None:
 def instance_normalization(g: Graph, x: str) -> None:
     channels = g.shapes[x][1]
     g.add("InstanceNormalization", [x, g.numbers(channels), g.numbers(channels)])
+
+
+def response_normalization(g: Graph, x: str) -> None:
+    if len(g.shapes[x]) != 4:  # onnxruntime takes no others.
+        return
+    g.add("LRN", [x], size=g.pick(1, 3, 5), alpha=0.5, beta=g.pick(0.75, 1.0), bias=2.0)
 
 
 def pad(g: Graph, x: str) -> None:
@@ -161,12 +170,17 @@ def part(g: Graph, x: str) -> None:
 
 
 def function(g: Graph, x: str) -> None:
-    g.add(g.pick("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "LeakyRelu"), [x])
+    functions = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "LeakyRelu", "Elu", "HardSwish")
+    g.add(g.pick(*functions, "Softplus", "Selu"), [x])
 
 
 def both(g: Graph, x: str) -> None:
     same = [name for name, shape in g.shapes.items() if shape == g.shapes[x]]
-    g.add(g.pick("Add", "Sub", "Max"), [x, g.pick(*same)])
+    others = g.many(g.pick(1, 2), *same)
+    g.add(
+        g.pick("Sum", "Mean", "Min") if len(others) > 1 else g.pick("Add", "Sub", "Max"),
+        [x, *others],
+    )
 
 
 def concatenation(g: Graph, x: str) -> None:
@@ -176,7 +190,10 @@ def concatenation(g: Graph, x: str) -> None:
 
 def product(g: Graph, x: str) -> None:
     rows, depth = g.shapes[x][-2:]
-    if g.pick(True, False):
+    if len(g.shapes[x]) == 2 and g.pick(True, False):
+        inputs = [x, g.numbers(3, depth)] + ([g.numbers(3)] if g.pick(True, False) else [])
+        g.add("Gemm", inputs, transB=1, alpha=g.pick(1.0, 0.75), beta=g.pick(1.0, 3.0))
+    elif g.pick(True, False):
         g.add("MatMul", [x, g.numbers(depth, g.pick(1, 3, 8))])
     else:
         g.add("MatMul", [g.numbers(g.pick(1, 3, 8), rows), x])
@@ -184,10 +201,10 @@ def product(g: Graph, x: str) -> None:
 
 def row(g: Graph, x: str) -> None:
     """Reductions over the last axis."""
-    op = g.pick("Softmax", "LayerNormalization", "ReduceMean")
+    op = g.pick("Softmax", "LogSoftmax", "LayerNormalization", "ReduceMean", "ReduceMax")
     if op == "LayerNormalization":
         g.add(op, [x, g.numbers(g.shapes[x][-1])], axis=-1)
-    elif op == "Softmax":
+    elif "Softmax" in op:
         g.add(op, [x], axis=-1)
     else:
         g.add(op, [x], axes=[-1], keepdims=g.pick(0, 1))
@@ -210,6 +227,7 @@ def shape(g: Graph, x: str) -> None:
 
 OF_IMAGES: tuple[Callable[[Graph, str], None], ...] = (
     convolution, convolution, pool, resize, batch_normalization, instance_normalization,
+    response_normalization,
 )  # fmt: skip
 OF_ANY: tuple[Callable[[Graph, str], None], ...] = (
     function,
@@ -237,18 +255,69 @@ def graphs(draw: st.DrawFn) -> Graph:
     return graph
 
 
-@settings(max_examples=60, deadline=None)
+def results_of(model: Any, path: Path, x: Array) -> list[Array]:
+    """The outputs of our program on the host, in f64."""
+    import_module("onnx").save(model, path)
+    given: Any = convir_compile(path, device="host", shapes=[x.shape])(x)
+    results: list[Array] = list(given) if isinstance(given, tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
+    return [result.astype(np.float64) for result in results]
+
+
+def check_each_node(graph: Graph, x: Array, path: Path) -> None:
+    """Each node's result, from what ours gave before it: rounded once."""
+    kind = graph.kind
+    names = [one.output[0] for one in graph.nodes]
+    results = results_of(in_type(graph.model(names), kind.code, kind.dtype), path, x)
+    values = {"x": x.astype(np.float64), **dict(zip(names, results, strict=True))}
+    for one in graph.nodes:
+        inputs = {name: {**values, **graph.constants}[name] for name in one.input if name}
+        shapes = {
+            name: array.shape for name, array in inputs.items() if name not in graph.constants
+        }
+        model = model_of([one], shapes, one.output, graph.constants)
+        model = in_type(model, 1, kind.dtype, np.dtype(np.float32))
+        feeds = {name: values[name].astype(np.float32) for name in shapes}
+        (wanted,) = onnxruntime_results(model, feeds, optimized=False)
+        finite = [np.abs(array[np.isfinite(array)]).max(initial=1.0) for array in inputs.values()]
+        allowed = kind.rounding(wanted.astype(np.float64), float(np.prod(finite)))
+        given = values[one.output[0]]
+        rounded = wanted.astype(kind.dtype).astype(np.float64)
+        is_equal = (given == rounded) | (np.isnan(given) & np.isnan(wanted))
+        assert np.all(is_equal | (np.abs(given - wanted) <= allowed)), one
+
+
+def expected(graph: Graph, x: Array) -> tuple[list[Array], list[float]]:
+    """The outputs that nothing reads, and how far from them a result may be."""
+    kind = graph.kind
+    model = graph.model(graph.unused)
+    feeds = {"x": x.astype(np.float32)}
+    if not kind.is_narrow:
+        outputs = onnxruntime_results(model, feeds)
+        return outputs, [TOLERANCE * max(1.0, float(np.abs(array).max())) for array in outputs]
+    rounding, *off = (
+        onnxruntime_results(
+            rounding_after_each_node(model, kind, graph.shapes, seed), feeds, optimized=False
+        )
+        for seed in (None, 1, 2)
+    )
+    assume(all(np.isfinite(array).all() for array in rounding))
+    return rounding, [
+        STEPS_OFF * max(float(np.abs(one[i] - array).max()) for one in off)
+        + 2 * kind.half_ulp * float(np.abs(array).max())
+        for i, array in enumerate(rounding)
+    ]
+
+
+@settings(max_examples=80, deadline=None)
 @given(graph=graphs())
 def test_random_graphs(graph: Graph, tmp_path_factory: Any) -> None:
-    onnx: Any = import_module("onnx")
-    model = graph.model(graph.unused)
+    kind = graph.kind
     path: Path = tmp_path_factory.mktemp("graphs") / "graph.onnx"
-    onnx.save(model, path)
-    x = small_integers(graph.rng, graph.shape)
-    expected = onnxruntime_results(model, {"x": x})
-    given: Any = convir_compile(path, device="host", shapes=[graph.shape])(x)
-    results: list[Array] = list(given) if isinstance(given, tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
-    for result, wanted in zip(results, expected, strict=True):
-        assert result.shape == wanted.shape
-        allowed = TOLERANCE * max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=allowed)
+    x = small_integers(graph.rng, graph.shape).astype(kind.dtype)
+    if kind.is_narrow:
+        check_each_node(graph, x, path)
+    wanted, allowed = expected(graph, x)
+    results = results_of(in_type(graph.model(graph.unused), kind.code, kind.dtype), path, x)
+    for result, outputs, atol in zip(results, wanted, allowed, strict=True):
+        assert result.shape == outputs.shape
+        np.testing.assert_allclose(result, outputs, rtol=0, atol=atol)

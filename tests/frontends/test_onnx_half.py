@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from gpu import cupy_or_skip
 from onnx_cases import model_of, node
+from onnx_types import FLOAT_TYPES
 
+import convir.frontends.onnx_backend as backend
 from convir.api.compile import compile as compile_module
 from convir.frontends.onnx.ops.activation import SELU_ALPHA, SELU_GAMMA
 from convir.runtime.bench.onnx_networks import in_element_type
@@ -108,3 +110,45 @@ def test_activations_round_once(name: str, device: str, tmp_path: Path) -> None:
     expected = function(float(x.flat[0]))
     # One rounding of the result, and those of f32 on the way, of terms of about 1.
     assert np.all(np.abs(y - expected) <= HALF_ULP * abs(expected) + 2.0**-22)
+
+
+def test_a_mean_of_large_numbers_is_none_of_their_sum(tmp_path: Path) -> None:
+    x = np.full((1, 1, 1, 4), 60000, np.float16)
+    model = model_of([node("Mean", ["x", "x", "x"], ["y"])], {"x": x.shape}, ["y"])
+    np.testing.assert_array_equal(run(model, x, "host", tmp_path / "mean.onnx"), x)
+
+
+def test_a_bias_is_added_before_the_result_is_rounded(tmp_path: Path) -> None:
+    x = np.full((1, 1, 1, 4), 1 + 2.0**-10, np.float32).astype(np.float16)
+    constants = {"w": np.full((1, 1, 1, 1), 1 + 2.0**-10, np.float32), "b": -np.ones(1, np.float32)}
+    model = model_of([node("Conv", ["x", "w", "b"], ["y"])], {"x": x.shape}, ["y"], constants)
+    y = run(model, x, "host", tmp_path / "bias.onnx")
+    exact = x.astype(np.float64) * (1 + 2.0**-10) - 1
+    np.testing.assert_array_equal(y, exact.astype(np.float16))
+
+
+def test_between_types_of_sixteen_bits() -> None:
+    f16, bf16 = FLOAT_TYPES["f16"], FLOAT_TYPES["bf16"]
+    x = np.array([[1 + 2.0**-10, -65504, 2.0**-24, np.inf]], np.float16)
+    model = model_of([node("Cast", ["x"], ["y"], to=bf16.code)], {"x": x.shape}, ["y"])
+    model.graph.input[0].type.tensor_type.elem_type = f16.code
+    model.graph.output[0].type.tensor_type.elem_type = bf16.code
+    (y,) = backend.run_model(model, [x])
+    assert y.dtype == bf16.dtype
+    np.testing.assert_array_equal(y, x.astype(np.float32).astype(bf16.dtype))
+
+
+@pytest.mark.parametrize("stash", ["f32", "f16"])
+def test_statistics_are_of_the_type_that_is_asked_for(stash: str) -> None:
+    kind = FLOAT_TYPES[stash]
+    operator = node(
+        "LayerNormalization", ["x", "s"], ["y", "m", "d"], axis=-1, stash_type=kind.code
+    )
+    x = np.arange(12, dtype=np.float16).reshape(3, 4)
+    model = model_of([operator], {"x": x.shape}, ["y", "m", "d"], {"s": np.ones(4, np.float32)})
+    model = in_element_type(model, "f16")
+    for port in model.graph.output[1:]:
+        port.type.tensor_type.elem_type = kind.code
+    y, mean, inverse = backend.run_model(model, [x])
+    assert (y.dtype, mean.dtype, inverse.dtype) == (np.float16, kind.dtype, kind.dtype)
+    np.testing.assert_array_equal(mean, x.mean(axis=1, keepdims=True))

@@ -99,12 +99,16 @@ def node(op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: A
     return helper.make_node(op, list(inputs), list(outputs), **attributes)
 
 
-def onnxruntime_results(model: Any, feeds: Mapping[str, Array]) -> list[Array]:
-    """What onnxruntime computes on one thread."""
+def onnxruntime_results(
+    model: Any, feeds: Mapping[str, Array], *, optimized: bool = True
+) -> list[Array]:
+    """What onnxruntime computes on one thread; node by node if it must not optimise the graph."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
+    if not optimized:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

@@ -43,10 +43,7 @@ GELU_CUBE = 0.044715
 
 def _exactly(call: Call, body: ScalarBody) -> list[SSAValue]:
     """Of elements of the input's own type, which `body` does not round."""
-    value = call.input(0)
-    if not isinstance(element_of(value), AnyFloat):
-        raise call.error(f"is not supported on elements of type {element_of(value)}")
-    return [call.emit.elementwise([value], body)]
+    return [call.emit.elementwise(call.floats(0), body)]
 
 
 def _on_floats(call: Call, body: ScalarBody) -> list[SSAValue]:
@@ -68,13 +65,13 @@ def _relu(call: Call) -> Sequence[SSAValue]:
 
 
 def _leaky_relu(call: Call) -> Sequence[SSAValue]:
-    alpha = float(call.attribute("alpha", 0.01))
+    alpha = call.number("alpha", 0.01)
 
     return _on_floats(call, lambda body, args: leaky(body, args[0], alpha))
 
 
 def _prelu(call: Call) -> Sequence[SSAValue]:
-    x, slope = call.input(0), call.input(1)
+    x, slope = call.floats(0, 1)
     if call.opset < _PRELU_BROADCAST_OPSET and shape_of(slope) != (1,):
         ones = [1] * (len(shape_of(x)) - 2)
         slope = call.emit.reshape(slope, [*shape_of(slope), *ones])
@@ -105,7 +102,7 @@ def _clip(call: Call) -> Sequence[SSAValue]:
             )
             continue
         value = call.emit.elementwise(
-            [value, call.input(position)],
+            [value, call.alike(0, position)[1]],
             lambda body, args, op=op: body.insert(op(args[0], args[1])),
         )
     return [value]
@@ -116,7 +113,7 @@ def _sigmoid(call: Call) -> Sequence[SSAValue]:
 
 
 def _hard_sigmoid_node(call: Call) -> Sequence[SSAValue]:
-    alpha, beta = float(call.attribute("alpha", 0.2)), float(call.attribute("beta", 0.5))
+    alpha, beta = call.number("alpha", 0.2), call.number("beta", 0.5)
     return _on_floats(call, lambda body, args: hard_sigmoid(body, args[0], alpha, beta))
 
 
@@ -129,18 +126,18 @@ def _hard_swish(call: Call) -> Sequence[SSAValue]:
 
 
 def _elu(call: Call) -> Sequence[SSAValue]:
-    alpha = float(call.attribute("alpha", 1.0))
+    alpha = call.number("alpha", 1.0)
     return _on_floats(call, lambda body, args: elu(body, args[0], alpha))
 
 
 def _selu(call: Call) -> Sequence[SSAValue]:
-    alpha = float(call.attribute("alpha", SELU_ALPHA))
-    gamma = float(call.attribute("gamma", SELU_GAMMA))
+    alpha = call.number("alpha", SELU_ALPHA)
+    gamma = call.number("gamma", SELU_GAMMA)
     return _on_floats(call, lambda body, args: scaled(body, elu(body, args[0], alpha), gamma))
 
 
 def _thresholded_relu(call: Call) -> Sequence[SSAValue]:
-    alpha = float(call.attribute("alpha", 1.0))
+    alpha = call.number("alpha", 1.0)
 
     def above(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         (x,) = args
@@ -173,7 +170,7 @@ def _mish(call: Call) -> Sequence[SSAValue]:
 
 
 def _swish(call: Call) -> Sequence[SSAValue]:
-    alpha = float(call.attribute("alpha", 1.0))
+    alpha = call.number("alpha", 1.0)
 
     def swish(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         gate = sigmoid(body, scaled(body, args[0], alpha))

@@ -9,12 +9,14 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.scalar_functions import rounded, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Operation, SSAValue
 
+    from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call
 
     Scalar = Callable[..., Operation]
@@ -30,7 +32,6 @@ _BINARY: Mapping[str, tuple[Scalar, Scalar | None]] = {
     "Min": (arith.MinimumfOp, arith.MinSIOp),
     "Max": (arith.MaximumfOp, arith.MaxSIOp),
     "Pow": (math.PowFOp, None),
-    "Sum": (arith.AddfOp, arith.AddiOp),
 }
 """The op on floats, and on signed integers."""
 
@@ -49,7 +50,7 @@ _UNARY: Mapping[str, Scalar] = {
 
 def _binary(name: str, call: Call) -> Sequence[SSAValue]:
     on_floats, on_integers = _BINARY[name]
-    total, *others = call.inputs
+    total, *others = call.alike(*range(len(call.node.inputs)))
     if call.opset < _NUMPY_BROADCAST_OPSET and len(others) == 1:
         others = [_aligned(call, others[0], len(shape_of(total)))]
     element = element_of(total)
@@ -57,25 +58,27 @@ def _binary(name: str, call: Call) -> Sequence[SSAValue]:
     if op is None:
         raise call.error(f"is not supported on elements of type {element}")
     for other in others:
-        if element_of(other) != element:
-            raise call.error(f"its inputs are of {element} and of {element_of(other)}")
         total = call.emit.elementwise(
             [total, other], lambda body, args: body.insert(op(args[0], args[1]))
         )
     return [total]
 
 
-def _mean(call: Call) -> Sequence[SSAValue]:
-    (total,) = _binary("Sum", call)
-    element, count = element_of(total), len(call.node.inputs)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
-    return [
-        call.emit.elementwise(
-            [total],
-            lambda body, args: body.insert(arith.DivfOp(args[0], body.number(count, element))),
-        )
-    ]
+def _sum(call: Call, *, mean: bool = False) -> Sequence[SSAValue]:
+    """The sum of all inputs, or their mean; of f16 and bf16 in f32, rounded once."""
+    values = call.floats(*range(len(call.node.inputs)))
+    element = element_of(values[0])
+    wide = wide_of(element)
+
+    def total(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        result, *others = (widened(body, arg, wide) for arg in args)
+        for other in others:
+            result = body.insert(arith.AddfOp(result, other))
+        if mean:
+            result = body.insert(arith.DivfOp(result, body.number(len(args), wide)))
+        return rounded(body, result, element)
+
+    return [call.emit.elementwise(values, total)]
 
 
 def _aligned(call: Call, operand: SSAValue, rank: int) -> SSAValue:
@@ -88,9 +91,7 @@ def _aligned(call: Call, operand: SSAValue, rank: int) -> SSAValue:
 
 
 def _unary(name: str, call: Call) -> Sequence[SSAValue]:
-    value = call.input(0)
-    if not isinstance(element_of(value), AnyFloat):
-        raise call.error(f"is not supported on elements of type {element_of(value)}")
+    (value,) = call.floats(0)
     op = _UNARY[name]
     return [call.emit.elementwise([value], lambda body, args: body.insert(op(args[0])))]
 
@@ -98,5 +99,6 @@ def _unary(name: str, call: Call) -> Sequence[SSAValue]:
 OPERATORS = {
     **{name: partial(_binary, name) for name in _BINARY},
     **{name: partial(_unary, name) for name in _UNARY},
-    "Mean": _mean,
+    "Mean": partial(_sum, mean=True),
+    "Sum": _sum,
 }

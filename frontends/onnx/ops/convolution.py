@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, Float64Type, f32, f64
 
 from convir.dialects.conv import DgradOp, FpropOp
 from convir.dialects.conv_geometry import Geometry
@@ -15,11 +14,12 @@ from convir.dialects.windows import Window
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.normalization import PARAMETERS, scale_and_shift
 from convir.frontends.onnx.ops.windows import AUTO_PADS, split_padding, windows_of
-from convir.frontends.scalar_functions import rounded, widened
+from convir.frontends.scalar_functions import rounded, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from xdsl.dialects.builtin import AnyFloat
     from xdsl.ir import SSAValue
 
     from convir.frontends.emitter import ScalarBuilder
@@ -30,7 +30,7 @@ BIAS = 2
 
 
 def _conv(call: Call) -> Sequence[SSAValue]:
-    x, w = call.input(0), call.input(WEIGHTS)
+    x, w = call.floats(0, WEIGHTS)
     rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
     spatial, taps = shape_of(x)[2:], shape_of(w)[2:]
     kernel_shape = call.integers("kernel_shape", taps)
@@ -44,14 +44,15 @@ def _conv(call: Call) -> Sequence[SSAValue]:
     shape = (shape_of(x)[0], shape_of(w)[0], *sizes)
     weights = _Weights(call, w, (shape[1],))
     geometry = _geometry(rank, windows, groups)
-    init = call.emit.filled(0, shape, element_of(x))
-    y = call.emit.insert(FpropOp(x, weights.value, init, geometry, _accumulator(call, x)))
+    sums = wide_of(element_of(x))
+    init = call.emit.filled(0, shape, weights.summed_in)
+    y = call.emit.insert(FpropOp(x, weights.value, init, geometry, sums))
     return [weights.with_bias(y)]
 
 
 def _conv_transpose(call: Call) -> Sequence[SSAValue]:
     """The gradient of a convolution's input: its windows lie on this node's output."""
-    x, w = call.input(0), call.input(WEIGHTS)
+    x, w = call.floats(0, WEIGHTS)
     rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
     if shape_of(x)[1] != shape_of(w)[0] or shape_of(w)[0] % groups:
         message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
@@ -62,11 +63,12 @@ def _conv_transpose(call: Call) -> Sequence[SSAValue]:
     weights = _Weights(call, w, (groups, channels // groups))
     if not all(spread.computed for spread in spreads):
         shape = (*shape[:2], *(spread.computed + spread.beyond for spread in spreads))
-        return [weights.with_bias(call.emit.filled(0, shape, element_of(x)))]
+        return [weights.with_bias(call.emit.filled(0, shape, weights.summed_in))]
     geometry = _geometry(rank, [spread.window for spread in spreads], groups)
-    zero = call.emit.number(0, element_of(x))
-    init = call.emit.filled(0, shape, element_of(x))
-    y = call.emit.insert(DgradOp(x, weights.value, init, geometry, _accumulator(call, x)))
+    zero = call.emit.number(0, weights.summed_in)
+    init = call.emit.filled(0, shape, weights.summed_in)
+    sums = wide_of(element_of(x))
+    y = call.emit.insert(DgradOp(x, weights.value, init, geometry, sums))
     beyond = [0, 0, *(spread.beyond for spread in spreads)]
     return [weights.with_bias(call.emit.pad(y, [0] * (rank + 2), beyond, zero))]
 
@@ -125,7 +127,7 @@ def _checked_rank(call: Call, x: SSAValue, w: SSAValue) -> int:
     rank = len(shape_of(x)) - 2
     if rank not in ACTIVATION_SPATIAL:
         raise call.error(f"{rank} spatial dimensions are not supported, only 1 to 3")
-    if len(shape_of(w)) != rank + 2 or element_of(x) != element_of(w):
+    if len(shape_of(w)) != rank + 2:
         raise call.error(f"an input of {x.type} does not go with a filter of {w.type}")
     return rank
 
@@ -142,13 +144,6 @@ def _geometry(rank: int, windows: Sequence[Window], groups: int) -> Geometry:
         dilations=tuple(window.dilation for window in windows),
         groups=groups,
     )
-
-
-def _accumulator(call: Call, x: SSAValue) -> Any:
-    element = element_of(x)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
-    return f64 if isinstance(element, Float64Type) else f32
 
 
 class _Weights:
@@ -169,7 +164,7 @@ class _Weights:
         """
         self.emit = call.emit
         self.value = filters
-        self.bias = call.input(BIAS) if call.has(BIAS) else None
+        self.bias = call.floats(WEIGHTS, BIAS)[1] if call.has(BIAS) else None
         normalization = call.follower("BatchNormalization", PARAMETERS)
         if normalization is None or not call.is_known(WEIGHTS):
             return
@@ -179,12 +174,21 @@ class _Weights:
         self._scale(scale, channels)
 
         def shifted(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-            return rounded(body, _add(body, args) if len(args) > 1 else args[0], element)
+            total, *others = args
+            for other in others:
+                total = body.insert(arith.AddfOp(total, other))
+            return rounded(body, total, element)
 
         terms = [shift]
         if self.bias is not None:
             terms.append(self.emit.elementwise([self.bias, scale], _multiply, element_of(scale)))
         self.bias = self.emit.elementwise(terms, shifted, element)
+
+    @property
+    def summed_in(self) -> AnyFloat:
+        """The elements of a result that the bias is yet to be added to: rounded once, with it."""
+        element = element_of(self.value)
+        return element if self.bias is None else wide_of(element)
 
     def _scale(self, scale: SSAValue, channels: tuple[int, ...]) -> None:
         """Multiply each filter with the scale of its output channel."""
@@ -207,11 +211,13 @@ class _Weights:
         if self.bias is None:
             return y
         per_channel = [*shape_of(self.bias), *([1] * (len(shape_of(y)) - 2))]
-        return self.emit.elementwise([y, self.emit.reshape(self.bias, per_channel)], _add)
+        element, wide = element_of(self.value), element_of(y)
 
+        def add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            total = body.insert(arith.AddfOp(args[0], widened(body, args[1], wide)))
+            return rounded(body, total, element)
 
-def _add(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-    return body.insert(arith.AddfOp(args[0], args[1]))
+        return self.emit.elementwise([y, self.emit.reshape(self.bias, per_channel)], add, element)
 
 
 def _multiply(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import rounded, wide_of, widened
+from convir.frontends.scalar_functions import rounded, scaled, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,18 +22,12 @@ if TYPE_CHECKING:
     Operand = tuple[SSAValue, Sequence[AffineExpr]]
 
 
-def multiply_add(
-    call: Call, operands: Sequence[Operand], out: Sequence[int], num_reduction: int
-) -> SSAValue:
-    """The sum of products over the last loops; `out` are the sizes of the first ones.
+def _multiply_add(call: Call, operands: Sequence[Operand], out: Sequence[int]) -> SSAValue:
+    """The sum of products over the last loop; `out` are the sizes of the other ones.
 
-    f16 and bf16 are widened, summed in f32 and rounded once.
+    Of f16 and bf16 it is f32, which nothing rounded yet.
     """
-    element = element_of(operands[0][0])
-    if not isinstance(element, AnyFloat) or element_of(operands[1][0]) != element:
-        types = " and ".join(str(element_of(value)) for value, _ in operands)
-        raise call.error(f"is not supported on elements of type {types}")
-    wide = wide_of(element)
+    wide = wide_of(element_of(operands[0][0]))
     rank = len(out)
 
     def body(scalars: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
@@ -43,16 +36,11 @@ def multiply_add(
 
     init = call.emit.filled(0, out, wide)
     identity = [AffineExpr.dimension(loop) for loop in range(rank)]
-    total = call.emit.generic(operands, (init, identity), rank, num_reduction, body)
-    if wide == element:
-        return total
-    return call.emit.elementwise(
-        [total], lambda scalars, args: rounded(scalars, args[0], element), element
-    )
+    return call.emit.generic(operands, (init, identity), rank, 1, body)
 
 
 def _gemm(call: Call) -> Sequence[SSAValue]:
-    a, b = call.input(0), call.input(1)
+    a, b = call.floats(0, 1)
     for operand in (a, b):
         if len(shape_of(operand)) != 2:
             raise call.error(f"its operands are matrices, not {operand.type}")
@@ -65,31 +53,26 @@ def _gemm(call: Call) -> Sequence[SSAValue]:
     row, column, depth = (AffineExpr.dimension(loop) for loop in range(3))
     maps = [[row, depth], [depth, column]]
     ordered = [exprs[::-1] if flip else exprs for exprs, flip in zip(maps, flipped, strict=True)]
-    product = multiply_add(call, [(a, ordered[0]), (b, ordered[1])], (m, n), 1)
-    product = _scaled(call, product, float(call.attribute("alpha", 1.0)))
-    beta = float(call.attribute("beta", 1.0))
-    if not call.has(2) or beta == 0:
+    product = _multiply_add(call, [(a, ordered[0]), (b, ordered[1])], (m, n))
+    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+    summands = [call.floats(0, 2)[1]] if call.has(2) and beta != 0 else []
+    element, wide = element_of(a), element_of(product)
+    if wide == element and alpha == 1 and not summands:
         return [product]
-    summand = _scaled(call, call.input(2), beta)
-    return [
-        call.emit.elementwise(
-            [product, summand], lambda body, args: body.insert(arith.AddfOp(args[0], args[1]))
-        )
-    ]
 
+    def finished(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        total = scaled(body, args[0], alpha)
+        for summand in args[1:]:
+            term = scaled(body, widened(body, summand, wide), beta)
+            total = body.insert(arith.AddfOp(total, term))
+        return rounded(body, total, element)
 
-def _scaled(call: Call, value: SSAValue, factor: float) -> SSAValue:
-    if factor == 1:
-        return value
-    return call.emit.elementwise(
-        [value],
-        lambda body, args: body.insert(arith.MulfOp(args[0], body.number(factor, args[0].type))),
-    )
+    return [call.emit.elementwise([product, *summands], finished, element)]
 
 
 def _matmul(call: Call) -> Sequence[SSAValue]:
     """NumPy's matmul: vectors are given a dimension, and batch dimensions broadcast."""
-    a, b = call.input(0), call.input(1)
+    a, b = call.floats(0, 1)
     if not shape_of(a) or not shape_of(b):
         raise call.error("a scalar has no matrix product")
     is_row, is_column = len(shape_of(a)) == 1, len(shape_of(b)) == 1
@@ -104,7 +87,7 @@ def _matmul(call: Call) -> Sequence[SSAValue]:
         _over_batch(call, a, batch, (row, depth)),
         _over_batch(call, b, batch, (depth, column)),
     ]
-    product = multiply_add(call, operands, (*batch, m, n), 1)
+    product = call.converted(_multiply_add(call, operands, (*batch, m, n)), element_of(a))
     kept = (*batch, *([] if is_row else [m]), *([] if is_column else [n]))
     return [call.emit.reshape(product, kept)]
 

@@ -7,11 +7,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
+from convir.frontends.elements import FLOAT, element_type
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.scalar_functions import rounded, scaled, wide_of, widened
+from convir.frontends.scalar_functions import rounded, scaled, summed, wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,16 +37,14 @@ def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]
     Raises:
         OnnxError: it trains, or its parameters are of another type than `element`.
     """
-    epsilon = float(call.attribute("epsilon", 1e-5))
+    epsilon = call.number("epsilon", 1e-5)
     call.attribute("momentum", 0.9)  # It says how training averages, and nothing about inference.
     if int(call.attribute("training_mode", 0)) or not int(call.attribute("spatial", 1)):
         raise call.error("only inference with one scale per channel is supported")
     call.attribute("is_test", 1)
-    scale, bias, mean, variance = (call.input(position) for position in PARAMETERS)
-    for parameter in (scale, bias, mean, variance):
-        if element_of(parameter) != element:
-            raise call.error(f"a parameter is of {element_of(parameter)}, its input of {element}")
-
+    scale, bias, mean, variance = call.floats(*PARAMETERS)
+    if element_of(scale) != element:
+        raise call.error(f"its parameters are of {element_of(scale)}, its input of {element}")
     wide = wide_of(element_of(scale))
 
     def factor(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
@@ -79,7 +78,10 @@ def _batch_normalization(call: Call) -> Sequence[SSAValue]:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Of the elements along some dimensions, which have size 1 in the last two."""
+    """Of the elements along some dimensions, which have size 1 in the last two.
+
+    All are of the type in which elements are summed.
+    """
 
     centered: SSAValue
     """The elements less their mean."""
@@ -87,103 +89,94 @@ class _Statistics:
     inverse: SSAValue
     """One over the deviation."""
 
-    @property
-    def normalized(self) -> tuple[SSAValue, SSAValue]:
-        """Two factors."""
-        return self.centered, self.inverse
-
 
 def _statistics(call: Call, x: SSAValue, axes: Sequence[int]) -> _Statistics:
-    epsilon = float(call.attribute("epsilon", 1e-5))
-    emit, element, shape = call.emit, element_of(x), shape_of(x)
+    epsilon = call.number("epsilon", 1e-5)
+    emit, wide, shape = call.emit, wide_of(element_of(x)), shape_of(x)
     count = prod(shape[axis] for axis in axes)
     kept = [1 if dim in axes else size for dim, size in enumerate(shape)]
 
     def mean_of(value: SSAValue) -> SSAValue:
-        total = emit.reduce(
-            value, axes, 0, lambda b, args: b.insert(arith.AddfOp(args[1], args[0]))
-        )
+        total = emit.reduce(value, axes, 0, summed, wide)
         mean = emit.elementwise(
-            [total], lambda b, args: b.insert(arith.DivfOp(args[0], b.number(count, element)))
+            [total], lambda b, args: b.insert(arith.DivfOp(args[0], b.number(count, wide)))
         )
         return emit.reshape(mean, kept)
 
+    def difference(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        return body.insert(arith.SubfOp(widened(body, args[0], wide), args[1]))
+
     def inverse(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        shifted = body.insert(arith.AddfOp(args[0], body.number(epsilon, element)))
-        return body.insert(arith.DivfOp(body.number(1, element), body.insert(math.SqrtOp(shifted))))
+        shifted = body.insert(arith.AddfOp(args[0], body.number(epsilon, wide)))
+        return body.insert(arith.DivfOp(body.number(1, wide), body.insert(math.SqrtOp(shifted))))
 
     mean = mean_of(x)
-    centered = emit.elementwise([x, mean], lambda b, args: b.insert(arith.SubfOp(args[0], args[1])))
+    centered = emit.elementwise([x, mean], difference, wide)
     squares = emit.elementwise([centered], lambda b, args: b.insert(arith.MulfOp(args[0], args[0])))
     return _Statistics(centered, mean, emit.elementwise([mean_of(squares)], inverse))
 
 
-def _affine(call: Call, normalized: Sequence[SSAValue], gains: Sequence[SSAValue]) -> SSAValue:
-    """The product of the two tensors `normalized`, times the first of `gains`, plus the second."""
+def _affine(call: Call, statistics: _Statistics, gains: Sequence[SSAValue]) -> SSAValue:
+    """The normalised elements times the first of `gains`, plus the second, of the input's type."""
+    element, wide = element_of(call.input(0)), element_of(statistics.mean)
 
     def body(builder: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         total = builder.insert(arith.MulfOp(args[0], args[1]))
-        for position, op in enumerate((arith.MulfOp, arith.AddfOp)[: len(gains)], start=2):
-            total = builder.insert(op(total, args[position]))
-        return total
+        for gain, op in zip(args[2:], (arith.MulfOp, arith.AddfOp), strict=False):
+            total = builder.insert(op(total, widened(builder, gain, wide)))
+        return rounded(builder, total, element)
 
-    return call.emit.elementwise([*normalized, *gains], body)
-
-
-def _float(call: Call) -> SSAValue:
-    """The input, of elements whose sums do not overflow."""
-    x = call.input(0)
-    element = element_of(x)
-    if not isinstance(element, AnyFloat) or element.bitwidth < f32.bitwidth:
-        raise call.error(f"is not supported on elements of type {element}")
-    return x
+    normalized = statistics.centered, statistics.inverse
+    return call.emit.elementwise([*normalized, *gains], body, element)
 
 
 def _instance_normalization(call: Call) -> Sequence[SSAValue]:
-    x = _float(call)
+    x, *parameters = call.floats(0, 1, 2)
     rank = len(shape_of(x))
-    gains = [
-        call.emit.reshape(call.input(i), [*shape_of(call.input(i)), *([1] * (rank - 2))])
-        for i in (1, 2)
-    ]
-    return [_affine(call, _statistics(call, x, range(2, rank)).normalized, gains)]
+    ones = [1] * (rank - 2)
+    gains = [call.emit.reshape(value, [*shape_of(value), *ones]) for value in parameters]
+    return [_affine(call, _statistics(call, x, range(2, rank)), gains)]
 
 
 def _group_normalization(call: Call) -> Sequence[SSAValue]:
-    x, groups = _float(call), int(call.attribute("num_groups"))
-    call.attribute("stash_type", 1)
+    x, *parameters = call.floats(0, 1, 2)
+    groups = int(call.attribute("num_groups"))
+    call.attribute("stash_type", FLOAT)  # What is computed in is never less.
     n, channels, *spatial = shape_of(x)
     if channels % groups:
         raise call.error(f"{channels} channels are no {groups} groups")
     parts = call.emit.reshape(x, [n, groups, channels // groups, *spatial])
     per_channel = call.opset >= _GAIN_PER_CHANNEL_OPSET
     gain_shape = [groups, channels // groups if per_channel else 1, *([1] * len(spatial))]
-    gains = [call.emit.reshape(call.input(i), gain_shape) for i in (1, 2)]
+    gains = [call.emit.reshape(value, gain_shape) for value in parameters]
     statistics = _statistics(call, parts, range(2, 3 + len(spatial)))
-    return [call.emit.reshape(_affine(call, statistics.normalized, gains), shape_of(x))]
+    return [call.emit.reshape(_affine(call, statistics, gains), shape_of(x))]
 
 
 def _layer_normalization(call: Call) -> Sequence[SSAValue]:
-    x = _float(call)
-    call.attribute("stash_type", 1)
+    x, *gains = call.floats(*(position for position in range(3) if call.has(position)))
     rank = len(shape_of(x))
     axis = int(call.attribute("axis", -1)) % rank
-    gains = [call.input(i) for i in (1, 2) if call.has(i)]
     statistics = _statistics(call, x, range(axis, rank))
+    stash = element_type(int(call.attribute("stash_type", FLOAT)))
+    if not isinstance(stash, AnyFloat):
+        raise call.error(f"'stash_type' is {call.attribute('stash_type', FLOAT)}, not a float type")
     results = [
-        _affine(call, statistics.normalized, gains),
-        statistics.mean,
-        statistics.inverse,
+        _affine(call, statistics, gains),
+        call.converted(statistics.mean, stash),
+        call.converted(statistics.inverse, stash),
     ]
     return results[: len(call.node.outputs)]
 
 
 def _local_response(call: Call) -> Sequence[SSAValue]:
     """Every element by the squares of its neighbours in the channels around it."""
-    x, size = _float(call), int(call.attribute("size"))
-    alpha = float(call.attribute("alpha", 1e-4)) / size
-    beta, bias = float(call.attribute("beta", 0.75)), float(call.attribute("bias", 1.0))
+    (x,) = call.floats(0)
+    size = int(call.attribute("size"))
+    alpha = call.number("alpha", 1e-4) / size
+    beta, bias = call.number("beta", 0.75), call.number("bias", 1.0)
     emit, element, shape = call.emit, element_of(x), shape_of(x)
+    wide = wide_of(element)
     low, high = [0] * len(shape), [0] * len(shape)
     low[1], high[1] = (size - 1) // 2, size // 2
     padded = emit.pad(x, low, high, emit.number(0, element))
@@ -191,22 +184,26 @@ def _local_response(call: Call) -> Sequence[SSAValue]:
     window = [loops[0], loops[1] + loops[-1], *loops[2:-1]]
     # What says how long the window is; nobody reads its elements.
     counted = emit.empty([size], element)
+
+    def add_square(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        value = widened(body, args[0], wide)
+        return body.insert(arith.AddfOp(args[-1], body.insert(arith.MulfOp(value, value))))
+
     squares = emit.generic(
         [(padded, window), (counted, loops[-1:])],
-        (emit.filled(0, shape, element), loops[:-1]),
+        (emit.filled(0, shape, wide), loops[:-1]),
         len(shape),
         1,
-        lambda b, args: b.insert(arith.AddfOp(args[2], b.insert(arith.MulfOp(args[0], args[0])))),
+        add_square,
     )
 
     def divided(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        value, total = args
-        base = body.insert(arith.AddfOp(scaled(body, total, alpha), body.number(bias, element)))
-        return body.insert(
-            arith.DivfOp(value, body.insert(math.PowFOp(base, body.number(beta, element))))
-        )
+        value, total = (widened(body, arg, wide) for arg in args)
+        base = body.insert(arith.AddfOp(scaled(body, total, alpha), body.number(bias, wide)))
+        power = body.insert(math.PowFOp(base, body.number(beta, wide)))
+        return rounded(body, body.insert(arith.DivfOp(value, power)), element)
 
-    return [emit.elementwise([x, squares], divided)]
+    return [emit.elementwise([x, squares], divided, element)]
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
@@ -105,10 +104,8 @@ def _pooled(
     body: Callable[[ScalarBuilder, Sequence[SSAValue]], SSAValue],
 ) -> SSAValue:
     """The windows of the input, each reduced by `body` from `start` on."""
-    x = call.input(0)
+    (x,) = call.floats(0)
     element = element_of(x)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
     ceil = bool(call.attribute("ceil_mode", 0))
     outputs = [_output_size(w, size, ceil=ceil) for w, size in zip(windows, spatial, strict=True)]
@@ -139,10 +136,8 @@ def _pooled(
 
 
 def _global_pool(average: bool, call: Call) -> Sequence[SSAValue]:
-    x = call.input(0)
+    (x,) = call.floats(0)
     element = element_of(x)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
     start, body = (0, summed) if average else (-inf, _maximum)
     axes = range(2, len(shape_of(x)))

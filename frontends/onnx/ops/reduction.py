@@ -7,7 +7,6 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat
 
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.scalar_functions import rounded, summed, wide_of, widened
@@ -29,10 +28,8 @@ _DEFAULT_AXES_INPUT_OPSET = 18
 
 def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
     """exp(x - max) / sum of exp(x - max), along one axis."""
-    x = call.input(0)
+    (x,) = call.floats(0)
     element, shape = element_of(x), shape_of(x)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
     one_axis = call.opset >= _ONE_AXIS_OPSET
     axis = int(call.attribute("axis", -1 if one_axis else 1)) % max(len(shape), 1)
     axes = [axis] if one_axis else list(range(axis, len(shape)))
@@ -72,10 +69,8 @@ _REDUCTIONS: Mapping[str, tuple[float, ScalarBody]] = {
 
 
 def _reduce(name: str, call: Call) -> Sequence[SSAValue]:
-    x = call.input(0)
+    (x,) = call.floats(0)
     element, shape = element_of(x), shape_of(x)
-    if not isinstance(element, AnyFloat):
-        raise call.error(f"is not supported on elements of type {element}")
     axes = _axes(name, call, len(shape))
     start, body = _REDUCTIONS[name]
     total = wide_of(element) if body is summed else element

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, IndexType, f32
+from xdsl.dialects.builtin import IndexType, f32, f64
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.scalar_functions import wide_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,11 +71,9 @@ class _Taps:
 
 
 def _resize(call: Call) -> Sequence[SSAValue]:
-    x = call.input(0)
-    if not isinstance(element_of(x), AnyFloat):
-        raise call.error(f"is not supported on elements of type {element_of(x)}")
+    (x,) = call.floats(0)
     mode = call.choice("mode", "nearest", ("nearest", "linear", "cubic"))
-    beyond = float(call.attribute("extrapolation_value", 0.0))
+    beyond = call.number("extrapolation_value", 0.0)
     antialias = bool(call.attribute("antialias", 0))
     old = call.opset < _ROI_OPSET
     transform = call.choice(
@@ -85,7 +84,7 @@ def _resize(call: Call) -> Sequence[SSAValue]:
     rounding = call.choice(
         "nearest_mode", "floor" if old else "round_prefer_floor", tuple(_ROUNDINGS)
     )
-    cubic = float(call.attribute("cubic_coeff_a", -0.75))
+    cubic = call.number("cubic_coeff_a", -0.75)
     excludes = bool(call.attribute("exclude_outside", 0))
     scales, lengths, sizes = _target(call, shape_of(x), old=old)
     crops = _crops(call, len(scales)) if transform == _CROPPED else {}
@@ -105,11 +104,7 @@ def _resize(call: Call) -> Sequence[SSAValue]:
             taps[dim] = _stretched(mode, positions, size, min(scale, 1.0), cubic, excludes)
         else:
             taps[dim] = _taps(mode, positions, size, _ROUNDINGS[rounding], cubic, excludes)
-    if mode == "nearest":
-        x = _gathered(call, x, taps)
-    else:
-        for dim, found in taps.items():
-            x = _interpolated(call, x, dim, found)
+    x = _gathered(call, x, taps) if mode == "nearest" else _interpolated(call, x, taps)
     for dim, is_outside in outside.items():
         x = _replaced(call, x, dim, is_outside, beyond)
     return [x]
@@ -150,7 +145,7 @@ def _replaced(call: Call, x: SSAValue, dim: int, is_outside: Array, value: float
 
 def _upsample(call: Call) -> Sequence[SSAValue]:
     """The deprecated form: asymmetric coordinates, rounded down."""
-    x = call.input(0)
+    (x,) = call.floats(0)
     mode = call.choice("mode", "nearest", ("nearest", "linear"))
     given = call.attribute("scales", None)
     scales = [float(s) for s in (call.known(1, "the scales").tolist() if given is None else given)]
@@ -159,11 +154,7 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
         for dim, (size, scale) in enumerate(zip(shape_of(x), scales, strict=True))
         if scale != 1
     }
-    if mode == "nearest":
-        return [_gathered(call, x, taps)]
-    for dim, found in taps.items():
-        x = _interpolated(call, x, dim, found)
-    return [x]
+    return [_gathered(call, x, taps) if mode == "nearest" else _interpolated(call, x, taps)]
 
 
 def _target(
@@ -284,15 +275,25 @@ def _gathered(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
     return call.emit.generic(tables, (init, loops), len(shape), 0, read)
 
 
-def _interpolated(call: Call, x: SSAValue, dim: int, taps: _Taps) -> SSAValue:
-    """`x` with dimension `dim` replaced by weighted sums of its elements."""
-    element = element_of(x)
+def _interpolated(call: Call, x: SSAValue, taps: Mapping[int, _Taps]) -> SSAValue:
+    """`x` with each dimension of `taps` replaced by weighted sums of its elements.
+
+    Those of f16 and bf16 are f32 until all dimensions are done, and rounded once.
+    """
+    total = x
+    for dim, found in taps.items():
+        total = _weighted_sums(call, total, dim, found)
+    return call.converted(total, element_of(x))
+
+
+def _weighted_sums(call: Call, x: SSAValue, dim: int, taps: _Taps) -> SSAValue:
+    """One dimension of `x`; the sums are f32 or f64."""
+    element, wide = element_of(x), wide_of(element_of(x))
     rank = len(shape_of(x))
     outputs = len(taps.indices)
     sizes = [outputs if d == dim else n for d, n in enumerate(shape_of(x))]
     loops = [AffineExpr.dimension(loop) for loop in range(rank + 1)]
-    weights = taps.weights.astype(np.float32)
-    wide = f32
+    weights = taps.weights.astype(np.float64 if wide == f64 else np.float32)
     tables = [
         (_table(call, taps.indices), [loops[dim], loops[rank]]),
         (_table(call, weights), [loops[dim], loops[rank]]),
@@ -302,21 +303,11 @@ def _interpolated(call: Call, x: SSAValue, dim: int, taps: _Taps) -> SSAValue:
         index, weight, total = args
         position = body.insert(arith.IndexCastOp(index, IndexType()))
         indices = [position if d == dim else body.index(d) for d in range(rank)]
-        value = body.insert(tensor.ExtractOp(x, indices, element))
-        if element.bitwidth < wide.bitwidth:
-            value = body.insert(arith.ExtFOp(value, wide))
-        if element.bitwidth > wide.bitwidth:
-            weight = body.insert(arith.ExtFOp(weight, element))
+        value = widened(body, body.insert(tensor.ExtractOp(x, indices, element)), wide)
         return body.insert(arith.AddfOp(total, body.insert(arith.MulfOp(weight, value))))
 
-    summed = wide if element.bitwidth < wide.bitwidth else element
-    init = call.emit.filled(0, sizes, summed)
-    result = call.emit.generic(tables, (init, loops[:rank]), rank, 1, add)
-    if summed == element:
-        return result
-    return call.emit.elementwise(
-        [result], lambda body, args: body.insert(arith.TruncFOp(args[0], element)), element
-    )
+    init = call.emit.filled(0, sizes, wide)
+    return call.emit.generic(tables, (init, loops[:rank]), rank, 1, add)
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i1
+from xdsl.dialects.builtin import AnyFloat, TensorType, i1
 from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import element_type, element_type_of_array
@@ -160,7 +160,7 @@ def _pad(call: Call) -> Sequence[SSAValue]:
     rank, element = len(shape_of(x)), element_of(x)
     mode = call.choice("mode", "constant", ("constant", "edge", "reflect", "wrap"))
     if call.opset < _PAD_INPUT_OPSET:
-        amounts, value = call.integers("pads", [0] * (2 * rank)), float(call.attribute("value", 0))
+        amounts, value = call.integers("pads", [0] * (2 * rank)), call.number("value", 0)
         axes = list(range(rank))
     else:
         amounts = [int(n) for n in call.known(1, "the padding").tolist()]
@@ -239,18 +239,12 @@ def _cast(call: Call) -> Sequence[SSAValue]:
     call.attribute("saturate", 1)
     if have == wanted:
         return [x]
-    op = _cast_op(have, wanted)
-    if op is None:
+    if not isinstance(wanted, AnyFloat):
         raise call.error(f"from {have} to TensorProto type {call.attribute('to')} is not supported")
+    if isinstance(have, AnyFloat):
+        return [call.converted(x, wanted)]
+    op = arith.UIToFPOp if have == i1 else arith.SIToFPOp
     return [call.emit.elementwise([x], lambda body, args: body.insert(op(args[0], wanted)), wanted)]
-
-
-def _cast_op(have: Any, wanted: Any) -> Any:
-    if isinstance(have, AnyFloat) and isinstance(wanted, AnyFloat):
-        return arith.ExtFOp if wanted.bitwidth > have.bitwidth else arith.TruncFOp
-    if isinstance(have, IntegerType) and isinstance(wanted, AnyFloat):
-        return arith.UIToFPOp if have.bitwidth == 1 else arith.SIToFPOp
-    return None
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {
