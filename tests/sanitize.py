@@ -11,6 +11,9 @@ All of it runs once without a tool: results start as NaN and are compared with t
 every launch of a kernel is written down with the memory before it (`launch_records`). The tools
 then see these launches, each kind once, and neither compilers nor PyTorch. Tests of what surrounds
 launches run under the tools themselves.
+
+racecheck takes an arrival at a barrier to order what the arriving lane did, and nothing that was
+ordered before it: it sees the kernels where one lane arrives for its warp with all lanes arriving.
 """
 
 from __future__ import annotations
@@ -34,11 +37,12 @@ import pytest
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import module_of, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
+from convir.lowering.cuda.headers import included
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.compare import largest_error
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import load_kernel
+from convir.runtime.cuda.compile import compile_cubin, load_kernel
 from convir.runtime.reference import FloatFormat, evaluate
 
 SUPPORT = str(Path(__file__).parent / "support")
@@ -71,7 +75,8 @@ PROGRAMS: dict[str, str] = {
     "test_cuda_device.py": "scatter or loops or gemm",
 }
 """Tests of programs, likewise."""
-TOOLS = ("memcheck", "racecheck", "initcheck")
+RACECHECK = "racecheck"
+TOOLS = ("memcheck", RACECHECK, "initcheck")
 ERRORS_FOUND = 9
 """The exit status of a tool that found something."""
 LOG_BYTES = 4000
@@ -82,8 +87,20 @@ LAUNCH = "launch of "
 LAUNCH_SECONDS = 30
 """How long a launch may take under a tool."""
 NO_END, STATUS_NO_END = "the launch has not ended", 1
+COMPILE = "compile"
+"""The word for what is done to launches ahead of racecheck."""
+PROBLEMS = "problems"
+"""The word for small relatives of the suites' lines."""
 PROBLEM_SHARES = 8
 """Processes among which the problems are shared."""
+ONLY_VARIABLE = "CONVIR_SANITIZE_ONLY"
+"""What `--only` says, for the processes that this one starts."""
+TOOL_VARIABLE = "CONVIR_SANITIZE_TOOL"
+"""Which tool they run under."""
+BARRIERS, ARRIVES = "barriers.cuh", "arrive_for_warp"
+"""A header, and what it has for one lane that arrives for its warp."""
+EVERY_LANE_ARRIVES = "#define CONVIR_RACECHECK\n"
+"""What that header heeds."""
 
 SMALL_BATCH, SMALL_SPATIAL, SMALL_GROUPS = 2, 9, 4
 FEW_CHANNELS, MANY_CHANNELS = 64, 72
@@ -161,7 +178,7 @@ def run_launches(share: int, shares: int, first: int) -> int:
     toolkit.cupy().cuda.set_allocator(None)
     folder = Path(os.environ[launch_records.FOLDER_VARIABLE])
     for name in (folder / ORDER).read_text().split()[share::shares][first:]:
-        launch = launch_records.read(folder / name)
+        launch = as_checked(launch_records.read(folder / name), os.environ[TOOL_VARIABLE])
         # What the tool reports next is of this launch.
         sys.stdout.write(f"{LAUNCH}{launch.label}: {launch.kernel.symbol}\n")
         sys.stdout.flush()
@@ -169,6 +186,24 @@ def run_launches(share: int, shares: int, first: int) -> int:
         watchdog.start()
         launch_records.repeat(launch)
         watchdog.cancel()
+    return 0
+
+
+def as_checked(launch: launch_records.Launch, tool: str) -> launch_records.Launch:
+    """A launch as a tool takes it."""
+    kernel = launch.kernel
+    users = (text for name, text in included(kernel.source) if name != BARRIERS)
+    if tool != RACECHECK or not any(ARRIVES in text for text in users):
+        return launch
+    return replace(launch, kernel=replace(kernel, source=EVERY_LANE_ARRIVES + kernel.source))
+
+
+def compile_ahead(share: int, shares: int) -> int:
+    """Compile every `shares`-th launch, from one on, as racecheck takes it."""
+    folder = Path(os.environ[launch_records.FOLDER_VARIABLE])
+    for name in (folder / ORDER).read_text().split()[share::shares]:
+        launch = as_checked(launch_records.read(folder / name), RACECHECK)
+        compile_cubin(launch.kernel.source, toolkit.architecture())
     return 0
 
 
@@ -189,7 +224,18 @@ class EveryArrayAlone:
 
 def run_programs() -> int:
     """Run the tests of programs in this process."""
-    return pytest.main(arguments_of(PROGRAMS), plugins=[EveryArrayAlone()])
+    return pytest.main(arguments_of(chosen(PROGRAMS)), plugins=[EveryArrayAlone()])
+
+
+def is_chosen(name: str) -> bool:
+    """Whether `--only` has a part of `name`, or says nothing."""
+    only = os.environ.get(ONLY_VARIABLE, "")
+    return any(part in name for part in only.split(","))
+
+
+def chosen(tests: Mapping[str, str]) -> dict[str, str]:
+    """Those of some tests that `--only` leaves."""
+    return {file: some for file, some in tests.items() if is_chosen(file)}
 
 
 def arguments_of(tests: Mapping[str, str]) -> list[str]:
@@ -230,11 +276,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated")
     parser.add_argument("--jobs", type=int, default=4, help="processes at a time")
+    parser.add_argument(
+        "--only", default="", help=f"comma-separated: {PROBLEMS}, or parts of names of test files"
+    )
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
         what, *numbers = options.inside.split()
         return INSIDE[what](*map(int, numbers))
+    os.environ[ONLY_VARIABLE] = options.only
+    if not any(map(is_chosen, (PROBLEMS, *TESTS, *PROGRAMS))):
+        parser.error(f"--only {options.only}: neither {PROBLEMS} nor a file of tests")
     try:
         toolkit.require_gpu(0)
     except toolkit.NoGpuError as error:
@@ -249,10 +301,15 @@ def main() -> int:
         Path(folder, ORDER).write_text("\n".join(names))
         sys.stdout.write(f"{count} launches in {time.perf_counter() - start:.0f} s\n")
         sys.stdout.flush()
-        # All at once: a tool keeps a core busy for long, and the GPU for little of that.
         tools = options.tools.split(",")
+        if RACECHECK in tools:
+            names = [f"{COMPILE} {share} {options.jobs}" for share in range(options.jobs)]
+            clean = reported("no tool", names, pool.map(again, names)) and clean
+        # All at once: a tool keeps a core busy for long, and the GPU for little of that.
         shares = max(1, options.jobs // len(tools) - 1)
-        names = [*(f"launches {share} {shares}" for share in range(shares)), "programs"]
+        names = [f"launches {share} {shares}" for share in range(min(shares, count))]
+        programs = chosen(PROGRAMS)
+        names += ["programs"] if programs else []
         broken = {tool: pool.submit(under, tool, "broken") for tool in tools}
         runs = {tool: [pool.submit(to_the_end, tool, name) for name in names] for tool in tools}
         for tool in tools:
@@ -260,7 +317,7 @@ def main() -> int:
             is_clean = reported(tool, names, (run.result() for run in runs[tool]))
             verdict = "clean" if is_clean else "not clean"
             verdict = f"{verdict}, but blind to a broken kernel" if blind else verdict
-            what = f"{count} launches, tests of {', '.join(PROGRAMS)}"
+            what = ", ".join([f"{count} launches", *(f"tests of {file}" for file in programs)])
             seconds = f"{time.perf_counter() - start:.0f} s"
             sys.stdout.write(f"{tool}: {verdict}, {what}, after {seconds}\n")
             sys.stdout.flush()
@@ -270,13 +327,17 @@ def main() -> int:
 
 def write_down(pool: ThreadPoolExecutor, jobs: int) -> bool:
     """Run the problems and the tests of kernels without a tool; whether all were right."""
-    names = [f"problems {share}" for share in range(PROBLEM_SHARES)]
+    names = [f"{PROBLEMS} {share}" for share in range(PROBLEM_SHARES)]
+    names = names if is_chosen(PROBLEMS) else []
     problems = pool.map(again, names)
-    workers = str(max(1, jobs - PROBLEM_SHARES))
-    plugin = ["-p", launch_records.__name__, "-n", workers, "--dist", "worksteal"]
-    tests = started([sys.executable, "-m", "pytest", *plugin, *arguments_of(TESTS)])
-    sys.stdout.write(f"{tests.stdout.rstrip().splitlines()[-1] if tests.stdout else ''}\n")
-    are_right = reported("no tool", ["tests"], [tests])
+    tests = chosen(TESTS)
+    ran: list[subprocess.CompletedProcess[str]] = []
+    if tests:
+        workers = str(max(1, jobs - len(names)))
+        plugin = ["-p", launch_records.__name__, "-n", workers, "--dist", "worksteal"]
+        ran.append(started([sys.executable, "-m", "pytest", *plugin, *arguments_of(tests)]))
+        sys.stdout.write(f"{ran[0].stdout.rstrip().splitlines()[-1] if ran[0].stdout else ''}\n")
+    are_right = reported("no tool", ["tests"] * len(ran), ran)
     return reported("no tool", names, problems) and are_right
 
 
@@ -294,11 +355,13 @@ def reported(
 _starts = count()
 
 
-def again(inside: str, tool: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """This file again, under a tool if one is given, on the GPUs in turn."""
+def again(
+    inside: str, tool: str = "", command: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """This file again, under a tool's command if one is given, on the GPUs in turn."""
     gpus = visible_gpus() or ["0"]
-    gpu = gpus[next(_starts) % len(gpus)]
-    return started([*tool, sys.executable, __file__, "--inside", inside], {VISIBLE_VARIABLE: gpu})
+    environment = {VISIBLE_VARIABLE: gpus[next(_starts) % len(gpus)], TOOL_VARIABLE: tool}
+    return started([*command, sys.executable, __file__, "--inside", inside], environment)
 
 
 def started(
@@ -330,11 +393,12 @@ def under(tool: str, inside: str) -> subprocess.CompletedProcess[str]:
     if tool == "memcheck":
         # CUDA's Python bindings ask for entry points that a driver may not have.
         options += ["--report-api-errors", "no"]
-    return again(inside, ("compute-sanitizer", *options))
+    return again(inside, tool, ("compute-sanitizer", *options))
 
 
 INSIDE: dict[str, Callable[..., int]] = {
-    "problems": run_problems,
+    PROBLEMS: run_problems,
+    COMPILE: compile_ahead,
     "launches": run_launches,
     "programs": run_programs,
     "broken": run_broken,

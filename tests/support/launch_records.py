@@ -172,7 +172,9 @@ def repeat(launch: Launch) -> None:
         number, offset = launch.places[pointer]
         return memories[number].ptr + offset
 
-    LoadedKernel(launch.kernel).launch(address)
+    loaded = LoadedKernel(launch.kernel)
+    loaded.launch(address)
+    # A tool reports when the kernel has ended: its code must still be there then.
     cuda.runtime.deviceSynchronize()
 
 

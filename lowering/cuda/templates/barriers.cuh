@@ -1,5 +1,7 @@
 // Barriers in shared memory of sm_80, which threads and copies arrive at; PTX ISA, "mbarrier".
-// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap.
+// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap. Defining CONVIR_RACECHECK lets
+// every lane arrive where one arrives for its warp: racecheck takes an arrival to order what that
+// lane did, and nothing that was ordered before it.
 #pragma once
 
 namespace convir {
@@ -10,6 +12,15 @@ __device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
 __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier)
                : "memory");
+}
+// How often a warp arrives, whose lanes have met.
+#ifdef CONVIR_RACECHECK
+constexpr int kWarpArrivals = 32;
+#else
+constexpr int kWarpArrivals = 1;
+#endif
+__device__ __forceinline__ void arrive_for_warp(unsigned barrier) {
+  if (threadIdx.x % 32 < kWarpArrivals) arrive(barrier);
 }
 // The thread arrives when all of its copies so far have.
 __device__ __forceinline__ void arrive_after_copies(unsigned barrier) {

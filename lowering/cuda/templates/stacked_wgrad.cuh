@@ -111,7 +111,7 @@ struct Block {
   static constexpr int kMathWarps = L::kMathThreads / 32;
   // Who arrives at a full stage, beside the thread that asks for X.
   static constexpr int kCopying = !L::kHasRoles ? 0
-                                  : C::kIsBulk  ? C::kLoadWarps
+                                  : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
                                                 : L::kLoadThreads;
 
   char* memory;  // of the stages, and of their sums
@@ -131,9 +131,9 @@ struct Block {
     if (threadIdx.x == 0) {
       for (int i = 0; i < C::kStages; ++i) {
         hopper::barrier_init(full + 8 * i, 1 + kCopying);
-        hopper::barrier_init(empty + 8 * i, kMathWarps);
+        hopper::barrier_init(empty + 8 * i, kMathWarps * kWarpArrivals);
       }
-      hopper::barrier_init(drained, kMathWarps);
+      hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
       for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
       hopper::fence_barrier_init();
     }
@@ -190,7 +190,7 @@ struct Block {
         rows.take_apart(place, step, waiting(taken.slot), stage + L::kXBytes);
         hopper::fence_proxy();  // wgmma reads what was written
         hopper::named_sync(kLoadBarrier, L::kLoadThreads);
-        if (filler.thread % 32 == 0) hopper::arrive(full + 8 * ring.slot);
+        arrive_for_warp(full + 8 * ring.slot);
         ask(i + C::kWaiting);
         taken.advance();
         ring.advance();
@@ -214,7 +214,7 @@ struct Block {
       finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
       hopper::fence_proxy();
       __syncwarp();
-      if (thread % 32 == 0) hopper::arrive(drained);
+      arrive_for_warp(drained);
     }
   }
 
@@ -330,7 +330,7 @@ struct Block {
                                          Ring<C::kStages>& done, int group) const {
     const Taps taps(place);
     const auto release = [&] {
-      if (threadIdx.x % 32 == 0) hopper::arrive(empty + 8 * done.slot);
+      arrive_for_warp(empty + 8 * done.slot);
       done.advance();
     };
     const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;

@@ -45,7 +45,7 @@ class AsyncStream {
       if (threadIdx.x == 0) {
         for (int i = 0; i < kBarriers; ++i) {
           init_barrier(full_ + i * 8, Threads::kCopying);
-          init_barrier(empty_ + i * 8, Threads::kComputing / 32);
+          init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
         }
       }
       __syncthreads();
@@ -77,7 +77,7 @@ class AsyncStream {
   __device__ __forceinline__ void release() {
     if constexpr (Threads::kHasLoaders) {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) arrive(empty_ + slot_ * 8);
+      arrive_for_warp(empty_ + slot_ * 8);
       next();
     }
   }
@@ -132,7 +132,7 @@ class BoxStream {
     if (threadIdx.x == Threads::kComputing) {
       for (int i = 0; i < kBarriers; ++i) {
         hopper::barrier_init(full_ + i * 8, 1);
-        hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32);
+        hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
       }
       hopper::fence_barrier_init();
     }
@@ -149,7 +149,7 @@ class BoxStream {
   }
   __device__ __forceinline__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) hopper::arrive(empty_ + slot_ * 8);
+    arrive_for_warp(empty_ + slot_ * 8);
     next();
   }
 

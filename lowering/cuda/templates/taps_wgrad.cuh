@@ -178,7 +178,7 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     int ring = L::kLead;
     const auto release = [&] {
       __syncwarp();
-      if (thread % 32 == 0) arrive(empty + 8 * done.at);
+      arrive_for_warp(empty + 8 * done.at);
       done.advance();
     };
     for (int step = 0; step < steps; ++step) {
@@ -197,7 +197,7 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     L::Groups::sync();  // the exchanged sums have been read
     finish_tile<P, C, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncwarp();
-    if (thread % 32 == 0) arrive(drained);
+    arrive_for_warp(drained);
   }
 }
 
@@ -214,9 +214,9 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
   if (threadIdx.x == 0) {
     for (int i = 0; i < C::kStages; ++i) {
       init_barrier(full + 8 * i, L::kLoadThreads);
-      init_barrier(empty + 8 * i, kMathWarps);
+      init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
     }
-    init_barrier(drained, kMathWarps);
+    init_barrier(drained, kMathWarps * kWarpArrivals);
   }
   __syncthreads();
   if (threadIdx.x < L::kLoadThreads) {
