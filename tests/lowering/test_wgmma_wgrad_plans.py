@@ -143,14 +143,15 @@ def test_configs_print_and_parse() -> None:
     ("text", "reason"),
     [
         ("96x128 4 1 data-parallel", "tiles have 64, 128, 256 rows"),
-        ("128x96 4 1 data-parallel", "tiles have 64, 128, 192, 256 columns"),
+        ("128x96 4 1 data-parallel", "tiles have 64, 128, 160, 192, 256 columns"),
         ("64x192 4 1 data-parallel", "64 for each warpgroup"),
+        ("64x160 4 1 data-parallel", "64 for each warpgroup"),
         ("256x192 2 1 data-parallel", "exceed the registers"),
         ("128x128 2 1 data-parallel 1:4", "exceed the registers"),
         ("128x128 4 1 data-parallel 2:8", "no roles of 2 and 8 warps"),
         ("128x128 4 3 split-k:3:linear", "needs split-k:PARTS:slices"),
         ("128x128 4 3 split-k:4:slices", "multiples of its blocks"),
-        ("256x128 2 3 split-k:3:slices", "no room for the sums"),
+        ("256x128 2 3 split-k:6:slices", "no room for the sums"),
         ("128x128 1 1 data-parallel", "2 stages or more"),
         ("256x128 5 1 data-parallel", "bytes of shared memory"),
         ("128x128 4 1 split-k:9:linear", "8 steps are not divided into 9"),
@@ -223,13 +224,19 @@ def test_every_planned_config_is_legal(text: str) -> None:
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 2 split-k:4:slices 4:8"),
         (line(2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:slices 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x64 6 1 stream-k:linear 4:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 1 data-parallel 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 5 3 split-k:3:slices 4:8"),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 7 5 split-k:5:slices 4:8"),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "64x64 8 3 split-k:3:slices 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 4 1 split-k:3:linear 1:4"),
     ],
 )
-def test_kernels_compile_without_spills(text: str, config: str) -> None:
+def test_kernels_compile_without_spills_or_waits_between_products(text: str, config: str) -> None:
     nvrtc_or_skip()
     found = reading(text)
     plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
-    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+    usage = kernel_usage(launch.source, H200.arch)[launch.symbol]
+    assert not usage.spill_bytes
+    assert not usage.is_serial

@@ -152,6 +152,18 @@ def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
         (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x64 4 1 split-k:3:slices 1:4"),
         (line("bf16", 5, 136, 72, (9, 11), 1, 0, 1), "128x64 4 1 split-k:5:tree"),
         (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x128 4 3 split-k:6:slices 1:4"),
+        # Parts of a cluster that push their sums, of one warpgroup and of two.
+        (line("f16", 5, 72, 136, (9, 11), 2, 1, 1), "64x64 4 3 split-k:3:slices 1:4"),
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 4 5 split-k:5:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x64 4 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x256 3 2 split-k:2:slices"),
+        # Tiles that share a chunk of columns, the last one beyond the end.
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x160 4 1 data-parallel"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x160 3 1 split-k:3:slices 1:4"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "128x160 4 1 stream-k:tree"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "128x160 4 1 split-k:5:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x160 4 1 split-k:3:linear"),
+        (line("f16", 2, 512, 320, (7, 7), 3, 1, 1), "128x160 5 1 data-parallel"),
         # Other roles.
         (line("f16", 2, 64, 72, (9, 11), 1, 0, 1), "64x64 8 1 data-parallel 4:4"),
         (line("bf16", 5, 40, 72, (13, 12), 3, 1, 2), "64x192 4 1 split-k:3:tree 1:4"),
@@ -172,23 +184,25 @@ def test_kernel(text: str, config: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "partition",
+    "config",
     [
-        "1 data-parallel",
-        "1 split-k:7:slices",
-        "1 split-k:7:linear",
-        "1 split-k:7:tree",
-        "1 stream-k:linear",
-        "1 stream-k:tree",
-        "4 split-k:4:slices",
-        "2 split-k:6:slices",
+        "128x256 4 1 data-parallel",
+        "128x256 4 1 split-k:7:slices",
+        "128x256 4 1 split-k:7:linear",
+        "128x256 4 1 split-k:7:tree",
+        "128x256 4 1 stream-k:linear",
+        "128x256 4 1 stream-k:tree",
+        "128x256 4 4 split-k:4:slices",
+        "128x256 4 2 split-k:6:slices",
+        "128x128 5 3 split-k:3:slices",
+        "128x160 5 1 split-k:4:slices",
     ],
 )
-def test_the_same_bits_every_time(partition: str) -> None:
+def test_the_same_bits_every_time(config: str) -> None:
     text = line("f16", 16, 256, 256, (14, 14), 3, 1, 1)
     (problem,) = parse_line(text).problems.values()
     lhs, rhs = operands(problem, exact=False)
-    launched = Launched(text, f"128x256 4 {partition}", lhs, rhs)
+    launched = Launched(text, config, lhs, rhs)
     first = launched.run()
     for _ in range(20):
         np.testing.assert_array_equal(launched.run().view("u2"), first.view("u2"))

@@ -94,7 +94,7 @@ def kernels(
         # A cluster publishes the sums of its blocks once, and each block has a counter.
         tile = config.block_m * config.block_n
         workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
-        state = max(state, schedule.flag_bytes * config.cluster)
+        state = max(state, schedule.flag_bytes * max(config.math_groups, config.cluster))
     return KernelPlan((kernel,), (workspace,), (state,))
 
 

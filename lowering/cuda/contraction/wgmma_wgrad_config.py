@@ -22,7 +22,7 @@ ROLES = ((1, 4), (4, 4), (4, 8))
 """Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
 load give registers to eight that multiply."""
 BLOCKS_M = (64, 128, 256)
-BLOCKS_N = (64, 128, 192, 256)
+BLOCKS_N = (64, 128, 160, 192, 256)
 MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}
 """Sums of a tile at most, by warpgroups that multiply. Two get registers from those that load."""
 
@@ -30,6 +30,8 @@ _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
 _BARRIER_BYTES = 16
+_MOST_SHARED_BYTES = 232448
+"""Of a block on sm_90."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,25 @@ class WgmmaWgradConfig(WithRoles):
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
-        stage = (self.block_m + self.block_n) // CHUNK * _BOX_BYTES + _BARRIER_BYTES
         staged = self.math_groups * CHUNK * _STAGED_ROW_BYTES
-        return _ATOM_BYTES + self.stages * stage + staged
+        return self._ring_bytes + (self._pushed_bytes if self.is_pushed else staged)
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether blocks of a cluster write sums to where they are added: if there is room."""
+        is_one = self.cluster > 1 and self.clusters == 1
+        return is_one and self._ring_bytes + self._pushed_bytes <= _MOST_SHARED_BYTES
+
+    @property
+    def _ring_bytes(self) -> int:
+        boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
+        return _ATOM_BYTES + self.stages * (boxes * _BOX_BYTES + _BARRIER_BYTES)
+
+    @property
+    def _pushed_bytes(self) -> int:
+        """Sums of a tile that meet in a block of a cluster, and a barrier for each warpgroup."""
+        vectors = self.block_m * self.block_n // self.math_groups // 4
+        return self.math_groups * (-(-vectors // self.cluster) * self.cluster * 16 + 8)
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""
@@ -108,6 +126,8 @@ class WgmmaWgradConfig(WithRoles):
             return (
                 f"a cluster that adds parts needs {SPLIT_K}:PARTS:slices, multiples of its blocks"
             )
+        if self.is_pushed:
+            return None
         tile = self.block_m * self.block_n
         ring = self.stages * (self.block_m + self.block_n) * BLOCK_K
         return "its ring has no room for the sums of a tile" if 4 * tile > 2 * ring else None
@@ -117,7 +137,7 @@ class WgmmaWgradConfig(WithRoles):
             return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
         by_rows = self.block_m >= self.math_groups * CHUNK
         narrow = 1 if by_rows else self.math_groups
-        if self.block_n not in BLOCKS_N or self.block_n % (narrow * CHUNK):
+        if self.block_n not in BLOCKS_N or (narrow > 1 and self.block_n % (narrow * CHUNK)):
             return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, {CHUNK} for each warpgroup"
         if self.block_m * self.block_n > MOST_SUMS[self.math_groups]:
             return "a tile's sums exceed the registers"

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
     """Tiles of B."""
-    rows, columns = config.block_m // CHUNK, config.block_n // CHUNK
-    return -(-problem.chunks_m // rows) * -(-problem.chunks_n // columns)
+    rows = -(-problem.chunks_m // (config.block_m // CHUNK))
+    # Of the last chunk a tile has a part, and others the rest.
+    whole, rest = divmod(config.block_n, CHUNK)
+    sharing = CHUNK // rest if rest else 1
+    return rows * -(-problem.chunks_n * sharing // (whole * sharing + (rest > 0)))
 
 
 def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig, limit: int) -> Schedule | Refusal:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))
-"""Pipelines that are tried, the first one whose registers hold a tile's sums."""
+"""Pipelines that are tried: the first one whose registers hold a tile's sums, and, where warpgroups
+take turns, the other one for sums that all blocks add."""
 _MIN_SLICED_STEPS = 2
 """Steps of a part whose sums all units add together."""
 
@@ -36,6 +37,8 @@ _WORTH_MEASURING, _MOST = 1.35, 12
 """Configs that are estimated to take so many times what the best does are not planned, nor more."""
 _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
+_LEAST_PUSHED_STAGES = 5
+"""Fewer are waited for longer than sums that are read."""
 _SHARED_CLUSTER = 2
 """Blocks of a cluster where several clusters have the parts of a tile."""
 
@@ -53,8 +56,12 @@ _START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
 """Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
 _SLICES, _SLICED_MB = 2.0, 0.35
 """Parts meet, and each megabyte of them is written and read."""
-_CLUSTER, _CLUSTERED_MB = 1.2, 18.0
-"""Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours."""
+_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.8
+"""Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours; how
+much of that it takes if they write it."""
+_STORED_IN_TURN, _SLICED_IN_TURN = 0.65, 0.7
+"""What remains of storing, and how much shorter parts are waited for, where one warpgroup finishes
+after the other."""
 _MEET, _PART_MB = 5.0, 12.0
 """A block waits for another, and reads or writes a megabyte of sums."""
 _MEMORY_MB, _L2_MB = 1 / 4.1, 40.0
@@ -79,20 +86,40 @@ def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
-        for roles, stages in product(_ROLES, _STAGES):
-            whole = WgmmaWgradConfig(
-                block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
-            )
-            schedule = schedule_of(problem, whole, gpu.shared_bytes)
-            if not isinstance(schedule, Refusal):
-                yield from _divided(whole, schedule)
-                break
+        divided: list[WgmmaWgradConfig] = []
+        for roles in _ROLES:
+            found = _deepest(problem, gpu, block_m, block_n, roles)
+            if found is None:
+                continue
+            if not divided:
+                divided = [*_divided(*found), *_sliced(*found)]
+            elif problem.taps > 1:
+                divided += _sliced(*found)
+        yield from divided
+
+
+def _deepest(
+    problem: WgradProblem, gpu: Gpu, block_m: int, block_n: int, roles: tuple[int, int]
+) -> tuple[WgmmaWgradConfig, Schedule] | None:
+    """Whole tiles with as many stages as the shared memory holds."""
+    for stages in _STAGES:
+        whole = WgmmaWgradConfig(
+            block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
+        )
+        schedule = schedule_of(problem, whole, gpu.shared_bytes)
+        if not isinstance(schedule, Refusal):
+            return whole, schedule
+    return None
 
 
 def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
-    """The partitions of use for one tile."""
+    """Whole tiles, and those whose parts one block adds."""
     for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
         yield replace(whole, partition=partition)
+
+
+def _sliced(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
+    """Tiles whose parts all blocks add, which two warpgroups do apart."""
     most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
     for parts in sorted({most, 3 * most // 4, most // 2, most // 4}):
         if parts > 1:
@@ -102,7 +129,20 @@ def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgrad
         for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
             if 0 < count <= of_tile:
                 within = Partition(SPLIT_K, blocks * count, "slices")
-                yield replace(whole, partition=within, cluster=blocks)
+                pulled = replace(whole, partition=within, cluster=blocks)
+                yield pulled
+                yield from _pushed(pulled)
+
+
+def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
+    """The same with fewer stages, if that makes room for sums that neighbours write."""
+    if pulled.is_pushed:
+        return
+    for stages in range(pulled.stages - 1, _LEAST_PUSHED_STAGES - 1, -1):
+        config = replace(pulled, stages=stages)
+        if config.is_pushed:
+            yield config
+            return
 
 
 def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
@@ -116,11 +156,15 @@ def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
         step *= _SCATTERED if schedule.tiles < schedule.concurrent else 1.0
     multiplied = busiest_steps(schedule) * step
     waves = ceil(schedule.units / schedule.concurrent)
+    stored = _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6
+    in_turn = config.math_groups > 1 and problem.taps > 1
+    if in_turn and waves == 1 and schedule.partition.kind == DATA_PARALLEL:
+        stored *= _STORED_IN_TURN
     return (
         _START
         + max(multiplied, megabytes * _MEMORY_MB)
-        + waves * (_TILE + _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6)
-        + _fix_up(schedule, config)
+        + waves * (_TILE + stored)
+        + _fix_up(schedule, config, in_turn=in_turn)
     )
 
 
@@ -130,22 +174,23 @@ def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
     row = _TILED_BOX if problem.taps > 1 else _COLD_BOX
     of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
     of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
-    copies = (config.block_m * of_c + config.block_n * of_a) / CHUNK
+    copies = config.block_m // CHUNK * of_c + ceil(config.block_n / CHUNK) * of_a
     multiply = config.block_m * config.block_n * _MULTIPLY
     return (multiply**4 + copies**4) ** 0.25
 
 
-def _fix_up(schedule: Schedule, config: WgmmaWgradConfig) -> float:
-    """µs until the parts of the last tile are put together."""
+def _fix_up(schedule: Schedule, config: WgmmaWgradConfig, *, in_turn: bool) -> float:
+    """µs until the last tile is put together; `in_turn`: by one warpgroup after the other."""
     tile = config.block_m * config.block_n * SUM_BYTES / 1e6
     partition = schedule.partition
     if partition.kind == DATA_PARALLEL:
         return 0.0
     clustered = _CLUSTER + _CLUSTERED_MB * tile if config.cluster > 1 else 0.0
     if config.cluster > 1 and config.clusters == 1:
-        return clustered
+        return clustered * (_PUSHED if config.is_pushed else 1.0)
     if schedule.has_slices:
-        return clustered + _SLICES + _SLICED_MB * schedule.units * tile / config.cluster
+        wait = _SLICES - (_SLICED_IN_TURN if in_turn and config.cluster == 1 else 0.0)
+        return clustered + wait + _SLICED_MB * schedule.units * tile / config.cluster
     parts = partition.parts
     if partition.kind == STREAM_K:
         parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1

@@ -90,6 +90,7 @@ def _config(config: WgmmaWgradConfig) -> str:
         config.roles[0],
         config.math_groups,
         config.cluster,
+        str(config.is_pushed).lower(),
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.parts,
         f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",

@@ -244,6 +244,7 @@ struct Meeting {
   int count;            // of slots
   unsigned* counter;    // zero before, and zero again after
   int thread;           // 0 to kThreads - 1
+  int group = 0;        // of several in a block, whose barriers follow each other
 
   // Block `own` of them adds its slice of vectors `begin` to `end`; store(v, sums) stores vector v.
   template <class Store>
@@ -261,8 +262,8 @@ struct Meeting {
   __device__ __forceinline__ int share(int vectors, int blocks) const {
     return static_cast<int>(static_cast<long long>(vectors) * blocks / count);
   }
-  static __device__ __forceinline__ void barrier() {
-    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+  __device__ __forceinline__ void barrier() const {
+    asm volatile("bar.sync %0, %1;" ::"r"(kBarrier + group), "n"(kThreads) : "memory");
   }
 
   // Waits until all parts have come.
@@ -298,6 +299,7 @@ struct Slices {
   float* workspace;
   unsigned* counters;
   int thread;
+  int group = 0;
 
   // store(v, sums) stores vector v of the tile.
   template <class Sums, class Store>
@@ -311,7 +313,7 @@ struct Slices {
       __stcg(own + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
     }
     const Meeting<kThreads, kBarrier, kParts> meeting = {first, step, work.parts,
-                                                         counters + work.tile, thread};
+                                                         counters + work.tile, thread, group};
     meeting(work.part, 0, kVectors, store);
   }
 };

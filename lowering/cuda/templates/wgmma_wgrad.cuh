@@ -8,8 +8,10 @@
 #include "hopper/cluster.cuh"
 #include "hopper/mbarrier.cuh"
 #include "hopper/tma.cuh"
+#include "hopper/turns.cuh"
 #include "hopper/wgmma.cuh"
 #include "partition.cuh"
+#include "pushed_sums.cuh"
 #include "wgmma_wgrad_store.cuh"
 
 namespace convir::wgrad {
@@ -21,7 +23,9 @@ constexpr int kBlockK = 64;  // positions of a stage
 constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
-constexpr int kFixUp = 1, kReady = 2;  // barriers of a block, beside 0
+// Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
+constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
+constexpr int kMostLag = 4;  // steps
 
 template <class Problem, class Config>
 struct Kernel {
@@ -32,8 +36,6 @@ struct Kernel {
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
   static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
-  static constexpr int kSharedBytes =
-      hopper::kAtomBytes + kStages * (kStageBytes + 2 * 8) + Layout::kStagingBytes;
   static constexpr int kIterations = (Problem::kPositions + kBlockK - 1) / kBlockK;
   static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
   static constexpr int kSums = kTiles * kN / 2;  // of a thread
@@ -45,7 +47,25 @@ struct Kernel {
   static constexpr bool kIsClustered = Config::kCluster > 1;
   using Parts = partition::ClusterSlices<Config::kMathThreads, kSums, Config::kCluster, kFixUp,
                                          Config::kParts>;
-  static_assert(!kIsClustered || Parts::kBytes <= kStages * kStageBytes);
+  using Pushed = partition::PushedSums<Config::kConsumers, kSums, Config::kParts>;
+  static_assert(!kIsClustered || Config::kIsPushed || Parts::kBytes <= kStages * kStageBytes);
+  static constexpr int kExchangeBytes = Config::kIsPushed ? Pushed::kBytes : Layout::kStagingBytes;
+  static constexpr int kSharedBytes =
+      hopper::kAtomBytes + kStages * (kStageBytes + 2 * 8) + kExchangeBytes;
+
+  // Where a block has one part of one tile, and warpgroups finish it apart, the second one does its
+  // last steps when the first has done all of its own: one publishes or stores while the other
+  // multiplies. Products with one tap wait for copies, which are there for both at the same time.
+  static constexpr bool kIsWhole = Config::kKind == partition::Kind::kDataParallel;
+  static constexpr bool kIsSliced =
+      !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kSlices;
+  static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
+                                       kIsSliced || Config::kIsPushed;
+  static constexpr int kHalfOfPart = kIterations / Config::kParts / 2;
+  static constexpr int kFits = kHalfOfPart < kStages ? kHalfOfPart : kStages - 1;
+  static constexpr int kLag = kFits < kMostLag ? kFits : kMostLag;
+  static constexpr bool kTakesTurns =
+      Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
 
   unsigned stages, staging, full, empty;
   float4* stage_memory;
@@ -54,13 +74,14 @@ struct Kernel {
     const unsigned start = hopper::shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     staging = stages + kStages * kStageBytes;
-    full = staging + Layout::kStagingBytes;
+    full = staging + kExchangeBytes;
     empty = full + kStages * 8;
     stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
   }
 
   // One thread, which may load at once; the others wait for it.
   __device__ void init_barriers() const {
+    if constexpr (Config::kIsPushed) Pushed::begin(staging, hopper::cluster_rank());
     for (int i = 0; i < kStages; ++i) {
       hopper::barrier_init(full + i * 8, 1);
       hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
@@ -105,14 +126,18 @@ struct Kernel {
 
   __device__ __forceinline__ void load(const TensorMap& c, const TensorMap& a, const Work& work,
                                        hopper::Ring<kStages>& ring) const {
-    const int m = Layout::chunk_m(work.tile), n = Layout::chunk_n(work.tile);
+    const int m = Layout::chunk_m(work.tile);
+    const typename Layout::Columns columns(work.tile);
     const int boxes_m = min(kBoxesM, Layout::kChunksM - m);
-    const int boxes_n = min(kBoxesN, Layout::kChunksN - n);
-    int first[kBoxesN], offset[kBoxesN][kMaxSpatial];
+    int boxes_n = 0, first[kBoxesN], offset[kBoxesN][kMaxSpatial];
+    bool is_inside[kBoxesN];
 #pragma unroll
     for (int i = 0; i < kBoxesN; ++i) {
-      first[i] = (n + i) % Layout::kTapChunks * kChunk;
-      Layout::tap_offset((n + i) / Layout::kTapChunks, offset[i]);
+      const int chunk = columns.chunk(i);
+      is_inside[i] = chunk < Layout::kChunksN;
+      boxes_n += is_inside[i];
+      first[i] = chunk % Layout::kTapChunks * kChunk + columns.channel(i);
+      Layout::tap_offset(chunk / Layout::kTapChunks, offset[i]);
     }
     for (int step = work.begin; step < work.end; ++step) {
       hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
@@ -130,7 +155,7 @@ struct Kernel {
       if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
 #pragma unroll
       for (int i = 0; i < kBoxesN; ++i) {
-        if (i >= boxes_n) continue;
+        if (!is_inside[i]) continue;
         at[0] = first[i];
         if constexpr (Problem::kSpatial > 0) {
           hopper::load_im2col<Problem::kSpatial>(to_a + i * kBoxBytes, &a, barrier, at,
@@ -189,26 +214,42 @@ struct Kernel {
     }
   }
 
+  // Of a warpgroup's columns.
+  static __device__ __forceinline__ int first_box(int consumer) {
+    return consumer % Config::kWarpgroupsN * (kN / kChunk);
+  }
+
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
                                          hopper::Ring<kStages>& ring) const {
     const int lane = threadIdx.x % 32;
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
-    const int box_n = kBoxesM + consumer % Config::kWarpgroupsN * (kN / kChunk);
+    const int box_n = kBoxesM + first_box(consumer);
     int held = 0;
     bool is_first = true;
-    for (int step = work.begin; step < work.end; ++step) {
-      hopper::wait(full + ring.slot * 8, ring.parity);
-      const unsigned stage = stages + ring.slot * kStageBytes;
-      hold(d);
-      hopper::wgmma_fence();
-      multiply(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes, is_first);
-      hopper::wgmma_commit();
-      hold(d);
-      hopper::wgmma_wait<1>();
-      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
-      held = ring.slot;
-      is_first = false;
-      ring.advance();
+    const auto multiply_to = [&](int step, int end) {
+      for (; step < end; ++step) {
+        hopper::wait(full + ring.slot * 8, ring.parity);
+        const unsigned stage = stages + ring.slot * kStageBytes;
+        hold(d);
+        hopper::wgmma_fence();
+        multiply(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes, is_first);
+        hopper::wgmma_commit();
+        hold(d);
+        hopper::wgmma_wait<1>();
+        if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+        held = ring.slot;
+        is_first = false;
+        ring.advance();
+      }
+    };
+    if constexpr (kTakesTurns) {
+      const int turn = max(work.begin, work.end - kLag);
+      multiply_to(work.begin, turn);
+      hopper::named_sync_if(consumer == 1, kTurn, Config::kMathThreads);
+      multiply_to(turn, work.end);
+      hopper::named_arrive_if(consumer == 0, kTurn, Config::kMathThreads);
+    } else {
+      multiply_to(work.begin, work.end);
     }
     hopper::wgmma_wait<0>();
     hold(d);
@@ -219,30 +260,40 @@ struct Kernel {
   __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
                                          Output* out, float* workspace, unsigned* flags) const {
     const int thread = threadIdx.x;
-    const int m = Layout::chunk_m(work.tile), n = Layout::chunk_n(work.tile);
+    const int m = Layout::chunk_m(work.tile);
+    const typename Layout::Columns columns(work.tile);
     const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
     const auto store_vector = [&](int vector, const float4& total) {
-      Layout::store_vector(out, m, n, vector, total);
+      Layout::store_vector(out, m, columns, vector, total);
     };
-    if constexpr (kIsClustered) {
+    const auto store_of_group = [&](int v, const float4& total) {
+      store_vector(v / kWarpgroup * Config::kMathThreads + consumer * kWarpgroup + v % kWarpgroup,
+                   total);
+    };
+    if constexpr (Config::kIsPushed) {
+      const Pushed pushed = {stage_memory + (staging - stages) / 16, staging, consumer};
+      hopper::cluster_wait();
+      pushed.template operator()<kFixUp>(work.part, sum, store_of_group);
+    } else if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread, workspace, flags};
       parts(work, sum, store_vector);
-    } else if constexpr (Config::kReduction == kSlices) {
-      const partition::Slices<Config::kMathThreads, kSums, kFixUp, Config::kParts> slices = {
-          workspace, flags, thread};
-      slices(work, sum, store_vector);
+    } else if constexpr (kIsSliced) {
+      using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
+      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
+      const Slices slices = {workspace + consumer * kOfGroup, flags + consumer * Layout::kTiles,
+                             thread % kWarpgroup, consumer};
+      slices(work, sum, store_of_group);
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
       const partition::FixUp<Config::kMathThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
                                                                                thread};
       if (!fix_up(work, sum)) return;
       const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
-      const int chunk = n + consumer % Config::kWarpgroupsN * (kN / kChunk);
       const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
-        Layout::store_rows(out, d[i], first, chunk, to);
+        Layout::store_rows(out, d[i], first, columns, first_box(consumer), to);
       }
     }
   }
@@ -264,12 +315,18 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
       kernel.init_barriers();
     }
     __syncwarp();
+    if constexpr (Config::kIsPushed) hopper::cluster_arrive_relaxed();
     hopper::named_arrive(kReady, Config::kThreads);
     if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
     if (loads) kernel.produce(c, a);
     __syncwarp();
-    if constexpr (Kernel::kIsClustered) Kernel::Parts::stand_by();
+    if constexpr (Config::kIsPushed) {
+      hopper::cluster_wait();
+    } else if constexpr (Kernel::kIsClustered) {
+      Kernel::Parts::stand_by();
+    }
   } else {
+    if constexpr (Config::kIsPushed) hopper::cluster_arrive_relaxed();
     hopper::named_sync(kReady, Config::kThreads);
     if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
     kernel.consume(out, workspace, flags);

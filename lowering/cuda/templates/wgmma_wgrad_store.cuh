@@ -17,7 +17,8 @@ enum Reduction : int { kLinear, kTree, kSlices };
 // kLoaders: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
 // together in their shared memory.
 template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumers_,
-          int kCluster_, partition::Kind kKind_, int kParts_, Reduction kReduction_, int kBlocks_>
+          int kCluster_, bool kIsPushed_, partition::Kind kKind_, int kParts_,
+          Reduction kReduction_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr int kConsumers = kConsumers_, kCluster = kCluster_;
@@ -25,6 +26,9 @@ struct Config {
   static constexpr int kThreads = kMathThreads + kLoaders_ * 32;
   // A warpgroup that loads leaves registers to two that multiply.
   static constexpr bool kTradesRegisters = kLoaders_ == 4 && kConsumers == 2;
+  // Blocks of a cluster write their sums to where they are added; else these are read.
+  static constexpr bool kIsPushed = kIsPushed_;
+  static_assert(!kIsPushed || (kCluster > 1 && kCluster == kParts_));
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kParts = kParts_;
   static constexpr Reduction kReduction = kReduction_;
@@ -34,7 +38,10 @@ struct Config {
   static constexpr int kWarpgroupsN = kConsumers / kWarpgroupsM;
   static constexpr int kN = kBlockN / kWarpgroupsN;                    // columns of a warpgroup
   static constexpr int kWarpgroupTiles = kBlockM / kWarpgroupsM / 64;  // of 64 rows
-  static_assert(kBlockM % (kWarpgroupsM * 64) == 0 && kN % kChunk == 0);
+  static_assert(kBlockM % (kWarpgroupsM * 64) == 0);
+  // A tile's last columns may be a half or a quarter of a chunk, whose rest other tiles have.
+  static constexpr int kRest = kN % kChunk, kSharing = kRest > 0 ? kChunk / kRest : 1;
+  static_assert(kRest == 0 || (kWarpgroupsN == 1 && kSharing * kRest == kChunk));
   static_assert(kWarpgroupTiles * kN <= 256, "sums are at most half of the registers");
 };
 
@@ -43,19 +50,35 @@ struct Layout {
   using Epilogue = typename Problem::Epilogue;
   using Output = typename Epilogue::Stored;
 
-  static constexpr int kBoxesM = Config::kBlockM / kChunk, kBoxesN = Config::kBlockN / kChunk;
+  static constexpr int kBoxesM = Config::kBlockM / kChunk;
+  static constexpr int kWholeN = Config::kBlockN / kChunk, kSharing = Config::kSharing;
+  static constexpr int kBoxesN = kWholeN + (Config::kRest > 0);
   static constexpr int kChunksM = (Problem::kColumns + kChunk - 1) / kChunk;
   static constexpr int kTapChunks = (Problem::kDepth + kChunk - 1) / kChunk;
   static constexpr int kChunksN = kTapChunks * Problem::kTaps;
-  static constexpr int kTilesN = (kChunksN + kBoxesN - 1) / kBoxesN;
+  static constexpr int kSharesN = kWholeN * kSharing + (Config::kRest > 0);  // of chunks, a tile's
+  static constexpr int kTilesN = (kChunksN * kSharing + kSharesN - 1) / kSharesN;
   static constexpr int kTiles = (kChunksM + kBoxesM - 1) / kBoxesM * kTilesN;
 
   using WarpStaging = wgmma::Staging<kChunk>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * Config::kConsumers * 4;
 
-  // First chunks of a tile. Columns change fastest.
+  // The first chunk of a tile's rows. Columns change fastest.
   static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
-  static __device__ __forceinline__ int chunk_n(int tile) { return tile % kTilesN * kBoxesN; }
+
+  // Chunk i of a tile's columns, and its first channel that is the tile's. Behind the chunks that tiles
+  // have alone are those that they share.
+  struct Columns {
+    int tile;  // of its row of tiles
+
+    __device__ __forceinline__ explicit Columns(int of) : tile(of % kTilesN) {}
+    __device__ __forceinline__ int chunk(int i) const {
+      return i < kWholeN ? tile * kWholeN + i : kTilesN * kWholeN + tile / kSharing;
+    }
+    __device__ __forceinline__ int channel(int i) const {
+      return i < kWholeN ? 0 : tile % kSharing * Config::kRest;
+    }
+  };
 
   // Positions of A behind the corner of a tap's window.
   static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
@@ -95,31 +118,46 @@ struct Layout {
     return chunk >= kChunksN ? 0 : min(kChunk, Problem::kDepth - chunk % kTapChunks * kChunk);
   }
 
-  // Stores 16 rows of a warp's sums, chunk by chunk, 16 bytes a lane.
+  // Stores 16 rows of a warp's sums, chunk by chunk, 16 bytes a lane; its first chunk is `first`.
   template <int kValues>
   static __device__ __forceinline__ void store_rows(Output* out, const float (&d)[kValues], int m,
-                                                    int chunk, unsigned staging) {
-    const int lane = threadIdx.x % 32, row = lane / 8, channel = lane % 8 * 8;
+                                                    const Columns& columns, int first,
+                                                    unsigned staging) {
 #pragma unroll
     for (int i = 0; i < Config::kN / kChunk; ++i) {
-      wgmma::stage<Epilogue, kChunk>(staging, d, i * kChunk);
-      __syncwarp();
-      const bool is_inside = channel < channels_of(chunk + i);
-      Output* to = out + (m + row) * Problem::kColumnStride + chunk_offset(chunk + i) + channel;
-#pragma unroll
-      for (int j = 0; j < wgmma::kWarpRows; j += 4) {
-        const uint4 x =
-            wgmma::load_chunk(staging + (j + row) * WarpStaging::kPitch + channel * 2);
-        if (is_inside && m + j + row < Problem::kColumns) wgmma::store_chunk(to, x);
-        to += 4 * Problem::kColumnStride;
-      }
-      __syncwarp();
+      store_chunk<kChunk>(out, d, i, m, columns.chunk(first + i), 0, staging);
+    }
+    if constexpr (Config::kRest > 0) {
+      store_chunk<Config::kRest>(out, d, kWholeN, m, columns.chunk(kWholeN),
+                                 columns.channel(kWholeN), staging);
     }
   }
 
+  // Columns i * kChunk and the next, kCount in all, which are channels of a chunk from `begin` on.
+  template <int kCount, int kValues>
+  static __device__ __forceinline__ void store_chunk(Output* out, const float (&d)[kValues], int i,
+                                                     int m, int chunk, int begin, unsigned staging) {
+    constexpr int kLanes = kCount / 8, kRows = 32 / kLanes;
+    const int lane = threadIdx.x % 32, row = lane / kLanes, column = lane % kLanes * 8;
+    const int channel = begin + column;
+    wgmma::stage<Epilogue, kCount>(staging, d, i * kChunk);
+    __syncwarp();
+    const bool is_inside = channel < channels_of(chunk);
+    Output* to = out + (m + row) * Problem::kColumnStride + chunk_offset(chunk) + channel;
+#pragma unroll
+    for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
+      const uint4 x =
+          wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
+      if (is_inside && m + j + row < Problem::kColumns) wgmma::store_chunk(to, x);
+      to += kRows * Problem::kColumnStride;
+    }
+    __syncwarp();
+  }
+
   // Stores a vector of a tile as threads hold it: two neighbours of a row, and of the eighth below.
-  static __device__ __forceinline__ void store_vector(Output* out, int first_m, int first_chunk,
-                                                      int vector, const float4& sums) {
+  static __device__ __forceinline__ void store_vector(Output* out, int first_m,
+                                                      const Columns& columns, int vector,
+                                                      const float4& sums) {
     constexpr int kThreads = Config::kMathThreads, kOfTile = Config::kN / 8;
     const int thread = vector % kThreads, i = vector / kThreads;
     const int consumer = thread / kWarpgroup, lane = thread % 32;
@@ -127,7 +165,8 @@ struct Layout {
                   (consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles + i / kOfTile) * 64 +
                   lane / 4;
     const int n = consumer % Config::kWarpgroupsN * Config::kN + i % kOfTile * 8 + lane % 4 * 2;
-    const int chunk = first_chunk + n / kChunk, channel = n % kChunk;
+    const int chunk = columns.chunk(n / kChunk);
+    const int channel = columns.channel(n / kChunk) + n % kChunk;
     if (channel >= channels_of(chunk)) return;
     Output* to = out + m * Problem::kColumnStride + chunk_offset(chunk) + channel;
     if (m < Problem::kColumns) {

@@ -1,0 +1,43 @@
+// Stores to the shared memory of blocks of a cluster that a barrier there counts; PTX ISA,
+// "st.async".
+#pragma once
+
+namespace convir::hopper {
+
+// Writes 16 bytes to a block of the cluster, some time later, and counts them at a barrier of it; to
+// its own memory a block writes at once, and counts nothing.
+__device__ __forceinline__ void store_async(unsigned address, unsigned barrier, int rank, int own,
+                                            const float4& x) {
+  asm volatile(
+      "{\n.reg .b32 to, bar;\n.reg .pred own;\n"
+      "setp.eq.s32 own, %2, %3;\n"
+      "mapa.shared::cluster.u32 to, %0, %2;\n"
+      "mapa.shared::cluster.u32 bar, %1, %2;\n"
+      "@own st.shared::cta.v4.f32 [%0], {%4, %5, %6, %7};\n"
+      "@!own st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [to], {%4, %5, %6, %7}, "
+      "[bar];\n}" ::"r"(address),
+      "r"(barrier), "r"(rank), "r"(own), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+      : "memory");
+}
+
+// Waits for the first phase of a barrier that counts what other blocks store.
+__device__ __forceinline__ void wait_for_stores(unsigned barrier) {
+  unsigned done = 0;
+#ifdef CONVIR_BOUNDED_WAITS
+  const long long start = clock64();
+#endif
+  while (done == 0) {
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
+        "selp.u32 %0, 1, 0, done;\n}"
+        : "=r"(done)
+        : "r"(barrier)
+        : "memory");
+#ifdef CONVIR_BOUNDED_WAITS
+    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
+#endif
+  }
+}
+
+}  // namespace convir::hopper
