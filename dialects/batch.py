@@ -29,6 +29,7 @@ from convir.dialects.conv import ConvOp
 from convir.dialects.diagnostics import verify
 from convir.dialects.linear import linear_map
 from convir.dialects.refusal import Refusal
+from convir.dialects.reshapes import groups_of
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import splat_of
@@ -219,11 +220,11 @@ def _tie_reshape(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, ties: _Ties)
     grouped, one = op.src, op.result
     if isinstance(op, tensor.ExpandShapeOp):
         grouped, one = op.result, op.src
-    if not op.reassociation.data:  # A single element: sizes of 1, and they stay so.
+    groups = groups_of(op)
+    if not groups:  # A single element: sizes of 1, and they stay so.
         for dim in range(len(_shape(grouped))):
             ties.fix((grouped, dim), op)
-    for position, group in enumerate(op.reassociation.data):
-        dims = [dim.value.data for dim in group.data]
+    for position, dims in enumerate(groups):
         if len(dims) == 1:
             ties.tie((grouped, dims[0]), (one, position))
             continue

@@ -1,4 +1,4 @@
-"""Row-major reshapes between shapes of static and symbolic sizes."""
+"""Row-major reshapes between shapes of static and symbolic sizes, and the ops that do them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from xdsl.dialects.builtin import TensorType
+    from xdsl.ir import Attribute, SSAValue
 
     from convir.dialects.slices import Size
 
@@ -18,11 +24,11 @@ Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 def reassociation(before: Sequence[Size], after: Sequence[Size]) -> tuple[Group, ...] | None:
     """The finest groups of dimensions that correspond in a reshape of `before` to `after`.
 
-    None if the two shapes do not provably hold the same elements in the same order, or if only
-    one of them has rank 0.
+    None if the two shapes do not provably hold the same elements in the same order; no groups at
+    all if one of them has rank 0, and the other sizes of 1.
     """
     if len(before) == 0 or len(after) == 0:
-        return () if len(before) == len(after) else None
+        return () if all(size == 1 for size in (*before, *after)) else None
     groups: list[Group] = []
     left, right = _Run(before), _Run(after)
     while not (left.finished and right.finished):
@@ -92,3 +98,41 @@ def _take_units(left: _Run, right: _Run) -> None:
             if not other.exhausted and other.sizes[other.position] == 1:
                 break
             run.take()
+
+
+def reassociation_attr(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    """Groups of dimensions as a reshape spells them out."""
+    return ArrayAttr(ArrayAttr(IntegerAttr(dim, i64) for dim in group) for group in groups)
+
+
+def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> tuple[tuple[int, ...], ...]:
+    """The groups of dimensions of a reshape; none where one side has rank 0."""
+    return tuple(tuple(dim.value.data for dim in group) for group in op.reassociation)
+
+
+def splitting(rank: int, at: int) -> tuple[tuple[int, ...], ...]:
+    """The groups of a shape of `rank` dimensions of which dimension `at` stands for two."""
+    return tuple((dim, dim + 1) if dim == at else (dim + (dim > at),) for dim in range(rank))
+
+
+def collapse_shape(
+    source: SSAValue, groups: Iterable[Iterable[int]], result: TensorType[Attribute]
+) -> tensor.CollapseShapeOp:
+    """`source` with the dimensions of each group merged."""
+    return tensor.CollapseShapeOp(
+        operands=[source],
+        result_types=[result],
+        properties={"reassociation": reassociation_attr(groups)},
+    )
+
+
+def expand_shape(
+    source: SSAValue,
+    groups: Iterable[Iterable[int]],
+    result: TensorType[Attribute],
+    dynamic: Sequence[SSAValue] = (),
+) -> tensor.ExpandShapeOp:
+    """`source` with each dimension split into a group; `dynamic` are the open sizes of `result`."""
+    return tensor.ExpandShapeOp(
+        source, dynamic, reassociation_attr(groups), result.get_shape(), result
+    )

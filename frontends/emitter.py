@@ -12,7 +12,6 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
     DenseArrayBase,
     FloatAttr,
     IndexType,
@@ -26,7 +25,7 @@ from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from convir.dialects.reshapes import reassociation
+from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -201,42 +200,16 @@ class Emitter:
         if have == tuple(shape):
             return value
         element = element_of(value)
-        if not have or not shape:
-            return self._through_scalar(value, shape)
         groups = reassociation(have, shape)
         if groups is None:  # An empty tensor.
             return self.empty(shape, element)
-        merged = [prod(have[d] for d in old) for old, _ in groups]
-        if any(len(old) > 1 for old, _ in groups):
-            value = self._collapse(value, [old for old, _ in groups], merged)
-        if any(len(new) > 1 for _, new in groups):
-            value = self._expand(value, [new for _, new in groups], shape)
+        old, new = ([group[side] for group in groups] for side in (0, 1))
+        if len(old) < len(have):
+            merged = [prod(have[d] for d in group) for group in old]
+            value = self.insert(collapse_shape(value, old, TensorType(element, merged)))
+        if len(new) < len(shape):
+            value = self.insert(expand_shape(value, new, TensorType(element, shape)))
         return value
-
-    def _through_scalar(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A reshape between rank 0 and dimensions of size 1."""
-        if shape:
-            return self._expand(value, [], shape)
-        return self._collapse(value, [], shape)
-
-    def _collapse(
-        self, value: SSAValue, groups: Sequence[Sequence[int]], shape: Sequence[int]
-    ) -> SSAValue:
-        return self.insert(
-            tensor.CollapseShapeOp(
-                operands=[value],
-                result_types=[TensorType(element_of(value), shape)],
-                properties={"reassociation": _reassociation(groups)},
-            )
-        )
-
-    def _expand(
-        self, value: SSAValue, groups: Sequence[Sequence[int]], shape: Sequence[int]
-    ) -> SSAValue:
-        result = TensorType(element_of(value), shape)
-        return self.insert(
-            tensor.ExpandShapeOp(value, [], _reassociation(groups), list(shape), result)
-        )
 
     def pad(
         self, value: SSAValue, low: Sequence[int], high: Sequence[int], fill: SSAValue
@@ -309,7 +282,3 @@ def erase_dead_reshapes(block: Block) -> None:
         is_reshape = isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
         if is_reshape and op.results[0].first_use is None:
             Rewriter.erase_op(op)
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])

@@ -9,7 +9,6 @@ from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
     TensorType,
@@ -20,6 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from convir.dialects.refusal import Refusal
+from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of, splitting
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 from convir.passes.fold_constants import operands_of
@@ -153,16 +153,11 @@ class Batcher:
     def _split(self, value: SSAValue, axis: int, like: Operation) -> SSAValue:
         """`value` with a dimension of size 1 behind `axis`."""
         shape = list(cast("TensorType[Attribute]", value.type).get_shape())
-        groups = [[d + (d > axis)] for d in range(len(shape))]
-        groups[axis] = [axis, axis + 1]
         result = TensorType(
             cast("TensorType[Attribute]", value.type).element_type,
             [*shape[: axis + 1], 1, *shape[axis + 1 :]],
         )
-        sizes = list(result.get_shape())
-        return self._emit(
-            tensor.ExpandShapeOp(value, [], _reassociation(groups), sizes, result), like
-        )
+        return self._emit(expand_shape(value, splitting(len(shape), axis), result), like)
 
     def _structured(self, view: Structured) -> Batched | Refusal:
         if len(view.inits) != 1:
@@ -272,28 +267,33 @@ class Batcher:
     def _reshape(self, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> Batched:
         source = self._of(op.src)
         assert isinstance(source, Batched)
-        groups = [[dim.value.data for dim in group.data] for group in op.reassociation.data]
+        groups = groups_of(op)
         collapses = isinstance(op, tensor.CollapseShapeOp)
         starts = [group[0] if collapses else i for i, group in enumerate(groups)]
         rank = len(cast("TensorType[Attribute]", op.src.type).get_shape())
+        if not groups:  # One element a sample, of rank 0 before or behind.
+            larger = op.src if collapses else op.result
+            dims = len(cast("TensorType[Attribute]", larger.type).get_shape())
+            return self._regrouped(op, source.value, [list(range(dims + 1))], 0)
         if source.axis not in (*starts, rank):  # Between dimensions that are merged.
             source = Batched(self._moved(source, 0, op), 0)
         at = starts.index(source.axis) if source.axis in starts else len(groups)
         split = groups[at][0] if at < len(groups) else sum(map(len, groups))
         moved = [[dim + (dim >= split) for dim in group] for group in groups]
         moved.insert(at, [split])
-        axis = at if collapses else split
+        return self._regrouped(op, source.value, moved, at if collapses else split)
+
+    def _regrouped(
+        self,
+        op: tensor.CollapseShapeOp | tensor.ExpandShapeOp,
+        source: SSAValue,
+        groups: Sequence[Sequence[int]],
+        axis: int,
+    ) -> Batched:
+        """`op` on many samples, which come to lie in dimension `axis`."""
         result = self._type(op.result, axis)
-        if collapses:
-            new: Operation = tensor.CollapseShapeOp(
-                operands=[source.value],
-                result_types=[result],
-                properties={"reassociation": _reassociation(moved)},
-            )
-        else:
-            sizes = list(result.get_shape())
-            new = tensor.ExpandShapeOp(source.value, [], _reassociation(moved), sizes, result)
-        return Batched(self._emit(new, op), axis)
+        reshape = collapse_shape if isinstance(op, tensor.CollapseShapeOp) else expand_shape
+        return Batched(self._emit(reshape(source, groups, result), op), axis)
 
     def _pointwise(self, op: Operation) -> Batched | Refusal:
         axes = {x.axis for x in map(self._of, op.operands) if isinstance(x, Batched)}
@@ -303,9 +303,10 @@ class Batcher:
         operands: list[SSAValue] = []
         for value in op.operands:
             found = self._of(value)
-            if not isinstance(found, Batched):
+            if not isinstance(found, Batched) and isinstance(found.type, TensorType):
                 found = self._spread(found, axis, op)
-            operands.append(found.value)
+            # A scalar is the same for every element: the condition of a select.
+            operands.append(found.value if isinstance(found, Batched) else found)
         new = type(op).create(
             operands=operands,
             result_types=[self._type(op.results[0], axis)],
@@ -355,17 +356,9 @@ class Batcher:
         """`value` with its dimension `axis` and the one of size 1 behind it as one."""
         shape = list(cast("TensorType[Attribute]", value.type).get_shape())
         del shape[axis + 1]
-        groups = [[d + (d > axis)] for d in range(len(shape))]
-        groups[axis] = [axis, axis + 1]
         element = cast("TensorType[Attribute]", value.type).element_type
-        return self._emit(
-            tensor.CollapseShapeOp(
-                operands=[value],
-                result_types=[TensorType(element, shape)],
-                properties={"reassociation": _reassociation(groups)},
-            ),
-            like,
-        )
+        groups = splitting(len(shape), axis)
+        return self._emit(collapse_shape(value, groups, TensorType(element, shape)), like)
 
 
 def _slice_properties(
@@ -376,7 +369,3 @@ def _slice_properties(
         "static_sizes": DenseArrayBase.from_list(i64, list(sizes)),
         "static_strides": DenseArrayBase.from_list(i64, list(strides)),
     }
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -30,6 +29,8 @@ from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
+
+from convir.dialects.reshapes import collapse_shape, expand_shape, splitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -147,12 +148,11 @@ class TensorBuilder:
         shape = source.type.get_shape()
         names = split_names(source.names, name)
         split_shape = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
-        op = tensor.ExpandShapeOp(
+        op = expand_shape(
             source.value,
-            self._dynamic(names, split_shape),
-            _reassociation(len(shape), at),
-            split_shape,
+            splitting(len(shape), at),
             TensorType(source.element, split_shape),
+            self._dynamic(names, split_shape),
         )
         return NamedTensor(self.insert(op), names)
 
@@ -161,11 +161,8 @@ class TensorBuilder:
         at = source.axis(GROUP)
         shape = source.type.get_shape()
         merged_shape = (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :])
-        op = tensor.CollapseShapeOp.build(
-            operands=[source.value],
-            result_types=[TensorType(source.element, merged_shape)],
-            properties={"reassociation": _reassociation(len(merged_shape), at)},
-        )
+        result = TensorType(source.element, merged_shape)
+        op = collapse_shape(source.value, splitting(len(merged_shape), at), result)
         return NamedTensor(self.insert(op), (*source.names[:at], *source.names[at + 1 :]))
 
     def slice(
@@ -283,10 +280,3 @@ class TensorBuilder:
 
 def _i64s(values: Sequence[int]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, values)
-
-
-def _reassociation(rank: int, at: int) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    """Groups of a shape of `rank` dimensions in which dimension `at` stands for two."""
-    groups = [[axis + (axis > at)] for axis in range(rank)]
-    groups[at] = [at, at + 1]
-    return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)

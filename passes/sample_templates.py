@@ -60,6 +60,8 @@ def samples_of_loop(loop: scf.ForOp) -> Samples | Refusal:
     if None in bounds:
         return Refusal("its bounds are not constant")
     lower, upper, step = (int(bound.value.data) for bound in bounds if bound is not None)
+    if step < 1:
+        return Refusal(f"its step is {step}, which is not positive")
     block = loop.body.block
     terminator = block.last_op
     if len(loop.res) != 1 or terminator is None:

@@ -20,12 +20,13 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
 from convir.dialects.conv import CONV_OPS
+from convir.dialects.reshapes import groups_of
 from convir.dialects.slices import dropped_dims, index_of, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType
+    from xdsl.dialects.builtin import IntegerType
     from xdsl.ir import Attribute, Operation
     from xdsl.irdl import IRDLOperation
 
@@ -194,7 +195,7 @@ def _expand_shape(op: Operation) -> Operation:
     expand = cast("tensor.ExpandShapeOp", op)
     given, _ = _folded(expand.static_output_shape, expand.dynamic_output_shape, "size")
     shape = list(given)
-    for size, group in zip(shape_of(expand.src), _groups(expand.reassociation), strict=True):
+    for size, group in zip(shape_of(expand.src), groups_of(expand), strict=True):
         open_dims = [dim for dim in group if shape[dim] == DYNAMIC_INDEX]
         others = prod(shape[dim] for dim in group if dim not in open_dims)
         if len(open_dims) > 1 or (open_dims and others == 0):
@@ -204,14 +205,10 @@ def _expand_shape(op: Operation) -> Operation:
     return _rebuilt(expand, [expand.src, []], {"static_output_shape": tuple(shape)}, tuple(shape))
 
 
-def _groups(reassociation: ArrayAttr[ArrayAttr[IntegerAttr]]) -> list[list[int]]:
-    return [[index.value.data for index in group.data] for group in reassociation.data]
-
-
 def _collapse_shape(op: Operation) -> Operation:
     collapse = cast("tensor.CollapseShapeOp", op)
     sizes = shape_of(collapse.src)
-    groups = _groups(collapse.reassociation)
+    groups = groups_of(collapse)
     _retype(collapse.result, [prod(sizes[dim] for dim in group) for group in groups])
     return op
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -25,7 +24,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from convir.dialects.placement import Placement, covers, product
-from convir.dialects.reshapes import reassociation
+from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
 from convir.dialects.scalars import constant_of
 from convir.dialects.slices import DimOf, size_of
 from convir.dialects.zeros import constant_fill_of
@@ -109,27 +108,15 @@ class TensorBuilder:
         groups = reassociation(have, sizes)
         if groups is None:
             raise ValueError(f"cannot reshape {value.type} to {tuple(sizes)}")
-        if any(len(old) > 1 for old, _ in groups):
-            merged = [_known_product([have[dim] for dim in old]) for old, _ in groups]
-            result = tensor_type(element_type_of(value), merged)
-            value = self.insert(
-                tensor.CollapseShapeOp(
-                    operands=[value],
-                    result_types=[result],
-                    properties={"reassociation": _reassociation([old for old, _ in groups])},
-                )
-            )
-        if any(len(new) > 1 for _, new in groups):
+        element = element_type_of(value)
+        old, new = ([group[side] for group in groups] for side in (0, 1))
+        if len(old) < len(have):
+            merged = [_known_product([have[dim] for dim in group]) for group in old]
+            value = self.insert(collapse_shape(value, old, tensor_type(element, merged)))
+        if len(new) < len(sizes):
             dynamic = [self.index(size) for size in sizes if not isinstance(size, int)]
-            value = self.insert(
-                tensor.ExpandShapeOp(
-                    value,
-                    [size for size in dynamic if isinstance(size, SSAValue)],
-                    _reassociation([new for _, new in groups]),
-                    _static(sizes),
-                    tensor_type(element_type_of(value), sizes),
-                )
-            )
+            known = [size for size in dynamic if isinstance(size, SSAValue)]
+            value = self.insert(expand_shape(value, new, tensor_type(element, sizes), known))
         return value
 
     def pad(self, value: SSAValue, low: Sequence[int], high: Sequence[int]) -> SSAValue:
@@ -368,7 +355,3 @@ def _dynamic(entries: Sequence[Size]) -> list[SSAValue]:
 
 def _static(entries: Sequence[Size]) -> list[int]:
     return [entry if isinstance(entry, int) else DYNAMIC_INDEX for entry in entries]
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])

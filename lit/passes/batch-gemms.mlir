@@ -144,3 +144,20 @@ func.func @dependent_unrolled(%x: tensor<2x5x5xf32>, %init: tensor<2x5x5xf32>) -
   %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<5x5xf32> into tensor<2x5x5xf32>
   return %r1 : tensor<2x5x5xf32>
 }
+
+// Not rewritten because no sample follows another.
+// REMARK-DAG: remark: [batch-gemms] scf.for not rewritten: its step is 0, which is not positive
+// CHECK-LABEL: func.func @no_step
+// CHECK: scf.for
+func.func @no_step(%x: tensor<4x5x5xf32>, %w: tensor<5x5xf32>, %init: tensor<4x5x5xf32>) -> tensor<4x5x5xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %zero = arith.constant dense<0.0> : tensor<5x5xf32>
+  %y = scf.for %n = %c0 to %c4 step %c0 iter_args(%acc = %init) -> (tensor<4x5x5xf32>) {
+    %xs = tensor.extract_slice %x[%n, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<4x5x5xf32> to tensor<5x5xf32>
+    %p = linalg.matmul ins(%w, %xs : tensor<5x5xf32>, tensor<5x5xf32>) outs(%zero : tensor<5x5xf32>) -> tensor<5x5xf32>
+    %r = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 5, 5] [1, 1, 1] : tensor<5x5xf32> into tensor<4x5x5xf32>
+    scf.yield %r : tensor<4x5x5xf32>
+  }
+  return %y : tensor<4x5x5xf32>
+}

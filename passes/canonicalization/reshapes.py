@@ -21,21 +21,19 @@ from xdsl.dialects import tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
     TensorType,
-    i64,
 )
 from xdsl.ir import OpResult
 from xdsl.pattern_rewriter import RewritePattern
 
+from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of
 from convir.passes.canonicalization.uniform import constant, reshaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from xdsl.ir import Attribute, Operation, SSAValue
+    from xdsl.ir import Attribute, Operation
     from xdsl.pattern_rewriter import PatternRewriter
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -129,12 +127,9 @@ class ComposeStaticReshapes(RewritePattern):
             return
         before, after = source_type.get_shape(), result_type.get_shape()
         if len(after) <= len(before) and (groups := groups_between(before, after)) is not None:
-            rewriter.replace(op, _collapse(source, groups, result_type))
+            rewriter.replace(op, collapse_shape(source, groups, result_type))
         elif len(after) > len(before) and (groups := groups_between(after, before)) is not None:
-            expanded = tensor.ExpandShapeOp(
-                source, (), _reassociation(groups), tuple(after), result_type
-            )
-            rewriter.replace(op, expanded)
+            rewriter.replace(op, expand_shape(source, groups, result_type))
 
 
 class ComposeDynamicReshapes(RewritePattern):
@@ -148,26 +143,20 @@ class ComposeDynamicReshapes(RewritePattern):
         source, result_type = first.operands[0], cast("AnyTensor", op.results[0].type)
         match first, op:
             case tensor.CollapseShapeOp(), tensor.CollapseShapeOp():
-                groups = _composed(fine=_groups(first), coarse=_groups(op))
-                rewriter.replace(op, _collapse(source, groups, result_type))
+                groups = _composed(fine=groups_of(first), coarse=groups_of(op))
+                rewriter.replace(op, collapse_shape(source, groups, result_type))
             case tensor.ExpandShapeOp(), tensor.ExpandShapeOp():
-                groups = _composed(fine=_groups(op), coarse=_groups(first))
-                expanded = tensor.ExpandShapeOp(
-                    source,
-                    op.dynamic_output_shape,
-                    _reassociation(groups),
-                    op.static_output_shape,
-                    result_type,
-                )
+                groups = _composed(fine=groups_of(op), coarse=groups_of(first))
+                expanded = expand_shape(source, groups, result_type, op.dynamic_output_shape)
                 rewriter.replace(op, expanded)
             case tensor.ExpandShapeOp(), tensor.CollapseShapeOp():
-                if _groups(first) == _groups(op) and source.type == result_type:
+                if groups_of(first) == groups_of(op) and source.type == result_type:
                     rewriter.replace(op, (), (source,))
             case _:
                 return
 
 
-def _reshape_below(op: Operation) -> Operation | None:
+def _reshape_below(op: Operation) -> tensor.CollapseShapeOp | tensor.ExpandShapeOp | None:
     source = op.operands[0]
     return source.op if isinstance(source, OpResult) and isinstance(source.op, _RESHAPES) else None
 
@@ -175,32 +164,15 @@ def _reshape_below(op: Operation) -> Operation | None:
 def _keeps_dims(op: Operation) -> bool:
     """True if equal types mean equal shapes: no two dynamic dimensions may trade sizes."""
     shape = cast("AnyTensor", op.results[0].type).get_shape()
-    if isinstance(op, _RESHAPES) and all(len(group) == 1 for group in _groups(op)):
+    if isinstance(op, _RESHAPES) and all(len(group) == 1 for group in groups_of(op)):
         return True
     dynamic = shape.count(DYNAMIC_INDEX)
     return dynamic == 0 or (dynamic == 1 and 0 not in shape)
 
 
-def _groups(op: Operation) -> Groups:
-    assert isinstance(op, _RESHAPES)
-    return tuple(tuple(dim.value.data for dim in group) for group in op.reassociation)
-
-
 def _composed(fine: Groups, coarse: Groups) -> Groups:
     """The groups of two collapses, the finer first."""
     return tuple(tuple(dim for group in outer for dim in fine[group]) for outer in coarse)
-
-
-def _collapse(source: SSAValue, groups: Groups, result_type: AnyTensor) -> Operation:
-    return tensor.CollapseShapeOp(
-        operands=(source,),
-        result_types=(result_type,),
-        properties={"reassociation": _reassociation(groups)},
-    )
-
-
-def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr(ArrayAttr(IntegerAttr(dim, i64) for dim in group) for group in groups)
 
 
 _PATTERNS: tuple[RewritePattern, ...] = (

@@ -107,7 +107,7 @@ class Graph:
         sizes = [
             self.below(MAX_SIZE) + (self.below(8) > 0) for _ in range(self.below(MAX_RANK) + 1)
         ]
-        return tuple(sizes)
+        return tuple(sizes) if self.below(8) else (1,) * self.below(MAX_RANK)
 
     def number(self, value: int) -> str:
         """`value`, sometimes as an argument that holds it."""
@@ -186,6 +186,8 @@ def collapse(graph: Graph) -> None:
             groups.append([dim])
         else:
             groups[-1].append(dim)
+    if math.prod(shape) == 1 and set(shape) == {1} and graph.below(2) == 0:
+        groups = []
     small = tuple(math.prod(shape[dim] for dim in group) for group in groups)
     graph.emit(
         f"tensor.collapse_shape {name} {groups} : {tensor(shape)} into {tensor(small)}", small
@@ -194,9 +196,9 @@ def collapse(graph: Graph) -> None:
 
 def expand(graph: Graph) -> None:
     name, shape = graph.recent()
-    if not shape or len(shape) > MAX_RANK:
+    if len(shape) > MAX_RANK:
         return
-    sizes: list[int] = []
+    sizes: list[int] = [] if shape else [1] * (1 + graph.below(MAX_RANK))
     groups: list[list[int]] = []
     for size in shape:
         divisors = [d for d in range(1, size + 1) if size % d == 0] or [1]
@@ -217,7 +219,7 @@ def pad(graph: Graph) -> None:
     low = [graph.below(2) for _ in shape]
     high = [graph.below(2) for _ in shape]
     large = tuple(lo + size + hi for lo, size, hi in zip(low, shape, high, strict=True))
-    if math.prod(large) > MAX_ELEMENTS or not shape:
+    if math.prod(large) > MAX_ELEMENTS:
         return
     scalar = graph.scalar()
     block = ", ".join(f"%p{dim}: index" for dim in range(len(shape)))
@@ -230,8 +232,6 @@ def pad(graph: Graph) -> None:
 
 def transpose(graph: Graph) -> None:
     name, shape = graph.recent()
-    if not shape:
-        return
     order = graph.permutation(len(shape))
     result = tuple(shape[dim] for dim in order)
     init = graph.of_shape(result)
@@ -245,8 +245,6 @@ def transpose(graph: Graph) -> None:
 def elementwise(graph: Graph) -> None:
     """A generic over one permutation of the loops, whose body may ignore any of its operands."""
     name, shape = graph.recent()
-    if not shape:
-        return
     names = [name, graph.of_shape(shape)]
     if graph.below(2) == 0:
         names.append(names[graph.below(2)])
@@ -274,7 +272,7 @@ def elementwise(graph: Graph) -> None:
 def reduce_rows(graph: Graph) -> None:
     """A generic that sums over its last dimension, or that keeps the last element it meets."""
     name, shape = graph.recent()
-    if len(shape) < 2:
+    if not shape:
         return
     result = shape[:-1]
     init = graph.of_shape(result)
@@ -296,8 +294,6 @@ def reduce_rows(graph: Graph) -> None:
 
 def copy(graph: Graph) -> None:
     name, shape = graph.recent()
-    if not shape:
-        return
     init = graph.of_shape(shape)
     kind = tensor(shape)
     graph.emit(f"linalg.copy ins({name} : {kind}) outs({init} : {kind}) -> {kind}", shape)
@@ -310,7 +306,7 @@ def refill(graph: Graph) -> None:
 
 def extract(graph: Graph) -> None:
     name, shape = graph.recent()
-    if 0 in shape or not shape:
+    if 0 in shape:
         return
     indices: list[str] = []
     for size in shape:
@@ -322,9 +318,9 @@ def extract(graph: Graph) -> None:
 
 
 def from_elements(graph: Graph) -> None:
-    count = 1 + graph.below(3)
-    elements = ", ".join(graph.scalar() for _ in range(count))
-    graph.emit(f"tensor.from_elements {elements} : {tensor((count,))}", (count,))
+    shape = ((), (1,), (2,), (3,))[graph.below(4)]
+    elements = ", ".join(graph.scalar() for _ in range(math.prod(shape)))
+    graph.emit(f"tensor.from_elements {elements} : {tensor(shape)}", shape)
 
 
 def arithmetic(graph: Graph) -> None:
@@ -341,7 +337,7 @@ def rounding(graph: Graph) -> None:
 def through_dynamic(graph: Graph) -> None:
     """A step on a tensor whose sizes are hidden, and shown again afterwards."""
     name, shape = graph.recent()
-    if not shape:
+    if not 0 < len(shape) <= UNKNOWN_INDICES:
         return
     kind, hidden = tensor(shape), dynamic(shape)
     value = graph.line(f"tensor.cast {name} : {kind} to {hidden}")

@@ -220,3 +220,86 @@ def test_the_workspace_of_a_large_batch_is_as_planned(
     np.testing.assert_array_equal(compiled(*arguments), expected)
     assert compiled.program.arena_bytes <= given
     assert "beside the plan" not in caplog.text
+
+
+COUNT = 3
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """Samples whose result is one element, on the way through a tensor of rank 0."""
+
+    dim: int
+    """The dimension of the input that samples lie along."""
+    kept: int
+    """The rank of what is inserted."""
+    stored: int
+    """The dimension of the result that samples lie along."""
+    unrolled: bool
+
+    @property
+    def shapes(self) -> tuple[list[int], list[int], list[int]]:
+        """Of the input, the row that each sample is multiplied with, and the result."""
+        x, y = [DEPTH, 1], [1, 1]
+        x.insert(self.dim, COUNT)
+        y.insert(self.stored, COUNT)
+        return x, [1, DEPTH], y
+
+    def sample(self, i: str, index: str, acc: str) -> str:
+        x, _, y = self.shapes
+        places = [index if d == self.dim else "0" for d in range(3)]
+        targets = [index if d == self.stored else "0" for d in range(3)]
+        sizes = [1 if d == self.dim else n for d, n in enumerate(x)]
+        ones = [1] * self.kept
+        return f"""
+          %s_{i} = tensor.extract_slice %x[{", ".join(places)}] {sizes} [1, 1, 1]
+              : {tensor(x)} to {tensor((DEPTH, 1))}
+          %p_{i} = linalg.matmul ins(%w, %s_{i} : {tensor((1, DEPTH))}, {tensor((DEPTH, 1))})
+              outs(%zero : tensor<1x1xf32>) -> tensor<1x1xf32>
+          %c_{i} = tensor.collapse_shape %p_{i} [] : tensor<1x1xf32> into tensor<f32>
+          %m_{i} = arith.maximumf %c_{i}, %one : tensor<f32>
+          %d_{i} = arith.select %flag, %m_{i}, %c_{i} : tensor<f32>
+          %e_{i} = tensor.expand_shape %d_{i} [] output_shape {ones}
+              : tensor<f32> into {tensor(ones)}
+          %r_{i} = tensor.insert_slice %e_{i} into {acc}[{", ".join(targets)}] [1, 1, 1] [1, 1, 1]
+              : {tensor(ones)} into {tensor(y)}"""
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        x, w, y = map(tensor, self.shapes)
+        if self.unrolled:
+            accs = ["%y", *(f"%r_{i}" for i in range(COUNT))]
+            body = "\n".join(self.sample(str(i), str(i), accs[i]) for i in range(COUNT))
+        else:
+            body = (
+                f"%r = scf.for %n = %c0 to %end step %c1 iter_args(%acc = %y) -> ({y}) {{\n"
+                f"{self.sample('n', '%n', '%acc')}\nscf.yield %r_n : {y}\n}}"
+            )
+        result = f"%r_{COUNT - 1}" if self.unrolled else "%r"
+        return f"""
+          func.func @main(%x: {x}, %w: {w}, %y: {y}, %flag: i1) -> {y} {{
+            %c0 = arith.constant 0 : index
+            %c1 = arith.constant 1 : index
+            %end = arith.constant {COUNT} : index
+            %zero = arith.constant dense<0.0> : tensor<1x1xf32>
+            %one = arith.constant dense<1.0> : tensor<f32>
+            {body}
+            return {result} : {y}
+          }}"""
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+@pytest.mark.parametrize("stored", [0, 1, 2])
+@pytest.mark.parametrize("kept", [1, 2, 3])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_samples_of_rank_0(dim: int, kept: int, stored: int, unrolled: bool) -> None:
+    form = Scalars(dim, kept, stored, unrolled)
+    rng = np.random.default_rng(dim)
+    arguments: list[Any] = [rng.integers(-4, 5, s).astype(np.float32) for s in form.shapes]
+    arguments.append(np.bool_(kept % 2))
+    (expected,) = evaluate(read_module(form.text), "main", arguments)
+    result = run(form.text, "batch-gemms")
+    assert any(remark.fired for remark in result.remarks), result.remarks
+    (batched,) = evaluate(result.module, "main", arguments)
+    np.testing.assert_array_equal(batched, expected)

@@ -112,6 +112,12 @@ class Forgetful:
         match op:
             case arith.ConstantOp() | tensor.FromElementsOp():
                 self._cast_after(op)
+            case tensor.ExpandShapeOp() if not _shape(op.src):
+                self._cast_after(op)  # The sizes beside rank 0 are 1, and known to be.
+            case tensor.CollapseShapeOp() if not shape:
+                source = cast("AnyTensor", op.src.type)
+                units = TensorType(source.element_type, [1] * len(source.get_shape()))
+                op.operands[0] = self._builder.insert(tensor.CastOp(op.src, units)).dest
             case tensor.EmptyOp() if not op.dynamic_sizes:
                 self._replace(op, [self._sizes(shape)], {})
             case tensor.SplatOp() if not op.dynamicSizes:
