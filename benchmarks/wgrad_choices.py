@@ -114,7 +114,11 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
     for family, configs in families:
         name = "taps" if family is taps_wgrad else "wgmma"
         found_tiles = 0
-        for base in dict.fromkeys(config.with_partition(Partition()) for config in configs):
+        tiles: dict[str, Any] = {}
+        for config in configs:
+            base = config.with_partition(Partition())
+            tiles.setdefault(str(base).split()[1], base)
+        for base in tiles.values():
             cases = [
                 Case(problem, f"{name} {column}", str(config), plan)
                 for column, texts in PARTITIONS.items()

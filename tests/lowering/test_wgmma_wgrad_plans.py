@@ -140,6 +140,25 @@ def test_configs_print_and_parse() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "is_pushed"),
+    [
+        ("128x128 5 3 split-k:3:slices", True),
+        ("128x128 6 3 split-k:3:slices", False),
+        ("128x64 7 5 split-k:5:slices", True),
+        ("256x128 2 3 split-k:3:slices", True),
+        ("64x64 8 2 split-k:4:slices 1:4", False),
+        ("256x128 4 7 split-k:7:slices", False),
+        ("128x128 5 1 split-k:3:slices", False),
+    ],
+)
+def test_clusters_push_sums_if_there_is_room(text: str, is_pushed: bool) -> None:
+    config = config_of(text)
+    assert config.is_pushed == is_pushed
+    assert config.illegal() is None
+    assert config.shared_bytes <= H200.shared_bytes
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("96x128 4 1 data-parallel", "tiles have 64, 128, 256 rows"),

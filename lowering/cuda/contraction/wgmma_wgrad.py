@@ -91,7 +91,8 @@ def kernels(
     # Whole tiles need neither; a pointer points somewhere all the same.
     workspace = state = POINTER_ALIGNMENT
     if not is_whole:
-        # A cluster publishes the sums of its blocks once, and each block has a counter.
+        # A cluster publishes the sums of its blocks once; blocks of a cluster, and warpgroups of a
+        # block, have counters of their own.
         tile = config.block_m * config.block_n
         workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
         state = max(state, schedule.flag_bytes * max(config.math_groups, config.cluster))

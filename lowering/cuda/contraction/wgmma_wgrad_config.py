@@ -12,6 +12,7 @@ from convir.lowering.cuda.contraction.config import (
     sizes,
 )
 from convir.lowering.partition.partition import SPLIT_K, Partition
+from convir.lowering.partition.schedule import SUM_BYTES
 
 FAMILY = "wgmma-wgrad"
 BLOCK_K = 64
@@ -93,18 +94,25 @@ class WgmmaWgradConfig(WithRoles):
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
         staged = self.math_groups * CHUNK * _STAGED_ROW_BYTES
-        return self._ring_bytes + (self._pushed_bytes if self.is_pushed else staged)
+        exchanged = self._pushed_bytes if self.is_pushed else staged
+        return self._ring_bytes + self._aside_bytes + exchanged
 
     @property
     def is_pushed(self) -> bool:
         """Whether blocks of a cluster write sums to where they are added: if there is room."""
         is_one = self.cluster > 1 and self.clusters == 1
-        return is_one and self._ring_bytes + self._pushed_bytes <= _MOST_SHARED_BYTES
+        needed = self._ring_bytes + self._aside_bytes + self._pushed_bytes
+        return is_one and needed <= _MOST_SHARED_BYTES
 
     @property
     def _ring_bytes(self) -> int:
         boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
-        return _ATOM_BYTES + self.stages * (boxes * _BOX_BYTES + _BARRIER_BYTES)
+        return self.stages * boxes * _BOX_BYTES
+
+    @property
+    def _aside_bytes(self) -> int:
+        """What aligns the ring, and its barriers."""
+        return _ATOM_BYTES + self.stages * _BARRIER_BYTES
 
     @property
     def _pushed_bytes(self) -> int:
@@ -119,18 +127,16 @@ class WgmmaWgradConfig(WithRoles):
             return reason
         if self.stages < 2 or not 1 <= self.cluster <= MAX_CLUSTER:
             return f"rings have 2 stages or more, clusters {MAX_CLUSTER} blocks or fewer"
-        if self.cluster == 1:
-            return None
         partition = self.partition
-        if partition.reduction != "slices" or partition.parts % self.cluster:
+        is_sliced = partition.reduction == "slices" and partition.parts % self.cluster == 0
+        if self.cluster > 1 and not is_sliced:
             return (
                 f"a cluster that adds parts needs {SPLIT_K}:PARTS:slices, multiples of its blocks"
             )
-        if self.is_pushed:
-            return None
-        tile = self.block_m * self.block_n
-        ring = self.stages * (self.block_m + self.block_n) * BLOCK_K
-        return "its ring has no room for the sums of a tile" if 4 * tile > 2 * ring else None
+        has_room = self.is_pushed or SUM_BYTES * self.block_m * self.block_n <= self._ring_bytes
+        if self.cluster > 1 and not has_room:
+            return "its ring has no room for the sums of a tile"
+        return None
 
     def _illegal_tile(self) -> str | None:
         if self.block_m not in BLOCKS_M:

@@ -186,8 +186,9 @@ def _fix_up(schedule: Schedule, config: WgmmaWgradConfig, *, in_turn: bool) -> f
     if partition.kind == DATA_PARALLEL:
         return 0.0
     clustered = _CLUSTER + _CLUSTERED_MB * tile if config.cluster > 1 else 0.0
+    clustered *= _PUSHED if config.is_pushed else 1.0
     if config.cluster > 1 and config.clusters == 1:
-        return clustered * (_PUSHED if config.is_pushed else 1.0)
+        return clustered
     if schedule.has_slices:
         wait = _SLICES - (_SLICED_IN_TURN if in_turn and config.cluster == 1 else 0.0)
         return clustered + wait + _SLICED_MB * schedule.units * tile / config.cluster

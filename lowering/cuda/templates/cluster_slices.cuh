@@ -26,6 +26,13 @@ struct ClusterSlices {
   float* workspace = nullptr;
   unsigned* counters = nullptr;
 
+  // The first vector that a part stores; its threads store every kThreads-th.
+  static __device__ __forceinline__ int begin_of(int part) {
+    const int own = part % kCluster, cluster = part / kCluster;
+    const int begin = kVectors * own / kCluster, end = kVectors * (own + 1) / kCluster;
+    return begin + (end - begin) * cluster / kClusters;
+  }
+
   // store(v, sums) stores vector v of the tile. Part p is block p % kCluster of its cluster.
   template <class Sums, class Store>
   __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {

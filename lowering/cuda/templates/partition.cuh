@@ -232,12 +232,36 @@ __device__ __forceinline__ void add_parts(int count, int first, int last, int th
   }
 }
 
+// The same for a few parts, two vectors of a thread at a time: their latencies pass together.
+template <int kThreads, int kCount, class Load, class Emit>
+__device__ __forceinline__ void add_parts_of_two(int first, int last, int thread, Load&& load,
+                                                 Emit&& emit) {
+  for (int v = first + thread; v < last; v += 2 * kThreads) {
+    const bool has_second = v + kThreads < last;
+    float4 x[kCount], y[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = load(i, v);
+    if (has_second) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) y[i] = load(i, v + kThreads);
+    }
+#pragma unroll
+    for (int i = 1; i < kCount; ++i) add_to(x[0], x[i]);
+    emit(v, x[0]);
+    if (!has_second) return;
+#pragma unroll
+    for (int i = 1; i < kCount; ++i) add_to(y[0], y[i]);
+    emit(v + kThreads, y[0]);
+  }
+}
+
 // Blocks that have written parts of the same vectors to a slot each meet, and each adds one slice of
 // them over all slots. All blocks must run at the same time (a cooperative launch). kCount is the
 // number of slots if that is known here, else 0.
 template <int kThreads, int kBarrier, int kCount>
 struct Meeting {
   static constexpr unsigned kLeaving = 1u << 16;
+  static constexpr int kFew = 16;
 
   const float4* slots;  // the first one
   long long step;       // vectors between two slots
@@ -253,9 +277,12 @@ struct Meeting {
     if (thread == 0) meet(counter, count);
     barrier();
     const int first = begin + share(end - begin, own), last = begin + share(end - begin, own + 1);
-    add_parts<kThreads, kCount>(
-        count, first, last, thread,
-        [&](int slot, int v) { return __ldcg(slots + slot * step + v); }, store);
+    const auto load = [&](int slot, int v) { return __ldcg(slots + slot * step + v); };
+    if constexpr (kCount > 1 && kCount <= kFew) {
+      add_parts_of_two<kThreads, kCount>(first, last, thread, load, store);
+    } else {
+      add_parts<kThreads, kCount>(count, first, last, thread, load, store);
+    }
     if (thread == 0) leave(counter, count);
   }
 
@@ -300,6 +327,11 @@ struct Slices {
   unsigned* counters;
   int thread;
   int group = 0;
+
+  // The first vector that a part stores; its threads store every kThreads-th.
+  static __device__ __forceinline__ int begin_of(int part, int parts) {
+    return static_cast<int>(static_cast<long long>(kVectors) * part / parts);
+  }
 
   // store(v, sums) stores vector v of the tile.
   template <class Sums, class Store>

@@ -25,8 +25,10 @@ struct PushedSums {
   unsigned address;      // of the same
   int group;
 
+  // The first vector that a part stores, and how many; its threads store every kThreads-th.
+  static __device__ __forceinline__ int begin_of(int part) { return part * kSlice; }
   static __device__ __forceinline__ int slice_of(int part) {
-    const int rest = kVectors - part * kSlice;
+    const int rest = kVectors - begin_of(part);
     return rest < 0 ? 0 : rest < kSlice ? rest : kSlice;
   }
   static __device__ __forceinline__ unsigned barrier_of(unsigned address, int group) {

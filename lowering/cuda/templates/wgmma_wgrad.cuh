@@ -32,6 +32,7 @@ struct Kernel {
   using Input = typename Problem::Input;
   using Output = typename Problem::Epilogue::Stored;
   using Layout = wgrad::Layout<Problem, Config>;
+  using Fours = typename Layout::Fours;
 
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
@@ -263,26 +264,28 @@ struct Kernel {
     const int m = Layout::chunk_m(work.tile);
     const typename Layout::Columns columns(work.tile);
     const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
-    const auto store_vector = [&](int vector, const float4& total) {
-      Layout::store_vector(out, m, columns, vector, total);
-    };
-    const auto store_of_group = [&](int v, const float4& total) {
-      store_vector(v / kWarpgroup * Config::kMathThreads + consumer * kWarpgroup + v % kWarpgroup,
-                   total);
+    // Vector v of a warpgroup's sums, whose threads take every 128th, beginning with `first`.
+    const auto store_from = [&](int first) {
+      const int lane = (first + thread) % kWarpgroup;
+      return [fours = Fours(out, m, columns, consumer, lane)](int v, const float4& total) {
+        fours(v / kWarpgroup, total);
+      };
     };
     if constexpr (Config::kIsPushed) {
       const Pushed pushed = {stage_memory + (staging - stages) / 16, staging, consumer};
       hopper::cluster_wait();
-      pushed.template operator()<kFixUp>(work.part, sum, store_of_group);
+      pushed.template operator()<kFixUp>(work.part, sum, store_from(Pushed::begin_of(work.part)));
     } else if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread, workspace, flags};
-      parts(work, sum, store_vector);
+      const int lane = (Parts::begin_of(work.part) + thread) % Config::kMathThreads;
+      const Fours fours(out, m, columns, lane / kWarpgroup, lane % kWarpgroup);
+      parts(work, sum, [&](int v, const float4& total) { fours(v / Config::kMathThreads, total); });
     } else if constexpr (kIsSliced) {
       using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
       constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
       const Slices slices = {workspace + consumer * kOfGroup, flags + consumer * Layout::kTiles,
                              thread % kWarpgroup, consumer};
-      slices(work, sum, store_of_group);
+      slices(work, sum, store_from(Slices::begin_of(work.part, Config::kParts)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
       const partition::FixUp<Config::kMathThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,

@@ -154,29 +154,54 @@ struct Layout {
     __syncwarp();
   }
 
-  // Stores a vector of a tile as threads hold it: two neighbours of a row, and of the eighth below.
-  static __device__ __forceinline__ void store_vector(Output* out, int first_m,
-                                                      const Columns& columns, int vector,
-                                                      const float4& sums) {
-    constexpr int kThreads = Config::kMathThreads, kOfTile = Config::kN / 8;
-    const int thread = vector % kThreads, i = vector / kThreads;
-    const int consumer = thread / kWarpgroup, lane = thread % 32;
-    const int m = first_m * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows +
-                  (consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles + i / kOfTile) * 64 +
-                  lane / 4;
-    const int n = consumer % Config::kWarpgroupsN * Config::kN + i % kOfTile * 8 + lane % 4 * 2;
-    const int chunk = columns.chunk(n / kChunk);
-    const int channel = columns.channel(n / kChunk) + n % kChunk;
-    if (channel >= channels_of(chunk)) return;
-    Output* to = out + m * Problem::kColumnStride + chunk_offset(chunk) + channel;
-    if (m < Problem::kColumns) {
-      *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(sums.x, sums.y);
+  // Stores sums of a tile as a thread of a warpgroup holds them, four at a time: two neighbours of a
+  // row, and of the eighth below. What is the same for all of them is found once, before they come.
+  class Fours {
+   public:
+    // `thread` is that of the warpgroup; m and columns are the tile's first chunk and its columns.
+    __device__ __forceinline__ Fours(Output* out, int first_m, const Columns& columns,
+                                     int consumer, int thread)
+        : lane_channel_(thread % 4 * 2) {
+      const int m = first_m * kChunk + thread / 32 * wgmma::kWarpRows + thread % 32 / 4 +
+                    consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles * kChunk;
+      rows_ = Problem::kColumns - m;
+      to_ = out + m * Problem::kColumnStride;
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        const int box = consumer % Config::kWarpgroupsN * (Config::kN / kChunk) + j;
+        const int chunk = columns.chunk(box), begin = columns.channel(box);
+        offset_[j] = chunk_offset(chunk) + begin + lane_channel_;
+        channels_[j] = channels_of(chunk) - begin - lane_channel_;
+      }
     }
-    if (m + 8 < Problem::kColumns) {
-      *reinterpret_cast<unsigned*>(to + 8 * Problem::kColumnStride) =
-          wgmma::finished<Epilogue>(sums.z, sums.w);
+
+    // Sums 4 i to 4 i + 3 of the thread.
+    __device__ __forceinline__ void operator()(int i, const float4& sums) const {
+      constexpr int kOfTile = Config::kN / 8;
+      const int below = i / kOfTile * kChunk, column = i % kOfTile * 8, channel = column % kChunk;
+      int offset = offset_[0], channels = channels_[0];
+#pragma unroll
+      for (int j = 1; j < kChunks; ++j) {
+        if (column < j * kChunk) continue;
+        offset = offset_[j];
+        channels = channels_[j];
+      }
+      if (channel >= channels) return;
+      Output* to = to_ + below * Problem::kColumnStride + offset + channel;
+      if (below < rows_) {
+        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(sums.x, sums.y);
+      }
+      if (below + 8 < rows_) {
+        *reinterpret_cast<unsigned*>(to + 8 * Problem::kColumnStride) =
+            wgmma::finished<Epilogue>(sums.z, sums.w);
+      }
     }
-  }
+
+   private:
+    static constexpr int kChunks = (Config::kN + kChunk - 1) / kChunk;
+    Output* to_;
+    int rows_, lane_channel_, offset_[kChunks], channels_[kChunks];
+  };
 };
 
 }  // namespace convir::wgrad
