@@ -6,7 +6,7 @@
 // multiplies 64 positions by weights in shared memory (wgmma), and its registers hold more sums.
 #pragma once
 
-#include "hopper/wgmma.cuh"
+#include "hopper/wgmma_registers.cuh"
 #include "row_loads.cuh"
 
 namespace convir {
@@ -251,9 +251,8 @@ struct GroupedDirect {
                                  weight_byte(group, chunk * 16 % P::depth, 0);
             constexpr hopper::Major major = kDepthInnermost ? hopper::kMajorK : hopper::kMajorMN;
             hopper::WgmmaRegisters<T, kSliceColumns, major>::run(
-                reinterpret_cast<float(&)[kSliceColumns / 2]>(
-                    sum[index][group * kColumnTiles][0]),
-                pixel[P::phases[p].col_tap[j]][chunk], descriptor + byte / 16);
+                sum[index][group * kColumnTiles], pixel[P::phases[p].col_tap[j]][chunk],
+                descriptor + byte / 16);
           });
         });
       }

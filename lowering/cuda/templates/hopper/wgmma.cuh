@@ -132,44 +132,6 @@ struct Wgmma;
                          "," CONVIR_R6 "," CONVIR_R7,                                             \
                128, 129, 130, 131, 132, CONVIR_D64(0), CONVIR_D64(64))
 
-// D += A * B with A in registers: the first operand of m16n8k16 in each warp.
-template <class Element, int kN, Major kMajorB>
-struct WgmmaRegisters;
-
-#define CONVIR_WGMMA_RS(ELEMENT, TYPE, n, registers, a0, a1, a2, a3, b, tb, ...)                  \
-  template <Major kMajorB>                                                                        \
-  struct WgmmaRegisters<ELEMENT, n, kMajorB> {                                                    \
-    static __device__ __forceinline__ void run(float (&d)[n / 2], const unsigned (&a)[4],          \
-                                               unsigned long long descriptor_b) {                  \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." TYPE "." TYPE " {" registers  \
-                   "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", 1, 1, 1, %" #tb ";\n"    \
-                   : __VA_ARGS__                                                                  \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor_b),               \
-                     "n"(static_cast<int>(kMajorB)));                                             \
-    }                                                                                             \
-  };
-#define CONVIR_WGMMAS_RS(ELEMENT, TYPE)                                                           \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 16, "%0,%1,%2,%3,%4,%5,%6,%7", 8, 9, 10, 11, 12, 13,              \
-                  CONVIR_D4(0), CONVIR_D4(4))                                                     \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 32, CONVIR_R0, 16, 17, 18, 19, 20, 21, CONVIR_D16(0))             \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 64, CONVIR_R0 "," CONVIR_R1, 32, 33, 34, 35, 36, 37,              \
-                  CONVIR_D32(0))                                                                  \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 96, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2, 48, 49, 50, 51, 52,    \
-                  53, CONVIR_D32(0), CONVIR_D16(32))                                              \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 128, CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3, 64, 65, \
-                  66, 67, 68, 69, CONVIR_D64(0))                                                  \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 160,                                                             \
-                  CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4, 80, 81, 82,   \
-                  83, 84, 85, CONVIR_D64(0), CONVIR_D16(64))                                      \
-  CONVIR_WGMMA_RS(ELEMENT, TYPE, 192,                                                             \
-                  CONVIR_R0 "," CONVIR_R1 "," CONVIR_R2 "," CONVIR_R3 "," CONVIR_R4 "," CONVIR_R5, \
-                  96, 97, 98, 99, 100, 101, CONVIR_D64(0), CONVIR_D32(64))
-
-CONVIR_WGMMAS_RS(__half, "f16")
-CONVIR_WGMMAS_RS(__nv_bfloat16, "bf16")
-#undef CONVIR_WGMMAS_RS
-#undef CONVIR_WGMMA_RS
-
 CONVIR_WGMMAS(__half, "k16.f32.f16.f16", CONVIR_MAJORS)
 CONVIR_WGMMAS(__nv_bfloat16, "k16.f32.bf16.bf16", CONVIR_MAJORS)
 CONVIR_WGMMAS(float, "k8.f32.tf32.tf32", CONVIR_K_MAJOR)
