@@ -43,7 +43,7 @@ def test_merged_weights_have_the_same_products(direction: int, channels: str, st
 
 
 def test_weights_come_first() -> None:
-    line = f"convbfp16 {CUBES} -c 64 -k 64 -g 8 -F 2"
+    line = f"convbfp16 {CUBES} -u 2 -v 2 -c 64 -k 64 -g 8 -F 2"
     problem = contraction_of_line(f"{line} {NDHWC}")
     config, plan = next(iter(legal_plans(problem, H200).items()))
     assert config.startswith("merged wgmma ")

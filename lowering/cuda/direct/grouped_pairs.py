@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import GroupedPairsConfig
-from convir.lowering.cuda.direct.grouped import MergedGroups, has_vector_weights, merged_groups
+from convir.lowering.cuda.direct.grouped import MergedGroups, merged_groups
+from convir.lowering.cuda.direct.problem import VECTOR, Slices
 from convir.lowering.cuda.direct.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.cuda.direct.ring import (
     BANK_SKEW,
@@ -20,10 +21,12 @@ from convir.lowering.cuda.direct.ring import (
     LEAST_STRIDE,
     MOST_BOX,
 )
-from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.cuda.kernel_plan import Pointer, TensorMap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
@@ -36,13 +39,25 @@ CHANNELS = 32
 MERGED = {CHANNELS // merged: merged for merged in (1, 2)}
 """How many groups of so many channels are merged, with zeros between them."""
 
+MERGED_OF_SLICES = {CHANNELS // merged: merged for merged in (1, 2, 4, 8)}
+"""The same where windows have slices, which no other template is made for."""
+
 PIXEL_BYTES = CHANNELS * ELEMENT_BYTES
+
+ALIGNMENT = 128
+"""Bytes that what the copy engine stores is aligned to."""
 
 REPEAT = 8 * PIXEL_BYTES
 """Bytes after which the copy engine's exchange of chunks repeats."""
 
-POSITIONS = 32
+POSITIONS = 8
 """Positions of which an instruction has a multiple."""
+
+TURN_POSITIONS = 32
+"""Positions that are multiplied in the time of what else a strip takes."""
+
+COUNTED_POSITIONS = 32
+"""Positions of which the sums of a warpgroup count as a multiple: few are better off elsewhere."""
 
 MOST_POSITIONS = 192
 """Positions of an instruction whose sums fit beside the weights."""
@@ -61,14 +76,21 @@ NOWHERE_BYTES = 16
 LEAST_FILL = 0.67
 """Sums that are stored, of those that are computed."""
 
+LEAST_FILL_OF_SLICES = 0.33
+"""The same where windows have slices: other templates read each position for every tap."""
+
 
 def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     contraction, rows, cols = problem.contraction, problem.rows, problem.cols
     depth, columns = contraction.depth, contraction.columns
-    if depth != columns or depth not in MERGED:
+    merges = MERGED_OF_SLICES if problem.slices.taps > 1 else MERGED
+    if depth != columns or depth not in merges:
         return Refusal(f"groups have {depth} and {columns} channels")
-    if contraction.groups % MERGED[depth] != 0:
-        return Refusal(f"{contraction.groups} groups of {depth} channels are not merged by twos")
+    merged = merges[depth]
+    if contraction.groups % merged != 0:
+        return Refusal(f"{contraction.groups} groups of {depth} channels do not fill {CHANNELS}")
+    if not problem.is_channels_last:
+        return Refusal("channels are not innermost, group after group")
     legal = merged_groups(problem)
     if isinstance(legal, Refusal):
         return legal
@@ -76,12 +98,27 @@ def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
         return Refusal("windows are not one step apart")
     if problem.taps == 0 or (rows.window + 1) * cols.window > MOST_WEIGHTS:
         return Refusal(f"weights of a {rows.window}x{cols.window} window do not fit registers")
-    if not has_vector_weights(problem, legal):
-        return Refusal("weights are not aligned to 16 bytes")
+    if not _has_vector_weights(problem):
+        return Refusal("weights are not aligned to 16 bytes, or to a group's")
     if _pitch(problem) > MOST_BOX:
         return Refusal(f"the copy engine does not bring {_pitch(problem)} pixels at once")
-    merged = MERGED[depth]
     return MergedGroups(merged, contraction.groups // merged, CHANNELS, CHANNELS)
+
+
+def _is_volume(problem: DirectProblem) -> bool:
+    """Whether there is an axis of slices around rows and columns."""
+    return problem.slices != Slices()
+
+
+def _has_vector_weights(problem: DirectProblem) -> bool:
+    """Whether weights are copied 16 bytes at a time, or those of a group in a line."""
+    weights, slices = problem.contraction.b, problem.slices
+    strides = sorted((weights.column_stride, weights.depth_stride))
+    steps = [strides[1], weights.group_stride, slices.weight, slices.weight_step]
+    (phase,) = problem.phases
+    steps += [row + col for row in phase.rows.weights for col in phase.cols.weights]
+    vector = min(VECTOR, problem.contraction.depth)
+    return strides[0] == 1 and all(step % vector == 0 for step in steps)
 
 
 def _shared_columns(problem: DirectProblem) -> int:
@@ -101,6 +138,18 @@ def _plane_rows(problem: DirectProblem, pairs: int) -> int:
     return pairs + problem.rows.window // 2
 
 
+def _boxes(problem: DirectProblem, pairs: int) -> int:
+    """Parts in which rows of a strip arrive: of two, the first warpgroup reads the first alone."""
+    rows = _plane_rows(problem, pairs)
+    is_halved = rows % 2 == 0 and pairs // 2 + problem.rows.window // 2 <= rows // 2
+    return 2 if is_halved and rows // 2 * _pitch(problem) % 2 == 0 else 1
+
+
+def _box_rows(problem: DirectProblem, pairs: int) -> int:
+    """Rows of a plane that arrive together."""
+    return _plane_rows(problem, pairs) // _boxes(problem, pairs)
+
+
 def _whole(size: int, step: int) -> int:
     return -(-size // step) * step
 
@@ -111,14 +160,18 @@ def shared_bytes(problem: DirectProblem, config: GroupedPairsConfig) -> int:
     row = _pitch(problem) * PIXEL_BYTES
     plane = _whole(_plane_rows(problem, config.pairs) * row + zeros, REPEAT)
     weights = problem.taps * CHANNELS * (PIXEL_BYTES + BANK_SKEW)
-    stored = max(config.pairs * 2 * row, weights) + NOWHERE_BYTES
-    slot = 2 * plane + 2 * BARRIER_BYTES
+    staged = config.pairs * 2 * row
+    if problem.slices.taps > 1:
+        stored = _whole(problem.slices.taps * weights, ALIGNMENT) + staged + NOWHERE_BYTES
+    else:
+        stored = max(staged, weights) + NOWHERE_BYTES
+    slot = 2 * plane + (1 + _boxes(problem, config.pairs)) * BARRIER_BYTES
     return _whole(zeros, REPEAT) + config.slots * slot + stored
 
 
 def _group_positions(problem: DirectProblem, pairs: int) -> tuple[int, int]:
     """Positions of the instructions of both warpgroups."""
-    first = -(-pairs // 2)
+    first = pairs // 2
     pitch = _pitch(problem)
     return _whole(first * pitch, POSITIONS), _whole((pairs - first) * pitch, POSITIONS)
 
@@ -127,10 +180,10 @@ def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) ->
     """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
     if config.pairs < 2:
         return "two warpgroups do not share a pair of rows"
-    positions = _group_positions(problem, config.pairs)[0]
+    positions = max(_group_positions(problem, config.pairs))
     if positions > MOST_POSITIONS:
         return f"sums of {positions} positions do not fit registers"
-    box = 2 * _plane_rows(problem, config.pairs) - 1
+    box = 2 * _box_rows(problem, config.pairs) - 1
     if box > MOST_BOX:
         return f"the copy engine does not bring {box} rows at once"
     needed = shared_bytes(problem, config)
@@ -145,18 +198,43 @@ def plan(
     """The config for a contraction, or why the template does not take it."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
-    read = reading(contraction, epilogue, _groups_of)
+    read = reading(contraction, epilogue, _groups_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, merged = read
+    legal = [
+        config
+        for config in _configs(problem, merged, gpu)
+        if legality(problem, config, gpu.shared_bytes) is None
+    ]
+    if not legal:
+        return Refusal(
+            f"no strip of rows of {_pitch(problem)} pixels fits registers and shared memory"
+        )
+    if problem.slices.taps == 1:
+        return _filled(problem, legal[0])
+    return _filled(problem, min(legal, key=lambda config: _steps(problem, merged, config)))
+
+
+def _configs(
+    problem: DirectProblem, merged: MergedGroups, gpu: Gpu
+) -> Iterator[GroupedPairsConfig]:
+    """Strips of a whole image, of half of one, and so on."""
     of_image = max(2, -(-problem.row_count // 2))
     for strips in range(1, of_image // 2 + 1):
         pairs = -(-of_image // strips)
-        parts = _parts(merged.groups, problem.images * -(-of_image // pairs), gpu)
-        config = GroupedPairsConfig(pairs, SLOTS, parts, (gpu.multiprocessors, 1))
-        if legality(problem, config, gpu.shared_bytes) is None:
-            return _filled(problem, config)
-    return Refusal(f"no strip of rows of {_pitch(problem)} pixels fits registers and shared memory")
+        all_strips = problem.images * problem.slices.size * -(-of_image // pairs)
+        parts = _parts(merged.groups, all_strips, gpu)
+        for slots in (SLOTS, SLOTS - 1) if problem.slices.taps > 1 else (SLOTS,):
+            yield GroupedPairsConfig(pairs, slots, parts, (gpu.multiprocessors, 1))
+
+
+def _steps(problem: DirectProblem, merged: MergedGroups, config: GroupedPairsConfig) -> int:
+    """What multiprocessors multiply one after the other, in positions."""
+    of_image = -(-problem.row_count // (2 * config.pairs))
+    strips = problem.images * problem.slices.size * of_image
+    rounds = -(-merged.groups * config.parts // config.blocks[0]) * -(-strips // config.parts)
+    return rounds * (sum(_group_positions(problem, config.pairs)) + TURN_POSITIONS)
 
 
 def _parts(groups: int, strips: int, gpu: Gpu) -> int:
@@ -168,14 +246,21 @@ def _parts(groups: int, strips: int, gpu: Gpu) -> int:
     )
 
 
+def _computed(problem: DirectProblem, config: GroupedPairsConfig) -> int:
+    """Sums of an image, those that are not stored with them."""
+    strips = -(-problem.row_count // (2 * config.pairs))
+    positions = _group_positions(problem, config.pairs)
+    return 2 * strips * sum(_whole(each, COUNTED_POSITIONS) for each in positions)
+
+
 def _filled(
     problem: DirectProblem, config: GroupedPairsConfig
 ) -> tuple[GroupedPairsConfig, ...] | Refusal:
     """The config, unless too much of what it computes is for nothing."""
-    strips = -(-problem.row_count // (2 * config.pairs))
-    computed = 2 * strips * sum(_group_positions(problem, config.pairs))
+    computed = _computed(problem, config)
     stored = problem.row_count * problem.col_count
-    if stored < LEAST_FILL * computed:
+    least = LEAST_FILL_OF_SLICES if problem.slices.taps > 1 else LEAST_FILL
+    if stored < least * computed:
         return Refusal(f"of {computed} sums of an image {stored} are stored")
     return (config,)
 
@@ -184,7 +269,7 @@ def kernels(
     contraction: Contraction, epilogue: Epilogue, config: GroupedPairsConfig
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    read = reading(contraction, epilogue, _groups_of)
+    read = reading(contraction, epilogue, _groups_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, merged = read
@@ -196,40 +281,48 @@ def kernels(
         "pairs": config.pairs,
         "slots": config.slots,
         "parts": config.parts,
+        "boxes": _boxes(problem, config.pairs),
         "threads": (MATH_WARPS + WARPGROUP) * WARP,
         "compute_registers": traded_registers(MATH_WARPS, 1),
         "shared_bytes": needed,
     }
     grid = merged.groups * config.parts
     rows, stores = _maps(problem, merged.groups, config)
-    return launch(
-        "GroupedPairs", problem, epilogue, asdict(merged), schedule, grid, 1, rows, stores
-    )
+    features = {
+        **asdict(merged),
+        **slice_features(problem.slices),
+        "volume": int(_is_volume(problem)),
+    }
+    return launch("GroupedPairs", problem, epilogue, features, schedule, grid, 1, rows, stores)
 
 
 def _maps(
     problem: DirectProblem, groups: int, config: GroupedPairsConfig
 ) -> tuple[TensorMap, TensorMap]:
     """The maps by which every other row of A is brought, and a pair of rows of C is stored."""
-    rows, cols, element = problem.rows, problem.cols, problem.contraction.a.type
-    pitch, all_channels = _pitch(problem), groups * CHANNELS
-    a_strides = (cols.a_stride, rows.a_stride, problem.a_image)
-    c_strides = (cols.c_stride, rows.c_stride, problem.c_image)
+    rows, cols, slices = problem.rows, problem.cols, problem.slices
+    element, pitch, all_channels = problem.contraction.a.type, _pitch(problem), groups * CHANNELS
+    a_slice, c_slice = [slices.a_stride], [slices.c_stride]
+    a_slices, c_slices, one = [slices.extent], [slices.size], [1]
+    if not _is_volume(problem):
+        a_slice = c_slice = a_slices = c_slices = one = []
+    a_strides = (cols.a_stride, rows.a_stride, *a_slice, problem.a_image)
+    c_strides = (cols.c_stride, rows.c_stride, *c_slice, problem.c_image)
     a = TensorMap(
         Pointer("a"),
         element,
-        (all_channels, cols.extent, rows.extent, problem.images),
+        (all_channels, cols.extent, rows.extent, *a_slices, problem.images),
         tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in a_strides),
-        (CHANNELS, pitch, 2 * _plane_rows(problem, config.pairs) - 1, 1),
+        (CHANNELS, pitch, 2 * _box_rows(problem, config.pairs) - 1, *one, 1),
         64,
-        element_strides=(1, 1, 2, 1),
+        element_strides=(1, 1, 2, *one, 1),
     )
     c = TensorMap(
         Pointer("c"),
         element,
-        (all_channels, problem.col_count, problem.row_count, problem.images),
+        (all_channels, problem.col_count, problem.row_count, *c_slices, problem.images),
         tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in c_strides),
-        (CHANNELS, pitch, 2, 1),
+        (CHANNELS, pitch, 2, *one, 1),
         64,
         offset=problem.phases[0].offset * ELEMENT_BYTES,
     )

@@ -15,7 +15,7 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.direct.config import ScalarConfig
 from convir.lowering.cuda.direct.problem import Slices
 from convir.lowering.cuda.direct.registers import WARP
-from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.cuda.direct.source import launch, reading, slice_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,23 +202,8 @@ def kernels(
         "a_channel": contraction.a.stride,
         "c_group": contraction.c.group_stride,
         "c_channel": contraction.c.stride,
-        **_slice_features(problem.slices),
+        **slice_features(problem.slices),
     }
     blocks = -(-work(problem, vectors, config) // threads)
     grid = min(blocks, config.blocks[0] * config.blocks[1])
     return launch("ScalarDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
-
-
-def _slice_features(slices: Slices) -> dict[str, int]:
-    return {
-        "slices": slices.size,
-        "slice_taps": slices.taps,
-        "a_slices": slices.extent,
-        "slice_step": slices.step,
-        "slice_origin": slices.row,
-        "slice_tap_step": slices.row_step,
-        "slice_weight": slices.weight,
-        "slice_weight_step": slices.weight_step,
-        "a_slice": slices.a_stride,
-        "c_slice": slices.c_stride,
-    }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction, Result
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.linear_operands import LinearOperand
-    from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Taps
+    from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
 
 Features = TypeVar("Features")
 
@@ -201,6 +201,22 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
         "b_column": weights.column_stride,
         "b_group": weights.group_stride,
         "phase_count": len(problem.phases),
+    }
+
+
+def slice_features(slices: Slices) -> dict[str, int]:
+    """The constants by which a template walks through slices."""
+    return {
+        "slices": slices.size,
+        "slice_taps": slices.taps,
+        "a_slices": slices.extent,
+        "slice_step": slices.step,
+        "slice_origin": slices.row,
+        "slice_tap_step": slices.row_step,
+        "slice_weight": slices.weight,
+        "slice_weight_step": slices.weight_step,
+        "a_slice": slices.a_stride,
+        "c_slice": slices.c_stride,
     }
 
 

@@ -1,16 +1,17 @@
 // Direct convolution of groups of 32 channels with a step of 1, two output rows at a time.
 //
 // A matrix instruction (wgmma) has 64 rows: the 32 channels of a group in an even row of C, and in
-// the odd row behind it. Its other operand are pixels of A where the copy engine put them: a window's
-// tap is an address. Weights stay in registers, as both rows of C see them from a row of A, with
-// zeros where one does not. So nothing but pixels is read from shared memory, once for 64 sums.
+// the odd row behind it. Its other operand are pixels of A where the copy engine put them: a tap of
+// the window is an address. Weights stay in registers, as both rows of C see them from a row of A,
+// with zeros where one does not. So nothing but pixels is read from shared memory, once for 64 sums.
+// A window's slices, in a volume, are multiplied one after the other, each with its own weights.
 #pragma once
 
-#include "direct_phase.cuh"
+#include "grouped_pairs_layout.cuh"
 #include "hopper/cluster.cuh"
 #include "hopper/mbarrier.cuh"
 #include "hopper/tma.cuh"
-#include "hopper/wgmma.cuh"
+#include "hopper/wgmma_registers.cuh"
 
 namespace convir {
 
@@ -25,164 +26,176 @@ __device__ __forceinline__ void store_transposed(unsigned to, const unsigned (&x
 template <typename P, typename S>
 class GroupedPairs {
   using T = typename P::Element;
-  static constexpr int kChannels = 32;  // of a group, or of those that are merged, of A and of C
-  static constexpr int kGroupChannels = kChannels / P::merged;
-  static constexpr int kSteps = kChannels / 16;  // of a matrix instruction, for a tap
-  static constexpr int kPixelBytes = kChannels * 2;
-  static constexpr int kRepeat = 8 * kPixelBytes;  // bytes after which the swizzle repeats
-
-  // Rows of A in shared memory are `kPitch` pixels. Where a window reaches into padding on both
-  // sides, the zeros behind a row are also those before the next.
-  static constexpr int kLeft = larger(0, -P::col_origin);
-  static constexpr int kRight =
-      larger(0, P::col_origin + P::cols + P::window_cols - 1 - P::a_cols);
-  static constexpr int kBoth = kLeft < kRight ? kLeft : kRight;
-  static constexpr int kShared = kBoth < P::window_cols ? kBoth : P::window_cols - 1;
-  static constexpr int kPitch = P::cols + P::window_cols - 1 - kShared;
-
-  // A strip is `pairs` pairs of rows of C. Rows of A that are even in the strip's window lie in one
-  // plane, odd ones in the other, so those of all pairs are one list of pixels.
-  static constexpr int kPlaneRows = S::pairs + P::window_rows / 2;
-  static constexpr int kPlaneCopy = kPlaneRows * kPitch * kPixelBytes;
-  static constexpr int kPlaneBytes =
-      divide_up(kPlaneCopy + kShared * kPixelBytes, kRepeat) * kRepeat;
-  static constexpr int kSlotBytes = 2 * kPlaneBytes;
-  static constexpr int kLead = divide_up(kShared * kPixelBytes, kRepeat) * kRepeat;
-  static constexpr int kStrips = divide_up(divide_up(P::rows, 2), S::pairs);
-
-  // Two warpgroups have half of the pairs each.
-  static constexpr int kGroups = 2;
-  static constexpr int kGroupThreads = 128;
-  static constexpr int kMath = kGroups * kGroupThreads;
-  static constexpr int kFirstPairs = divide_up(S::pairs, kGroups);
-  static constexpr int kPositions = 32;  // of which an instruction has a multiple
-  static constexpr int kPairBytes = 2 * kPitch * kPixelBytes;
-
-  // Shared memory: planes, what is stored (weights before that), and barriers.
-  static constexpr int kWeightPitch = kPixelBytes + 16;  // rows of ldmatrix lie in different banks
-  static constexpr int kTapBytes = kChannels * kWeightPitch;
-  static constexpr int kStage = kLead + S::slots * kSlotBytes;
-  static constexpr int kNowhere = kStage + larger(S::pairs * kPairBytes, tap_count<P>() * kTapBytes);
-  static constexpr int kFull = kNowhere + 16;
-  static constexpr int kEmpty = kFull + S::slots * 8;
-  static_assert(kEmpty + S::slots * 8 == S::shared_bytes);
-  static_assert(S::threads == kMath + 128, "a warpgroup more asks for copies");
-
-  static constexpr int kTurn = 2;    // named barriers: the turn of a warpgroup,
-  static constexpr int kWithin = 4;  // its threads,
-  static constexpr int kAll = 6;     // and those of both
+  using L = PairsLayout<P, S>;
+  static constexpr int kGroupThreads = L::kGroupThreads, kMath = L::kMath;
+  // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
+  // at the start weights are there, which one thing waits for after the other: the first warpgroup,
+  // further strips, the second warpgroup, and what is stored in the place of weights.
+  static constexpr int kTurn = 2, kFreed = 4, kStaged = 6;
+  static constexpr int kArrived = 8, kFurther = 9, kSecond = 10, kRead = 11;
+  static constexpr int kStoring = kGroupThreads + 32;  // threads, also those of `kFurther`
   static constexpr int kLoaderRegisters = 40;
-
-  // The window row of half `half` at row `row` of the pairs' common window.
-  static constexpr int row_tap(int half, int row) { return row_tap_at<P>(0, row - half); }
-  static constexpr bool reads(int row, int col) {
-    return col_tap_at<P>(0, col) >= 0 && (row_tap(0, row) >= 0 || row_tap(1, row) >= 0);
-  }
-  static constexpr int kWindowRows = P::window_rows + 1;
   static constexpr bool kDepthInnermost = P::b_depth == 1;
-  using Weights = unsigned[kWindowRows][P::window_cols][kSteps][4];
+  using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
 
   static __device__ __forceinline__ unsigned swizzled(unsigned address, int chunk) {
     return address + ((chunk ^ (address >> 7 & 3)) << 4);
   }
 
-  // Copies the weights of a group: for every tap a matrix of 32 rows. Groups that are merged have
-  // zeros between them.
+  // The first warpgroup copies the weights of a group: for every tap a matrix of 32 rows. Groups that
+  // are merged have zeros between them.
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, unsigned shared,
                                                        int group) {
     constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
-    constexpr int kVectors = kChannels / 8;
-    if (threadIdx.x < kChannels * kVectors) {
-      const int row = threadIdx.x / kVectors, first = threadIdx.x % kVectors * 8;
-      const bool inside = row / kGroupChannels == first / kGroupChannels;
-      const T* source = b + (group * P::merged + row / kGroupChannels) * P::b_group +
-                        row % kGroupChannels * kRowStride + first % kGroupChannels;
-      for_each_tap<P>([&](auto p, auto i, auto j) {
-        constexpr int tap = tap_index<P>(p.value, i.value, j.value);
-        copy_async(shared + tap * kTapBytes + row * kWeightPitch + first * 2,
-                   source + tap_weight<P>(p.value, i.value, j.value), inside);
-      });
+    constexpr int kVector = L::kGroupChannels < 8 ? L::kGroupChannels : 8;  // elements of a copy
+    constexpr int kVectors = L::kChannels / kVector;
+#pragma unroll
+    for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kGroupThreads) {
+      const int row = i / kVectors, first = i % kVectors * kVector;
+      const bool inside = row / L::kGroupChannels == first / L::kGroupChannels;
+      const T* source = b + (group * P::merged + row / L::kGroupChannels) * P::b_group +
+                        row % L::kGroupChannels * kRowStride + first % L::kGroupChannels;
+#pragma unroll 1
+      for (int slice = 0; slice < P::slice_taps; ++slice) {
+        for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
+          constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
+          const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
+          copy_async_elements<kVector>(
+              matrix + row * L::kWeightPitch + first * 2,
+              source + P::slice_weight + slice * P::slice_weight_step +
+                  tap_weight<P>(p.value, row_tap.value, col_tap.value),
+              inside);
+        });
+      }
     }
     commit_copies();
   }
 
+  // Reads them as both rows of a pair see them from each row of A. Little code: it is read once, from
+  // where no instruction has been read before.
   static __device__ __forceinline__ void load_weights(Weights& weight, unsigned shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const bool odd = warp / 2 != 0;
     const int column = warp % 2 * 16 + lane / 8 % 2 * 8, depth = lane / 16 * 8;
     const unsigned first =
-        shared + (kDepthInnermost ? (column + lane % 8) * kWeightPitch + depth * 2
-                                  : (depth + lane % 8) * kWeightPitch + column * 2);
-    static_for<kWindowRows>([&](auto row_) {
+        shared + (kDepthInnermost ? (column + lane % 8) * L::kWeightPitch + depth * 2
+                                  : (depth + lane % 8) * L::kWeightPitch + column * 2);
+    static_for<L::kWindowRows>([&](auto row_) {
+      constexpr int row = decltype(row_)::value;
+      constexpr int even_tap = L::row_tap(0, row), odd_tap = L::row_tap(1, row);
+      const int tap = odd ? odd_tap : even_tap;
+      const unsigned of_row = first + tap * (P::phases[0].col_taps * L::kTapBytes);
       static_for<P::window_cols>([&](auto col_) {
-        constexpr int row = decltype(row_)::value, col = decltype(col_)::value;
-        if constexpr (reads(row, col)) {
-          constexpr int even_tap = row_tap(0, row), odd_tap = row_tap(1, row);
-          constexpr int j = col_tap_at<P>(0, col);
-          const bool has_tap = odd ? odd_tap >= 0 : even_tap >= 0;
-          const int tap = odd ? tap_index<P>(0, larger(0, odd_tap), j)
-                              : tap_index<P>(0, larger(0, even_tap), j);
+        constexpr int col = decltype(col_)::value;
+        if constexpr (L::reads(row, col)) {
+          const unsigned matrix = of_row + col_tap_at<P>(0, col) * L::kTapBytes;
 #pragma unroll
-          for (int step = 0; step < kSteps; ++step) {
+          for (int step = 0; step < L::kSteps; ++step) {
             auto& fragment = weight[row][col][step];
-            const unsigned matrix = first + tap * kTapBytes;
-            if constexpr (kDepthInnermost) {
+            if (tap < 0) {
+              for (int i = 0; i < 4; ++i) fragment[i] = 0;
+            } else if constexpr (kDepthInnermost) {
               load_matrices(fragment, matrix + step * 32);
             } else {
-              load_matrices_transposed(fragment, matrix + step * 16 * kWeightPitch);
+              load_matrices_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
             }
-#pragma unroll
-            for (int x = 0; x < 4; ++x) fragment[x] = has_tap ? fragment[x] : 0;
           }
         }
       });
     });
   }
 
-  // The strips of a block: a part of those of its group.
+  // The strips of a block: every so many of its group, so that all blocks together read one stretch of
+  // memory after the other.
+  static constexpr int kAllStrips = P::images * P::slices * L::kStrips;
   struct Strips {
-    int group, begin, end;
-    __device__ __forceinline__ Strips() {
-      constexpr int kAllStrips = P::images * kStrips;
-      const int part = blockIdx.x / P::groups;
-      group = blockIdx.x % P::groups;
-      begin = static_cast<int>(static_cast<long long>(part) * kAllStrips / S::parts);
-      end = static_cast<int>((part + 1ll) * kAllStrips / S::parts);
+    int group = blockIdx.x % P::groups, first = blockIdx.x / P::groups;
+  };
+  // Where a strip of C begins.
+  struct Place {
+    int image, slice, row;
+    __device__ __forceinline__ explicit Place(int strip)
+        : image(strip / (P::slices * L::kStrips)),
+          slice(strip / L::kStrips % P::slices),
+          row(strip % L::kStrips * (2 * S::pairs)) {}
+    // The slice of A that a tap reads, and whether it has one.
+    __device__ __forceinline__ int source(int tap) const {
+      return P::slice_origin + slice * P::slice_step + tap * P::slice_tap_step;
     }
-    static __device__ __forceinline__ int image(int strip) { return strip / kStrips; }
-    static __device__ __forceinline__ int row(int strip) {
-      return strip % kStrips * (2 * S::pairs);
+    __device__ __forceinline__ bool reads(int tap) const {
+      return !P::volume || static_cast<unsigned>(source(tap)) < static_cast<unsigned>(P::a_slices);
+    }
+  };
+
+  // What a block loads, in order: its strips, of each the slices of A that it reads.
+  struct Loads {
+    int strip, tap = 0;
+    __device__ __forceinline__ explicit Loads(const Strips& strips) : strip(strips.first) {
+      if (are_left() && !Place(strip).reads(tap)) advance();
+    }
+    __device__ __forceinline__ bool are_left() const { return strip < kAllStrips; }
+    __device__ __forceinline__ void advance() {
+      do {
+        if (++tap < P::slice_taps) continue;
+        tap = 0;
+        strip += S::parts;
+      } while (are_left() && !Place(strip).reads(tap));
     }
   };
 
   // One thread asks for both planes of a strip.
-  static __device__ __forceinline__ void load(const hopper::TensorMap* a, const Strips& strips,
-                                              int strip, int slot, unsigned shared) {
-    const unsigned full = shared + kFull + slot * 8;
-    hopper::arrive_expecting(full, 2 * kPlaneCopy);
+  static __device__ __forceinline__ void load(const hopper::TensorMap* a, int group,
+                                              const Loads& loads, int slot, unsigned shared) {
+    const Place at(loads.strip);
 #pragma unroll
-    for (int plane = 0; plane < 2; ++plane) {
-      hopper::load_4d(shared + kLead + slot * kSlotBytes + plane * kPlaneBytes, a, full,
-                      strips.group * kChannels, P::col_origin + kShared,
-                      Strips::row(strip) + P::row_origin + plane, Strips::image(strip));
+    for (int box = 0; box < S::boxes; ++box) {
+      const unsigned full = shared + L::kFull + (slot * S::boxes + box) * 8;
+      hopper::arrive_expecting(full, 2 * L::kBoxBytes);
+#pragma unroll
+      for (int plane = 0; plane < 2; ++plane) {
+        const unsigned to =
+            shared + L::kLead + slot * L::kSlotBytes + plane * L::kPlaneBytes + box * L::kBoxBytes;
+        const int channel = group * L::kChannels, col = P::col_origin + L::kShared;
+        const int row = at.row + P::row_origin + plane + box * 2 * L::kBoxRows;
+        if constexpr (P::volume) {
+          hopper::load_5d(to, a, full, channel, col, row, at.source(loads.tap), at.image);
+        } else {
+          hopper::load_4d(to, a, full, channel, col, row, at.image);
+        }
+      }
+    }
+  }
+
+  // One step of some positions, if they read anything at that row of the window.
+  template <class Group, int kBegin, int kEnd, int kRow>
+  static __device__ __forceinline__ void multiply_part(float* sum, const unsigned (&weight)[4],
+                                                       unsigned pixels) {
+    if constexpr (kBegin < kEnd && Group::is_read(kBegin, kEnd, kRow)) {
+      hopper::WgmmaRegisters<T, kEnd - kBegin, hopper::kMajorK>::run(
+          sum + kBegin / 2, weight,
+          hopper::block_descriptor<L::kPixelBytes, 1>(pixels + kBegin * L::kPixelBytes));
     }
   }
 
   // The products of a warpgroup, `kPairs` pairs from `kFirst` on; `pixels` has the first plane.
-  template <int kFirst, int kCount>
+  template <int kFirst, int kPairs, int kCount>
   static __device__ __forceinline__ void multiply(float (&sum)[kCount], const Weights& weight,
                                                   unsigned pixels) {
+    using Group = typename L::template Parts<kFirst, kPairs>;
+    constexpr int kBegin = Group::after_first(), kEnd = Group::before_last();
     hopper::wgmma_fence();
-    static_for<kWindowRows>([&](auto row_) {
+    static_for<L::kWindowRows>([&](auto row_) {
       static_for<P::window_cols>([&](auto col_) {
         constexpr int row = decltype(row_)::value, col = decltype(col_)::value;
-        if constexpr (reads(row, col)) {
-          constexpr int pixel = (kFirst + row / 2) * kPitch + col - kShared;
-          constexpr int byte = row % 2 * kPlaneBytes + pixel * kPixelBytes;
-          static_for<kSteps>([&](auto step) {
-            hopper::WgmmaRegisters<T, kCount * 2, hopper::kMajorK>::run(
-                sum, weight[row][col][step.value],
-                hopper::block_descriptor<kPixelBytes, 1>(pixels + byte + step.value * 32));
+        if constexpr (L::reads(row, col)) {
+          constexpr int pixel = (kFirst + row / 2) * L::kPitch + col - L::kShared;
+          constexpr int byte = row % 2 * L::kPlaneBytes + pixel * L::kPixelBytes;
+          static_for<L::kSteps>([&](auto step) {
+            const unsigned at = pixels + static_cast<unsigned>(byte + step.value * 32);
+            const auto& fragment = weight[row][col][step.value];
+            multiply_part<Group, 0, kBegin, row>(sum, fragment, at);
+            multiply_part<Group, kBegin, kEnd, row>(sum, fragment, at);
+            multiply_part<Group, kEnd, Group::kAll, row>(sum, fragment, at);
           });
         }
       });
@@ -193,7 +206,7 @@ class GroupedPairs {
   // What is stored for two sums of a channel, at position `position` of the warpgroup and the next.
   template <int kPairs>
   static __device__ __forceinline__ unsigned finished(float low, float high, const Target<P>& out,
-                                                      int image, int row, int position,
+                                                      const Place& at, int row, int position,
                                                       int channel) {
     if constexpr (P::Operands::kCount == 0) {
       return results<P>(low, high, out, 0, 0);
@@ -201,10 +214,12 @@ class GroupedPairs {
       T both[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int at = position + i, col = at % kPitch, at_row = row + at / kPitch * 2;
+        const int pixel = position + i, col = pixel % L::kPitch;
+        const int at_row = row + pixel / L::kPitch * 2;
         // What is not stored reads the operands of element 0.
-        const bool is_inside = at < kPairs * kPitch && col < P::cols && at_row < P::rows;
-        const long long element = image * static_cast<long long>(P::c_image) +
+        const bool is_inside = pixel < kPairs * L::kPitch && col < P::cols && at_row < P::rows;
+        const long long element = at.image * static_cast<long long>(P::c_image) +
+                                  at.slice * static_cast<long long>(P::c_slice) +
                                   at_row * static_cast<long long>(P::c_row_stride) +
                                   col * static_cast<long long>(P::c_col_stride) +
                                   P::phases[0].offset + channel;
@@ -221,69 +236,103 @@ class GroupedPairs {
   template <int kPairs, int kCount>
   static __device__ __forceinline__ void stage_sums(const float (&sum)[kCount], unsigned stage,
                                                     unsigned nowhere, const Target<P>& out,
-                                                    int image, int row, int group) {
+                                                    const Place& at, int row, int group) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, half = warp / 2;
     const int chunk = warp % 2 * 2 + lane / 8 % 2;
-    const int channel = group * kChannels + warp % 2 * 16 + lane / 4;
+    const int channel = group * L::kChannels + warp % 2 * 16 + lane / 4;
 #pragma unroll
     for (int tile = 0; tile < kCount / 4; tile += 2) {
       unsigned word[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        word[i] = finished<kPairs>(sum[tile * 4 + i * 2], sum[tile * 4 + i * 2 + 1], out, image,
+        word[i] = finished<kPairs>(sum[tile * 4 + i * 2], sum[tile * 4 + i * 2 + 1], out, at,
                                    row + half, (tile + i / 2) * 8 + lane % 4 * 2,
                                    channel + i % 2 * 8);
       }
       const int position = (tile + lane / 16) * 8 + lane % 8;
-      const int pair = position / kPitch, col = position - pair * kPitch;
-      const unsigned pixel = stage + ((2 * pair + half) * kPitch + col) * kPixelBytes;
+      const int pair = position / L::kPitch, col = position - pair * L::kPitch;
+      const unsigned pixel = stage + ((2 * pair + half) * L::kPitch + col) * L::kPixelBytes;
       // Lanes store together, also what is behind the last position.
-      const bool is_inside = position < kPairs * kPitch;
+      const bool is_inside = position < kPairs * L::kPitch;
       store_transposed(is_inside ? swizzled(pixel, chunk) : nowhere, word);
     }
   }
 
+  static constexpr int pairs_of(int group) {
+    return group == 0 ? L::kFirstPairs : S::pairs - L::kFirstPairs;
+  }
+
   template <int kGroup>
-  static __device__ __forceinline__ void compute(const Weights& weight, const Strips& strips,
-                                                 unsigned shared, const Target<P>& out,
-                                                 const hopper::TensorMap* c) {
-    constexpr int kFirst = kGroup * kFirstPairs;
-    constexpr int kPairs = kGroup == 0 ? kFirstPairs : S::pairs - kFirstPairs;
-    constexpr int kSums = divide_up(kPairs * kPitch, kPositions) * kPositions / 2;
-    const unsigned stage = shared + kStage + kFirst * kPairBytes;
-    const bool stores = threadIdx.x % kGroupThreads == 0;
+  static __device__ __forceinline__ void compute(Weights& weight, const Strips& strips,
+                                                 unsigned shared, const Target<P>& out) {
+    constexpr int kFirst = kGroup * L::kFirstPairs;
+    constexpr int kPairs = pairs_of(kGroup);
+    constexpr int kSums = divide_up(kPairs * L::kPitch, 16) * 8;
+    const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
     hopper::Ring<S::slots> ring;
 #pragma unroll 1
-    for (int strip = strips.begin; strip < strips.end; ++strip) {
+    for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
+      const Place at(strip);
       float sum[kSums];
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sum[i] = 0.0f;
-      // Warpgroups take turns: one multiplies while the other stores.
-      hopper::named_sync(kTurn + kGroup, kMath);
-      hopper::wait(shared + kFull + ring.slot * 8, ring.parity);
-      multiply<kFirst>(sum, weight, shared + kLead + ring.slot * kSlotBytes);
-      hopper::named_arrive(kTurn + 1 - kGroup, kMath);
-      hopper::wgmma_wait<0>();
       hopper::hold(sum);
-      if (threadIdx.x % 32 == 0) hopper::arrive(shared + kEmpty + ring.slot * 8);
-      ring.advance();
-      if (stores) hopper::wait_stores_read();
-      hopper::named_sync(kWithin + kGroup, kGroupThreads);
-      const int row = Strips::row(strip) + 2 * kFirst;
-      stage_sums<kPairs>(sum, stage, shared + kNowhere, out, Strips::image(strip), row,
+#pragma unroll 1
+      for (int tap = 0; tap < P::slice_taps; ++tap) {
+        if (!at.reads(tap)) continue;
+        if constexpr (P::slice_taps > 1) {
+          load_weights(weight, shared + L::kWeights + tap * L::kSliceBytes);
+        }
+        // Warpgroups take turns: one multiplies while the other stores.
+        hopper::named_sync(kTurn + kGroup, kMath);
+#pragma unroll
+        for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
+          hopper::wait(shared + L::kFull + (ring.slot * S::boxes + box) * 8, ring.parity);
+        }
+        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.slot * L::kSlotBytes);
+        hopper::named_arrive(kTurn + 1 - kGroup, kMath);
+        hopper::wgmma_wait<0>();
+        hopper::hold(sum);
+        if (threadIdx.x % 32 == 0) hopper::arrive(shared + L::kEmpty + ring.slot * 8);
+        ring.advance();
+      }
+      if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kMath);
+      hopper::named_sync(kFreed + kGroup, kStoring);
+      stage_sums<kPairs>(sum, stage, shared + L::kNowhere, out, at, at.row + 2 * kFirst,
                          strips.group);
       hopper::fence_proxy();
-      hopper::named_sync(kWithin + kGroup, kGroupThreads);
-      if (stores) {
-#pragma unroll 1
-        for (int pair = 0; pair < kPairs && row + 2 * pair < P::rows; ++pair) {
-          hopper::store_4d(c, stage + pair * kPairBytes, strips.group * kChannels, 0,
-                           row + 2 * pair, Strips::image(strip));
-        }
-        hopper::commit_stores();
-      }
+      hopper::named_arrive(kStaged + kGroup, kStoring);
     }
-    if (stores) hopper::wait_stores();
+  }
+
+  // A warp stores what a warpgroup has staged.
+  static __device__ __forceinline__ void store(int group, const Strips& strips, unsigned shared,
+                                               const hopper::TensorMap* c) {
+    const int first = group * L::kFirstPairs, pairs = pairs_of(group);
+    const unsigned stage = shared + L::kStage + first * L::kPairBytes;
+    const bool asks = threadIdx.x % 32 == 0;
+#pragma unroll 1
+    for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
+      if (asks) hopper::wait_stores_read();
+      __syncwarp();
+      hopper::named_arrive(kFreed + group, kStoring);
+      hopper::named_sync(kStaged + group, kStoring);
+      if (!asks) continue;
+      const Place at(strip);
+      const int row = at.row + 2 * first;
+#pragma unroll 1
+      for (int pair = 0; pair < pairs && row + 2 * pair < P::rows; ++pair) {
+        const unsigned from = stage + pair * L::kPairBytes;
+        if constexpr (P::volume) {
+          hopper::store_5d(c, from, strips.group * L::kChannels, 0, row + 2 * pair, at.slice,
+                           at.image);
+        } else {
+          hopper::store_4d(c, from, strips.group * L::kChannels, 0, row + 2 * pair, at.image);
+        }
+      }
+      hopper::commit_stores();
+    }
+    if (asks) hopper::wait_stores_read();
   }
 
  public:
@@ -292,48 +341,68 @@ class GroupedPairs {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
     const Strips strips;
+    Loads loads(strips);
     const bool asks = threadIdx.x == kMath;
+    if (threadIdx.x < kGroupThreads) stage_weights(b, shared + L::kWeights, strips.group);
     if (asks) {
+      hopper::prefetch_map(a);
+      for (int i = 0; i < S::slots * S::boxes; ++i) {
+        hopper::barrier_init(shared + L::kFull + i * 8, 1);
+      }
       for (int i = 0; i < S::slots; ++i) {
-        hopper::barrier_init(shared + kFull + i * 8, 1);
-        hopper::barrier_init(shared + kEmpty + i * 8, kMath / 32);
+        hopper::barrier_init(shared + L::kEmpty + i * 8, kMath / 32);
       }
       hopper::fence_barrier_init();
-      for (int i = 0; i < S::slots && strips.begin + i < strips.end; ++i) {
-        load(a, strips, strips.begin + i, i, shared);
-      }
     }
-    stage_weights(b, shared + kStage, strips.group);
     // The pixels that every plane's first row begins behind.
-    constexpr int kZeros = kShared * kPixelBytes / 4;
+    constexpr int kZeros = L::kShared * L::kPixelBytes / 4;
     for (int i = threadIdx.x; i < 2 * S::slots * kZeros; i += S::threads) {
       const int plane = i / larger(1, kZeros), word = i % larger(1, kZeros);
-      unsigned char* first = memory + kLead + plane * kPlaneBytes - kShared * kPixelBytes;
+      unsigned char* first =
+          memory + L::kLead + plane * L::kPlaneBytes - L::kShared * L::kPixelBytes;
       reinterpret_cast<unsigned*>(first)[word] = 0;
     }
     hopper::fence_proxy();
     __syncthreads();
+    // Behind the weights, without which nothing begins.
+    if (asks && loads.are_left()) load(a, strips.group, loads, 0, shared);
     if (threadIdx.x >= kMath) {
       hopper::shrink_registers<kLoaderRegisters>();
-      hopper::Ring<S::slots> ring;
-      for (int strip = strips.begin + S::slots; asks && strip < strips.end; ++strip) {
-        hopper::wait(shared + kEmpty + ring.slot * 8, ring.parity);
-        load(a, strips, strip, ring.slot, shared);
+      const int warp = (threadIdx.x - kMath) / 32;
+      if (warp == 0) {
+        // Further strips are asked for when weights are there.
+        hopper::named_sync(kFurther, kStoring);
+        if (!asks) return;
+        hopper::Ring<S::slots> ring;
+        loads.advance();
         ring.advance();
+#pragma unroll 1
+        for (; loads.are_left(); loads.advance()) {
+          hopper::wait(shared + L::kEmpty + ring.slot * 8, ring.parity ^ 1);
+          load(a, strips.group, loads, ring.slot, shared);
+          ring.advance();
+        }
+      } else if (warp <= L::kGroups) {
+        store(warp - 1, strips, shared, c);
       }
       return;
     }
-    hopper::grow_registers<S::compute_registers>();
-    wait_copies<0>();
-    hopper::named_sync(kAll, kMath);
     Weights weight;
-    load_weights(weight, shared + kStage);
-    hopper::named_sync(kAll, kMath);
     if (threadIdx.x < kGroupThreads) {
-      compute<0>(weight, strips, shared, out, c);
+      wait_copies<0>();
+      hopper::named_sync(kArrived, kGroupThreads);
+      hopper::named_arrive(kFurther, kStoring);
+      hopper::grow_registers<S::compute_registers>();
+      if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
+      hopper::named_arrive(kSecond, kMath);
+      compute<0>(weight, strips, shared, out);
     } else {
       hopper::named_arrive(kTurn, kMath);
-      compute<1>(weight, strips, shared, out, c);
+      hopper::named_sync(kSecond, kMath);
+      hopper::grow_registers<S::compute_registers>();
+      if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
+      hopper::named_arrive(kRead, kMath);
+      compute<1>(weight, strips, shared, out);
     }
   }
 };

@@ -67,6 +67,15 @@ __device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsig
       : "memory");
 }
 
+__device__ __forceinline__ void load_5d(unsigned to, const TensorMap* map, unsigned barrier, int x,
+                                        int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
 __device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* map,
                                                   unsigned barrier, int x, int y, int z,
                                                   unsigned short mask) {
@@ -132,6 +141,15 @@ __device__ __forceinline__ void store_4d(const TensorMap* map, unsigned from, in
       "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::
           "l"(map),
       "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+__device__ __forceinline__ void store_5d(const TensorMap* map, unsigned from, int x, int y, int z,
+                                         int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::
+          "l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
       : "memory");
 }
 
