@@ -103,7 +103,21 @@ func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %ini
 
 // -----
 
-// REMARK: kernel.region rewritten: grouped-wgrad {{.*}}not grouped: it computes another operand than C, or adds to it
+// Two places of 32 channels are the rows of a matrix instruction.
+// REMARK: kernel.region rewritten: grouped-wgrad-pairs
+// CHECK-LABEL: func.func @gradient_of_groups_of_32_channels
+// CHECK:         kernel.region configs {cuda = "grouped-wgrad-pairs 15 slots=3 blocks=132x1"} {
+// CHECK-NOT:     kernel.region
+func.func @gradient_of_groups_of_32_channels(%x: tensor<2x14x14x64xf16>, %dy: tensor<2x14x14x64xf16>, %init: tensor<64x3x3x32xf16>) -> tensor<64x3x3x32xf16> {
+  %zero = arith.constant 0.0 : f16
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x32xf16>) -> tensor<64x3x3x32xf16>
+  %dw = conv.wgrad layouts(NHWC, KRSC, NHWC) strides(1, 1) padding(1, 1) groups(2) accumulate(f32) ins(%x, %dy : tensor<2x14x14x64xf16>, tensor<2x14x14x64xf16>) outs(%zeros : tensor<64x3x3x32xf16>)
+  return %dw : tensor<64x3x3x32xf16>
+}
+
+// -----
+
+// REMARK: kernel.region rewritten: grouped-wgrad {{.*}}not grouped: it computes another operand than C, or adds to it; {{.*}}not grouped-wgrad-pairs: groups have 8 and 8 channels
 // CHECK-LABEL: func.func @gradient_of_small_groups
 // CHECK:         kernel.region configs {cuda = "grouped-wgrad 64x13 slice=16 rows={{[0-9]+}} tiles={{[0-9]+}} stages={{[0-9]+}} warps={{[0-9]+}} loaders={{[0-9]+}} copies={{async|tma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region

@@ -29,7 +29,7 @@ A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 TAKEN = {
     "8-channels": f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 {NHWC}",
     "16-channels": f"convbfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -g 32 {NHWC}",
-    "32-channels": f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 4 {NHWC}",
+    "32-channels": f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 -y 3 -x 2 -p 1 -g 4 {NHWC}",
     "64-channels": f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 2 {NHWC}",
     "3-channels": f"convfp16 -n 2 -c 48 -H 9 -W 9 -k 48 {THREE} -g 16 {NHWC}",
     "uneven": f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 128 {THREE} -g 4 {NHWC}",

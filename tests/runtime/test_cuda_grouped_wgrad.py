@@ -22,7 +22,7 @@ THREE = "-y 3 -x 3 -p 1 -q 1"
 LINES = {
     "8-channels": f"{GROUPED} {THREE} -g 8 {NHWC}",
     "16-channels": f"{GROUPED} {THREE} -g 4 {NHWC}",
-    "32-channels": f"{GROUPED} {THREE} -g 2 {NHWC}",
+    "32-channels": f"{GROUPED} -y 3 -x 2 -p 1 -g 2 {NHWC}",
     "4-channels": f"{GROUPED} {THREE} -g 16 {NHWC}",
     "64-channels": f"-n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 2 {NHWC}",
     "3-channels": f"-n 2 -c 48 -H 9 -W 9 -k 48 {THREE} -g 16 {NHWC}",
@@ -42,7 +42,7 @@ LINES = {
     "small-images": f"-n 70 -c 64 -H 2 -W 3 -k 64 {THREE} -u 2 -v 2 -g 2 {NHWC}",
     "wide": f"-n 1 -c 64 -H 3 -W 300 -k 64 {THREE} -g 8 {NHWC}",
     "many-parts": f"-n 40 -c 64 -H 13 -W 11 -k 64 {THREE} -g 4 {NHWC}",
-    "many-parts-of-shared-sums": f"-n 40 -c 64 -H 13 -W 11 -k 64 {THREE} -g 2 {NHWC}",
+    "many-parts-of-shared-sums": f"-n 40 -c 64 -H 13 -W 11 -k 64 -y 3 -x 2 -p 1 -g 2 {NHWC}",
     "depthwise": f"-n 2 -c 48 -H 13 -W 11 -k 48 {THREE} -g 48 {NHWC}",
     "strided-depthwise": f"-n 2 -c 64 -H 13 -W 11 -k 64 {THREE} -u 2 -v 2 -g 64 {NHWC}",
     "line": f"{NWC} -n 3 -c 64 -W 333 -k 64 -x 3 -q 2 -j 2 -g 8",

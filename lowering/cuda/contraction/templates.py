@@ -35,6 +35,7 @@ from convir.lowering.cuda.direct import (
     grouped_pairs,
     grouped_rule,
     grouped_wgrad,
+    grouped_wgrad_pairs,
     grouped_wgrad_rule,
     narrow,
     scalar,
@@ -72,6 +73,12 @@ _ALONE: tuple[Template, ...] = (
         wgmma_joined.plan,
         wgmma_joined_config.JoinedConfig.parse,
         wgmma_joined.kernels,
+    ),
+    Template(
+        direct_config.GROUPED_WGRAD_PAIRS,
+        grouped_wgrad_pairs.plan,
+        direct_config.parse_grouped_wgrad_pairs,
+        grouped_wgrad_pairs.kernels,
     ),
     Template(
         direct_config.GROUPED_WGRAD,

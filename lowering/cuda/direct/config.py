@@ -11,6 +11,7 @@ from convir.lowering.cuda.direct.ring import ASYNC, Copies
 GROUPED: Final = "grouped"
 GROUPED_PAIRS: Final = "grouped-pairs"
 GROUPED_WGRAD: Final = "grouped-wgrad"
+GROUPED_WGRAD_PAIRS: Final = "grouped-wgrad-pairs"
 NARROW: Final = "narrow"
 SCALAR: Final = "scalar"
 SHALLOW: Final = "shallow"
@@ -134,6 +135,27 @@ class GroupedWgradConfig:
 
 
 @dataclass(frozen=True)
+class GroupedWgradPairsConfig:
+    """How blocks of `grouped_wgrad_pairs.cuh` share the work.
+
+    Prints as `grouped-wgrad-pairs 13 slots=4 blocks=132x1`.
+    """
+
+    rows: int
+    """Rows of positions of a strip."""
+    slots: int
+    """Strips that are under way or in use."""
+    blocks: tuple[int, int]
+    """Multiprocessors, and blocks of each."""
+
+    def __str__(self) -> str:
+        return (
+            f"{GROUPED_WGRAD_PAIRS} {self.rows} slots={self.slots} "
+            f"blocks={self.blocks[0]}x{self.blocks[1]}"
+        )
+
+
+@dataclass(frozen=True)
 class NarrowConfig:
     """How blocks and warps of `narrow_direct.cuh` share the work.
 
@@ -249,6 +271,16 @@ def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
     return GroupedWgradConfig(
         channels, cols, *taken.numbers, copies=taken.copies, blocks=taken.blocks
     )
+
+
+def parse_grouped_wgrad_pairs(text: str) -> GroupedWgradPairsConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    taken = _taken(text, GROUPED_WGRAD_PAIRS, ("slots",))
+    return GroupedWgradPairsConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
 
 
 def parse_narrow(text: str) -> NarrowConfig:

@@ -108,8 +108,10 @@ def _sums_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgr
 
 
 def _job_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
-    """Bytes of the sums of a block, when warps that share them have added up."""
-    return jobs(merged, config) * sums(problem, config) * WARP * SUM_BYTES
+    """Bytes of the sums of a block that are of one group, when warps that share them have added
+    up: half of them, where a tile has the channels of two groups."""
+    halves = 2 if merged == MergedGroups(2, merged.groups, DEPTH, DEPTH) else 1
+    return jobs(merged, config) * sums(problem, config) // halves * WARP * SUM_BYTES
 
 
 def _rings(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
@@ -138,12 +140,12 @@ def sums(problem: DirectProblem, config: GroupedWgradConfig) -> int:
     return problem.taps * config.slice * DEPTH // WARP
 
 
-def _operand_bytes(problem: DirectProblem, merged: MergedGroups) -> int:
-    """Bytes of A and C."""
+def is_read_once(problem: DirectProblem, merged: MergedGroups) -> bool:
+    """Whether operands leave the L2 cache first."""
     pixels_a = problem.rows.extent * problem.cols.extent
     pixels_c = problem.row_count * problem.col_count
     elements = pixels_a * merged.depth + pixels_c * merged.columns
-    return problem.images * merged.groups * elements * ELEMENT_BYTES
+    return problem.images * merged.groups * elements * ELEMENT_BYTES <= MOST_ONCE_BYTES
 
 
 def list_rows(problem: DirectProblem, config: GroupedWgradConfig) -> int:
@@ -207,7 +209,7 @@ def kernels(
         "compute_registers": traded_registers(config.warps, config.blocks[1]),
         "step_positions": step_positions(merged, config),
         "parts": parts,
-        "read_once": int(_operand_bytes(problem, merged) <= MOST_ONCE_BYTES),
+        "read_once": int(is_read_once(problem, merged)),
         "shared_bytes": needed,
     }
     rows, gradients = Pointer("a"), Pointer("c")
@@ -237,7 +239,7 @@ def kernels(
         (threads, 1, 1),
         needed,
         (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
-        is_cooperative=True,
+        is_cooperative=parts > 1,
     )
     workspace = units * _job_bytes(problem, merged, config)
     return KernelPlan((multiply,), (workspace,), (channel_blocks * COUNTER_BYTES,))

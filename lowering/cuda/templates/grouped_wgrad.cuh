@@ -54,7 +54,12 @@ struct GroupedWgrad {
   static constexpr int kPositionWarps = kWarps / kJobs;
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
   static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
-  using Sums = GroupedWgradSums<S, kJobs, kSums>;
+  // Of two merged groups of 8 channels a warp keeps what is of one group: half of a tap's sums.
+  static constexpr int kRealDepth = P::depth / P::merged, kRealColumns = P::columns / P::merged;
+  static constexpr bool kIsHalved = P::merged == 2 && kRealDepth == 8 && kRealColumns == 8;
+  static constexpr int kFoursOfTap = kIsHalved ? 1 : kSlice / 8;
+  static constexpr int kKept = kRowTaps * kColTaps * kFoursOfTap * 4;
+  using Sums = GroupedWgradSums<S, kJobs, kKept>;
   static constexpr int kRingBytes = Rows::kBytes + Gradients::kBytes;
   // Sums are added up where the rings were.
   static constexpr int kHeldBytes = divide_up(larger(kRingBytes, Sums::kBytes), 128) * 128;
@@ -223,20 +228,35 @@ struct GroupedWgrad {
     const Sums add_up{reinterpret_cast<float4*>(shared),
                       reinterpret_cast<float4*>(workspace) + block * Sums::kVectors,
                       counters + block, job, position_warp};
+    self.keep();
     add_up(&self.sum[0][0][0][0], part, static_cast<long long>(kChannelBlocks) * Sums::kVectors,
            [&](int v, const float4& total) { store(b, block, v, total); });
+  }
+
+  // Moves the sums that are kept to the front.
+  __device__ __forceinline__ void keep() {
+    if constexpr (kIsHalved) {
+      float* kept = &sum[0][0][0][0];
+#pragma unroll
+      for (int tap = 0; tap < kRowTaps * kColTaps; ++tap) {
+        const auto& of = sum[tap / kColTaps][tap % kColTaps];
+        const float four[4] = {of[0][0], of[0][1], of[1][2], of[1][3]};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) kept[tap * 4 + i] = four[i];
+      }
+    }
   }
 
   // Stores vector v of a block's sums, four of a lane, in the numbering of `Sums`.
   static __device__ __forceinline__ void store(T* b, int block, int v, const float4& sums) {
     const float total[4] = {sums.x, sums.y, sums.z, sums.w};
     const int thread = v % (kJobs * 32), job = thread / 32, lane = thread % 32;
-    const int n = v / (kJobs * 32) % (kSlice / 8), tap = v / (kJobs * 32) / (kSlice / 8);
-    constexpr int kRealDepth = P::depth / P::merged, kRealColumns = P::columns / P::merged;
+    const int tap = v / (kJobs * 32) / kFoursOfTap;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int d = block * S::channels + job / kColumnSlices * 16 + lane / 4 + i / 2 * 8;
       const int group = d / P::depth;
+      const int n = kIsHalved ? i / 2 : v / (kJobs * 32) % kFoursOfTap;
       const int column = job % kColumnSlices * kSlice + n * 8 + lane % 4 * 2 + i % 2;
       const int real = d % P::depth / kRealDepth;
       if (group >= P::groups || column / kRealColumns != real) continue;

@@ -7,19 +7,16 @@
 
 namespace convir {
 
-// S: the schedule, kJobs: parts of the sums that different warps have, kSums: sums of a lane, in
-// fours. Vector v of a block has sums 4 (v / (32 kJobs)) … of lane v % 32 of job v / 32 % kJobs.
-template <typename S, int kJobs, int kSums>
-struct GroupedWgradSums {
+// The sums of a block's channels, kVectors of four, whose parts blocks have published: they meet, and
+// each adds up its slice of the vectors. S: the schedule.
+template <typename S, int kVectors>
+struct PublishedSums {
   using Threads = StepThreads<S>;
   static constexpr int kThreads = Threads::kComputing;
-  static constexpr int kSharing = kThreads / 32 / kJobs;  // warps of a job
-  static constexpr int kFours = kSums / 4;
-  static constexpr int kVectors = kJobs * 32 * kFours;
   static constexpr int kParts = S::parts;
 
   // Of the vectors that a block adds up, a thread has several, or several threads have one.
-  static constexpr int kMostLoads = 24;  // of a thread at once: what registers hold
+  static constexpr int kMostLoads = 36;  // of a thread at once: what registers hold
   static constexpr int kShare = divide_up(kVectors, kParts);
   static constexpr int smaller(int a, int b) { return a < b ? a : b; }
   static constexpr int kSplits = larger(1, smaller(kParts, kThreads / kShare));
@@ -27,27 +24,15 @@ struct GroupedWgradSums {
   static constexpr int kDeep = smaller(kPartsOfThread, kMostLoads);
   static constexpr int kWide = smaller(divide_up(kShare, kThreads), kMostLoads / kDeep);
   // What it needs of shared memory, where the rows were.
-  static constexpr int kFoldBytes = kSharing > 1 ? kVectors * 16 : 0;
-  static constexpr int kBytes = larger(kFoldBytes, kThreads * 16);
+  static constexpr int kBytes = kThreads * 16;
 
   float4* shared;
   float4* workspace;  // kVectors of every unit
   unsigned* counter;  // of the block's channels
-  int job, sharing;   // of the warp: its job, and which of the warps that share it it is
-
-  // Which of the warps that share a job adds its i-th four sums up.
-  static constexpr int owner(int i) { return i * kSharing / kFours; }
 
   // store(v, total) stores vector v. `part` of the parts has the slot at part * step vectors.
   template <typename Store>
-  __device__ __forceinline__ void operator()(float* sums, int part, long long step,
-                                             const Store& store) const {
-    fold(sums);
-    float4* own = workspace + part * step;
-    for_each_four(sharing, [&](int i) {
-      const float* four = sums + i * 4;
-      __stcg(own + place(i), make_float4(four[0], four[1], four[2], four[3]));
-    });
+  __device__ __forceinline__ void operator()(int part, long long step, const Store& store) const {
     Threads::sync_computing();
     if (threadIdx.x == 0) Meeting::meet(counter, kParts);
     Threads::sync_computing();
@@ -57,40 +42,6 @@ struct GroupedWgradSums {
 
  private:
   using Meeting = partition::Meeting<kThreads, 1, kParts>;
-
-  __device__ __forceinline__ int place(int i) const {
-    return (i * kJobs + job) * 32 + threadIdx.x % 32;
-  }
-  // body(i) for the fours that a warp of its job owns.
-  template <typename Body>
-  static __device__ __forceinline__ void for_each_four(int owning, const Body& body) {
-#pragma unroll
-    for (int i = 0; i < kFours; ++i) {
-      if (owner(i) == owning) body(i);
-    }
-  }
-
-  // Every warp gives each of the others of its job what that one owns, in rounds.
-  __device__ __forceinline__ void fold(float* sums) const {
-#pragma unroll 1
-    for (int round = 1; round < kSharing; ++round) {
-      const int other = sharing + round < kSharing ? sharing + round : sharing + round - kSharing;
-      Threads::sync_computing();
-      for_each_four(other, [&](int i) {
-        const float* four = sums + i * 4;
-        shared[place(i)] = make_float4(four[0], four[1], four[2], four[3]);
-      });
-      Threads::sync_computing();
-      for_each_four(sharing, [&](int i) {
-        const float4 x = shared[place(i)];
-        float* four = sums + i * 4;
-        four[0] += x.x;
-        four[1] += x.y;
-        four[2] += x.z;
-        four[3] += x.w;
-      });
-    }
-  }
 
   // Adds the block's share of the vectors over all parts: over those of a thread in ascending order,
   // then over threads.
@@ -148,6 +99,82 @@ struct GroupedWgradSums {
         for (int i = 0; i < kDeep; ++i) partition::add_to(total[w], x[w][i]);
       }
     }
+  }
+};
+
+// Sums that several warps have parts of. kJobs: parts of the sums that different warps have, kSums:
+// sums of a lane, in fours. Vector v of a block has sums 4 (v / (32 kJobs)) … of lane v % 32 of job
+// v / 32 % kJobs.
+template <typename S, int kJobs, int kSums>
+struct GroupedWgradSums {
+  using Threads = StepThreads<S>;
+  static constexpr int kSharing = Threads::kComputing / 32 / kJobs;  // warps of a job
+  static constexpr int kFours = kSums / 4;
+  static constexpr int kVectors = kJobs * 32 * kFours;
+  using Published = PublishedSums<S, kVectors>;
+  static constexpr int kFoldBytes = kSharing > 1 ? kVectors * 16 : 0;
+  static constexpr int kBytes = larger(kFoldBytes, Published::kBytes);
+
+  float4* shared;
+  float4* workspace;
+  unsigned* counter;
+  int job, sharing;  // of the warp: its job, and which of the warps that share it it is
+
+  // Which of the warps that share a job adds its i-th four sums up.
+  static constexpr int owner(int i) { return i * kSharing / kFours; }
+
+  // As `PublishedSums`.
+  template <typename Store>
+  __device__ __forceinline__ void operator()(float* sums, int part, long long step,
+                                             const Store& store) const {
+    // Which sums a warp gives away, keeps and publishes are constants.
+    static_for<kSharing>([&](auto own) {
+      if (sharing == own.value) {
+        fold<own.value>(sums);
+        publish<own.value>(sums, workspace + part * step);
+      }
+    });
+    Published{shared, workspace, counter}(part, step, store);
+  }
+
+ private:
+  __device__ __forceinline__ int place(int i) const {
+    return (i * kJobs + job) * 32 + threadIdx.x % 32;
+  }
+  // body(i) for the fours that a warp of its job owns.
+  template <int kOwning, typename Body>
+  static __device__ __forceinline__ void for_each_four(const Body& body) {
+    static_for<kFours>([&](auto i) {
+      if constexpr (owner(i.value) == kOwning) body(i.value);
+    });
+  }
+
+  // Every warp gives each of the others of its job what that one owns, in rounds.
+  template <int kOwn>
+  __device__ __forceinline__ void fold(float* sums) const {
+    static_for<kSharing - 1>([&](auto round) {
+      Threads::sync_computing();
+      for_each_four<(kOwn + round.value + 1) % kSharing>([&](int i) {
+        const float* four = sums + i * 4;
+        shared[place(i)] = make_float4(four[0], four[1], four[2], four[3]);
+      });
+      Threads::sync_computing();
+      for_each_four<kOwn>([&](int i) {
+        const float4 x = shared[place(i)];
+        float* four = sums + i * 4;
+        four[0] += x.x;
+        four[1] += x.y;
+        four[2] += x.z;
+        four[3] += x.w;
+      });
+    });
+  }
+  template <int kOwn>
+  __device__ __forceinline__ void publish(const float* sums, float4* own) const {
+    for_each_four<kOwn>([&](int i) {
+      const float* four = sums + i * 4;
+      __stcg(own + place(i), make_float4(four[0], four[1], four[2], four[3]));
+    });
   }
 };
 
