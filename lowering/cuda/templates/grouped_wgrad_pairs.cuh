@@ -11,7 +11,7 @@
 #pragma once
 
 #include "grouped_wgrad_sums.cuh"
-#include "hopper/wgmma.cuh"
+#include "hopper/wgmma_registers.cuh"
 
 namespace convir {
 
