@@ -76,9 +76,12 @@ def compile(
         DiagnosticError: the source is not valid IR.
         PassFailedException: the function uses what the device cannot run.
         CompileError: a toolchain refused generated code.
-        ValueError: `device` names no device; a .nam model is given no shape.
+        OSError: a file of text cannot be read.
+        ValueError: `device` names no device; `threads` is below 1; a .nam model is given no shape.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}, not at least 1")
     job = Job(
         source_of(source, shapes, size),
         function,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     Shapes: TypeAlias = Sequence[Sequence[int] | None]
 
+MLIR_SUFFIX = ".mlir"
 ONNX_SUFFIX = ".onnx"
 NAM_SUFFIX = ".nam"
 
@@ -43,17 +45,21 @@ def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Sour
 
     Raises:
         DiagnosticError: a model cannot be read.
+        OSError: a file of text cannot be read.
         ValueError: a .nam model is given no shape of a block.
     """
     if not isinstance(given, str | Path):
         return _module(given)
-    is_line = "\n" not in str(given)
-    if is_line and str(given).endswith(ONNX_SUFFIX):
+    text = str(given)
+    is_line = "\n" not in text
+    if is_line and text.endswith(ONNX_SUFFIX):
         return _onnx(given, shapes)
-    if is_line and str(given).endswith(NAM_SUFFIX):
+    if is_line and text.endswith(NAM_SUFFIX):
         return _nam(Path(given), shapes, size)
-    if isinstance(given, Path) or (is_line and Path(given).is_file()):
-        return _text(Path(given).read_bytes(), str(given))
+    # Text may be longer than any path; `os.path` then says that there is no such file.
+    names_file = is_line and (text.endswith(MLIR_SUFFIX) or os.path.isfile(text))
+    if isinstance(given, Path) or names_file:
+        return _text(Path(given).read_bytes(), text)
     return _text(given.encode(), "<string>")
 
 

@@ -11,6 +11,9 @@ from convir.passes.nearest import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+STREAM = "-"
+"""How a command line names the standard input, or the standard output."""
+
 
 class UsageError(Exception):
     """The command line is wrong, or names what cannot be read or written: exit 2."""
@@ -79,3 +82,23 @@ class ArgumentParser(argparse.ArgumentParser):
             metavar="S",
             help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
         )
+
+
+def natural(text: str) -> int:
+    """A number that can seed a random generator, or count bytes.
+
+    Raises:
+        ValueError: it is negative, or no integer.
+    """
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+natural.__name__ = "natural number"  # what argparse calls the type in its message
+
+
+def file_or_stdout(text: str) -> str | None:
+    """The file that is written to; None for `-`, the standard output."""
+    return None if text == STREAM else text

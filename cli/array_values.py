@@ -7,6 +7,7 @@ import re
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from zipfile import BadZipFile
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -26,6 +27,7 @@ from convir.runtime.reference.dtypes import (
     BFLOAT16,
     BOOL,
     Array,
+    DType,
     convert,
     dtype_of,
     element_type_of,
@@ -49,6 +51,7 @@ _SPEC = re.compile(rf"((?:\d+x)*)({'|'.join(_ELEMENT_TYPES)})(?:=(.*))?", re.DOT
 _DISTRIBUTIONS = {"RANDOM": Distribution.INTEGERS, "NORMAL": Distribution.NORMAL}
 _CONSTANTS = {"ZEROS": "0", "ONES": "1"}
 _TWO_BYTES = 2
+_INTEGER_KINDS = "bi"
 _EDGE_ITEMS = 3
 _PRINT_THRESHOLD = 64
 _LINE_WIDTH = 100
@@ -82,7 +85,7 @@ def shape_of_input(value: str) -> tuple[int, ...]:
     spec = None if value.startswith(FILE_MARK) else _SPEC.fullmatch(value)
     if spec is None:
         return _load(value.removeprefix(FILE_MARK), where).shape
-    return tuple(int(size) for size in spec[1].split("x")[:-1])
+    return _shape(spec[1], where)
 
 
 def _load(path: str, where: str) -> Array:
@@ -91,11 +94,12 @@ def _load(path: str, where: str) -> Array:
             loaded = np.load(stream, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}") from error
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         raise UsageError(f"{where}: is not a .npy file that can be read: {error}") from error
     if not isinstance(loaded, np.ndarray):
         raise UsageError(f"{where}: holds several arrays, not one")
-    return cast("Array", loaded)
+    array = cast("Array", loaded)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _typed(array: Array, declared: Attribute) -> Array:
@@ -107,7 +111,7 @@ def _typed(array: Array, declared: Attribute) -> Array:
 
 def _filled(spec: re.Match[str], where: str, rng: np.random.Generator) -> Array:
     sizes, element, fill = spec.groups()
-    shape = tuple(int(size) for size in sizes.split("x")[:-1])
+    shape = _shape(sizes, where)
     dtype = dtype_of(_ELEMENT_TYPES[element])
     if dtype is None:
         raise UsageError(f"{where}: {element} has no NumPy dtype")
@@ -115,7 +119,10 @@ def _filled(spec: re.Match[str], where: str, rng: np.random.Generator) -> Array:
         return random_array(shape, dtype, rng, _DISTRIBUTIONS[fill])
     words = re.split(r"[\s,]+", _CONSTANTS.get(fill or "ZEROS", fill or "0").strip())
     try:
-        numbers = convert(np.array([_number(word) for word in words]), dtype)
+        values = [_number(word) for word in words]
+        if dtype.kind in _INTEGER_KINDS and not all(_holds(dtype, value) for value in values):
+            raise UsageError(f"{where}: '{fill}' is no value of {element}")
+        numbers = convert(np.array(values), dtype)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{where}: '{fill}' is no value of {element}") from error
     if numbers.size == 1:
@@ -123,6 +130,22 @@ def _filled(spec: re.Match[str], where: str, rng: np.random.Generator) -> Array:
     if numbers.size != prod(shape):
         raise UsageError(f"{where}: has {numbers.size} values for {prod(shape)} elements")
     return numbers.reshape(shape)
+
+
+def _shape(sizes: str, where: str) -> tuple[int, ...]:
+    """`4x8x` as a shape of which there may be an array."""
+    try:
+        shape = tuple(int(size) for size in sizes.split("x")[:-1])
+        np.broadcast_to(np.float64(), shape)
+    except ValueError as error:
+        raise UsageError(f"{where}: there is no array of that shape: {error}") from error
+    return shape
+
+
+def _holds(dtype: DType, value: float) -> bool:
+    """Whether integers of `dtype`, whose bits may be meant as unsigned, hold `value`."""
+    bits = 1 if dtype == BOOL else 8 * dtype.itemsize
+    return isinstance(value, int) and -(2**bits) // 2 <= value < 2**bits
 
 
 def _number(word: str) -> int | float:

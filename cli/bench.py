@@ -19,9 +19,10 @@ rows of both; the best of a peer's is compared with the best of ours.
 from __future__ import annotations
 
 import sys
+from math import inf
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import WHOLE, ArgumentParser, Part, UsageError
+from convir.cli.arguments import WHOLE, ArgumentParser, Part, UsageError, natural
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
 from convir.cli.reporter import Reporter
 from convir.cli.streams import EXIT_FAILURE, check_writable, guarded
@@ -109,7 +110,7 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="on a GPU, multiply f32 as TF32, with 10 bits of mantissa; so do the peers",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of the data (0)")
+    add("--seed", type=natural, default=0, metavar="N", help="of the data (0)")
     add(
         "--budget",
         type=float,
@@ -162,9 +163,10 @@ def _outputs(options: argparse.Namespace) -> list[str | None]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    kind = options.device.partition(":")[0]
-    if kind not in PEERS:
-        raise UsageError(f"--device: there is no device '{options.device}'; there is host, cuda")
+    kind, colon, index = options.device.partition(":")
+    if kind not in PEERS or (colon and not (kind == "cuda" and index.isdecimal())):
+        known = "host, cuda, cuda:INDEX"
+        raise UsageError(f"--device: there is no device '{options.device}'; there is {known}")
     options.peers = [name for name in options.against.split(",") if name]
     for name in options.peers:
         if name not in PEERS[kind]:
@@ -177,7 +179,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--clock: {kind} has no clock '{options.clock}'; there is {known}")
     if options.budget is None:
         options.budget = BUDGETS[kind]
-    if options.threads < 1 or options.jobs < 1 or options.budget <= 0:
+    if options.threads < 1 or options.jobs < 1 or not 0 < options.budget < inf:
         raise UsageError("--threads and --jobs are at least 1, --budget more than 0")
     if options.repeats is not None and options.repeats < 1:
         raise UsageError("--repeats is at least 1")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import ArgumentParser, UsageError
+from convir.cli.arguments import STREAM, ArgumentParser, UsageError, file_or_stdout
 from convir.cli.chunks import SEPARATOR
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
 from convir.cli.model_files import MODEL_SUFFIXES, import_model_file
@@ -23,7 +23,6 @@ from convir.cli.reporter import Reporter
 from convir.cli.streams import (
     EXIT_FAILURE,
     EXIT_OK,
-    STDIN,
     STDIN_NAME,
     check_writable,
     guarded,
@@ -69,7 +68,7 @@ def _main(argv: Sequence[str]) -> int:
         check_writable(options.output)
     if words:
         return _emit([parse_argument(" ".join(words))], options)
-    reporter = Reporter(STDIN_NAME if options.commands_file == STDIN else options.commands_file)
+    reporter = Reporter(STDIN_NAME if options.commands_file == STREAM else options.commands_file)
     lines = read_commands(options.commands_file, reporter)
     return EXIT_FAILURE if reporter.errors else _emit(lines, options)
 
@@ -77,7 +76,13 @@ def _main(argv: Sequence[str]) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
-    add("-o", dest="output", metavar="OUT", help="write the IR to OUT instead of stdout")
+    add(
+        "-o",
+        dest="output",
+        type=file_or_stdout,
+        metavar="OUT",
+        help="write the IR to OUT instead of stdout, which is also called -",
+    )
     add(
         "--commands-file",
         metavar="FILE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import ArgumentParser, UsageError
+from convir.cli.arguments import ArgumentParser, UsageError, file_or_stdout, natural
 from convir.cli.stages import DEVICES, STAGES, TARGETS
 
 if TYPE_CHECKING:
@@ -38,7 +38,13 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="MLIR text; - or nothing: stdin")
-    add("-o", dest="output", metavar="OUT", help="write the IR to OUT instead of stdout")
+    add(
+        "-o",
+        dest="output",
+        type=file_or_stdout,
+        metavar="OUT",
+        help="write the IR to OUT instead of stdout, which is also called -",
+    )
 
     passes = parser.add_argument_group("passes").add_mutually_exclusive_group()
     passes.add_argument(
@@ -118,7 +124,7 @@ def _add_check_options(parser: ArgumentParser) -> None:
         help="warn `not checked` instead where one run takes more (4e9,1e12)",
     )
     group.add_argument(
-        "--check-seed", metavar="N", type=int, default=0, help="the seed of the inputs (0)"
+        "--check-seed", metavar="N", type=natural, default=0, help="the seed of the inputs (0)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.utils.exceptions import ParseError
 
-from convir.cli.arguments import UsageError
+from convir.cli.arguments import STREAM, UsageError
 from convir.cli.chunks import SEPARATOR, Chunk, split
 from convir.cli.constant_files import ConstantFile, constant_file
 from convir.cli.expectations import compare, expectations
@@ -18,7 +18,6 @@ from convir.cli.plan import Plan, StageDumper, make_folder, make_plan, stem_of
 from convir.cli.reporter import Reporter
 from convir.cli.stages import MLIR
 from convir.cli.streams import (
-    STDIN,
     STDIN_NAME,
     check_writable,
     debug_hint,
@@ -50,7 +49,7 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     """
     if options.output is not None:
         check_writable(options.output)
-    name = STDIN_NAME if options.file == STDIN else options.file
+    name = STDIN_NAME if options.file == STREAM else options.file
     job = _Job(
         options=options,
         name=name,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import UsageError
+from convir.cli.arguments import STREAM, UsageError
 from convir.cli.stages import CODE_DEVICES, DEFAULT_PIPELINE, INPUT, MLIR, STAGES, TENSOR
-from convir.cli.streams import STDIN, write_output
+from convir.cli.streams import write_output
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 
 if TYPE_CHECKING:
@@ -123,5 +123,5 @@ def make_folder(path: str) -> Path:
 
 def stem_of(file: str, chunk: int | None) -> str:
     """What the files of one chunk begin with: the input's name, and the chunk's number if split."""
-    stem = "stdin" if file == STDIN else Path(file).stem
+    stem = "stdin" if file == STREAM else Path(file).stem
     return stem if chunk is None else f"{stem}-{chunk}"

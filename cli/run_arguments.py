@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import ArgumentParser
+from convir.cli.arguments import ArgumentParser, natural
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -69,11 +69,11 @@ def _parser() -> ArgumentParser:
         add(option, action="append", dest=dest, default=[], metavar="VALUE", help=what)
     add(
         "--workspace-bytes",
-        type=_natural,
+        type=natural,
         metavar="N",
         help="the most that the temporaries may take, on a device; batches are run in chunks",
     )
-    add("--seed", type=_natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
+    add("--seed", type=natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
     add(
         "--check",
         action="store_true",
@@ -84,18 +84,3 @@ def _parser() -> ArgumentParser:
     add("--debug", action="store_true", help="show the traceback behind an error")
     add("--version", action="store_true", help="print the version on stdout, and stop")
     return parser
-
-
-def _natural(text: str) -> int:
-    """A number that can seed a random generator, or count bytes.
-
-    Raises:
-        ValueError: it is negative, or no integer.
-    """
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-_natural.__name__ = "natural number"  # what argparse calls the type in its message

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
-from convir.cli.arguments import UsageError
+from convir.cli.arguments import STREAM, UsageError
 from convir.cli.array_values import (
     input_array,
     npy_bytes,
@@ -27,7 +27,6 @@ from convir.cli.stages import DEFAULT_PIPELINE
 from convir.cli.streams import (
     EXIT_FAILURE,
     EXIT_OK,
-    STDIN,
     STDIN_NAME,
     check_writable,
     read_input,
@@ -72,7 +71,7 @@ def run_file(options: Namespace) -> int:
     Raises:
         UsageError: the options name what cannot be used, or values that do not fit.
     """
-    name = STDIN_NAME if options.file == STDIN else options.file
+    name = STDIN_NAME if options.file == STREAM else options.file
     reporter = Reporter(name)
     try:
         if options.file.endswith(NAM_SUFFIX):

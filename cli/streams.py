@@ -8,13 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from convir.cli.arguments import UsageError
+from convir.cli.arguments import STREAM, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-STDIN = "-"
-"""How a command line names the standard input."""
 STDIN_NAME = "<stdin>"
 """What diagnostics call the standard input."""
 
@@ -91,7 +89,7 @@ def read_input(path: str) -> bytes:
     Raises:
         UsageError: there is no such file, or it cannot be read.
     """
-    if path == STDIN:
+    if path == STREAM:
         return _opened(sys.stdin, STDIN_NAME).buffer.read()
     try:
         return Path(path).read_bytes()
@@ -120,8 +118,10 @@ def check_writable(path: str) -> None:
     """Fail before the work and not after it where `path` can never be written.
 
     Raises:
-        UsageError: `path` is a folder, or its folder is missing or read-only.
+        UsageError: `path` is a folder, or its folder is missing or read-only, or it is `-`.
     """
+    if path == STREAM:
+        raise UsageError("- is the standard output, which holds other text: name a file, as ./-")
     target = Path(path)
     if target.is_dir():
         raise UsageError(f"{path}: Is a directory")

@@ -201,7 +201,9 @@ def index_of(value: SSAValue) -> Size:
             return constant.value.data
         case tensor.DimOp(source=source, index=index):
             dim = index_of(index)
-            return size_of(source, dim) if isinstance(dim, int) else value
+            ranked = source.type
+            rank = len(ranked.get_shape()) if isinstance(ranked, TensorType) else 0
+            return size_of(source, dim) if isinstance(dim, int) and 0 <= dim < rank else value
         case _:
             return value
 

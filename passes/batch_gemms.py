@@ -202,8 +202,10 @@ class BatchGemmsPass(ModulePass):
         """Run on loops, the inner ones first, then on chains of insertions.
 
         Raises:
-            PassFailedException: there is no such device.
+            PassFailedException: there is no such device, or no such workspace.
         """
+        if self.workspace_bytes is not None and self.workspace_bytes < 0:
+            raise PassFailedException(f"workspace-bytes is {self.workspace_bytes}, below 0")
         if self.device not in CACHE_BYTES:
             raise PassFailedException(f"device is host or cuda, not '{self.device}'")
         for loop in [found for found in op.walk() if isinstance(found, scf.ForOp)][::-1]:

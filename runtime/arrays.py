@@ -104,6 +104,8 @@ class ArrayBorder:
         return flags.c_contiguous and flags.aligned
 
     def _adopt(self, value: Any, spec: TensorSpec, what: str) -> Array:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"{what} is a masked array, whose mask no program reads")
         if isinstance(value, self.arrays.ndarray):
             return self._placed(value, what)
         if isinstance(value, int | float | np.generic):

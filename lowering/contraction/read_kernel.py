@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -77,10 +78,13 @@ class _Piece:
     strides: tuple[int, ...]
 
 
-def _has_no_elements(callee: kernel.FuncOp) -> bool:
-    """Whether a tensor of the kernel is empty."""
+def _unreadable_sizes(callee: kernel.FuncOp) -> Refusal | None:
+    """Why no contraction is read of a kernel that has empty tensors, or sizes that are open."""
     values = [*callee.body.block.args, *(r for op in callee.body.block.ops for r in op.results)]
-    return any(isinstance(value.type, TensorType) and 0 in shape_of(value) for value in values)
+    sizes = {n for v in values if isinstance(v.type, TensorType) for n in shape_of(v)}
+    if DYNAMIC_INDEX in sizes:
+        return Refusal("a tensor has a size that is not bound")
+    return Refusal("a tensor has no elements") if 0 in sizes else None
 
 
 def read_contraction(
@@ -96,8 +100,9 @@ def read_contraction(
     assert returned is not None
     if len(returned.operands) != 1:
         return Refusal("it has several results")
-    if _has_no_elements(callee):
-        return Refusal("a tensor has no elements")
+    sizes = _unreadable_sizes(callee)
+    if sizes is not None:
+        return sizes
     result = returned.operands[0]
     pieces = _pieces(result)
     if isinstance(pieces, Refusal):
