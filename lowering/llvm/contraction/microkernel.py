@@ -147,12 +147,12 @@ class _BroadcastSteps:
         first: Value,
         last: Value,
         totals: Sequence[Value],
-        beside: Callable[[Value], None] = lambda _: None,
+        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
     ) -> tuple[Value, ...]:
-        """The depths [`first`, `last`), with other instructions `beside` each."""
+        """The depths [`first`, `last`), with the stores that `stores` has for each."""
         with self.f.loop("depth", first, last, carried=totals) as depth:
-            beside(depth.index)
-            depth.carry(*self._step(depth.index, depth.carried))
+            beside = () if stores is None else stores(depth.index)
+            depth.carry(*self._step(depth.index, depth.carried, beside))
         return depth.results
 
     def run_with_holes(
@@ -164,10 +164,17 @@ class _BroadcastSteps:
         left = f.sub(f.argument("last_hole"), stored, "holes.left")
         turn = f.minimum(last, f.add(first, left), "turn")
         hole = f.sub(stored, first, "hole.of.depth")
-        totals = self.run(first, turn, totals, lambda depth: holes.store(f, f.add(hole, depth)))
+
+        def stores(depth: Value) -> Sequence[Callable[[], None]]:
+            return holes.stores(f, f.add(hole, depth))
+
+        totals = self.run(first, turn, totals, stores)
         return *self.run(turn, last, totals), f.add(hole, turn, "holes.stored")
 
-    def _step(self, depth: Value, before: Sequence[Value]) -> list[Value]:
+    def _step(
+        self, depth: Value, before: Sequence[Value], beside: Sequence[Callable[[], None]]
+    ) -> list[Value]:
+        """The sums after one depth; behind each row comes one of the stores `beside` it."""
         f, lanes, vectors = self.f, self.lanes, self.tile.vectors
         vector_bytes = lanes.count * lanes.bytes
         weights = f.element(self.panel, depth, self.line_bytes, "weights")
@@ -182,6 +189,10 @@ class _BroadcastSteps:
                 lanes.multiply_add(f, x, w, total)
                 for w, total in zip(loaded, before[row * vectors :], strict=False)
             ]
+            if row < len(beside):
+                beside[row]()
+        for store in beside[len(self.rows) :]:
+            store()
         if self.shape.streams:
             # The whole of the next tile, a part with each step.
             place = f.element(self.rows[0], depth, self.tile.rows * lanes.bytes, "part")
