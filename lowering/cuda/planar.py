@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.scalar_program import Operand, Result, ScalarProgram, Sum
+from convir.lowering.cuda.contraction.config import MAX_CLUSTER
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.scalars import ScalarPrinter
 from convir.lowering.planar.program import Column, Parameter, Rows, Temporary
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from convir.lowering.planar.program import Binding, PlanarProgram, Read, Stage, Term
 
 _THREADS = 256
-_MOST_BLOCKS = 8
-"""Of a cluster, on every GPU that has them."""
 _WARP, _TILE = 32, 64
 """Frames of a tile, where there are few and where there are more."""
 _MOST_CHANNELS = 8
@@ -93,7 +92,7 @@ def planar_code(
     frames = max(launch.binding.frames for launch in launches)
     tile = _WARP if frames <= _WARP else _TILE
     blocks = 1
-    while gpu.is_hopper and blocks < _MOST_BLOCKS and blocks * tile < frames:
+    while gpu.is_hopper and blocks < MAX_CLUSTER and blocks * tile < frames:
         blocks *= 2
     writer = _Writer(tile)
     try:

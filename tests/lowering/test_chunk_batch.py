@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conv_lines import NHWC
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.diagnostics import DiagnosticError
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 # f16: the contraction and the padding take temporaries.
 FPROP = f"convfp16 -n 7 -c 8 -H 9 -W 9 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 

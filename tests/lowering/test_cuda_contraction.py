@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conv_lines import NHWC
 from cuda_contractions import contraction_of_line, kernels_in
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from convir.lowering.cuda.contraction.templates import choose, plan_kernel
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 DENSE = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 STRIDED = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 1 -x 1 -u 2 -v 2 -F 2 {NHWC}"
 WEIGHTS = f"convfp16 -n 32 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from conv_lines import CUBES, NCHW, NHWC, NWC, PLANES, SLICES, THREE, TIME
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 from hypothesis import given
@@ -29,24 +30,10 @@ from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.runtime.cuda.compile import kernel_usage
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
-NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
 VOLUME = (
     "--spatial_dim 3 -n 2 --in_d 5 -H 12 -W 10"
     " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
 )
-SLICES = (
-    "--fil_d 1 -y 3 -x 3 --pad_d 0 -p 1 -q 1 --conv_stride_d 1 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
-)
-TIME = (
-    "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
-)
-CUBES = (
-    "--fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
-)
-PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
-NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
-THREE = "-y 3 -x 3 -p 1 -q 1"
 
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 

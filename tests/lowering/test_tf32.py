@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from conv_lines import NHWC
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
@@ -17,7 +18,6 @@ from convir.lowering.cuda.kernel_plan import Im2colMap, KernelPlan, TensorMap
 from convir.runtime.cuda.compile import kernel_usage
 
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINES = {
     "dense": "conv -n 32 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1",
     "few-channels": "conv -n 2 -c 3 -H 33 -W 35 -k 32 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",

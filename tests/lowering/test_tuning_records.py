@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from conv_lines import NHWC
 from cuda_contractions import contraction_of_line
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from convir.lowering.cuda.contraction.read import ContractionProblem
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINE = f"convfp16 -n 3 -c 64 -H 14 -W 12 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 GPU = replace(H200, name="Some GPU")
 MACHINE = machine_of(GPU)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conv_lines import CUBES, NCHW, NHWC, NWC, PLANES, SLICES, TIME
 from gpu import cupy_or_skip
 from poisoned_memory import check_template
 from xdsl.dialects.builtin import ModuleOp
@@ -16,23 +17,10 @@ pytestmark = pytest.mark.gpu
 
 DIRECT = {"grouped", "grouped-pairs", "narrow", "scalar"}
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
-NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
-PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
 VOLUME = (
     "--spatial_dim 3 -n 2 --in_d 5 -H 11 -W 10 -c 64 -k 64"
     " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
 )
-SLICES = (
-    "--fil_d 1 -y 3 -x 3 --pad_d 0 -p 1 -q 1 --conv_stride_d 1 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
-)
-TIME = (
-    "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
-)
-CUBES = (
-    "--fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
-)
-NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 GROUPED = "-n 2 -c 64 -H 13 -W 11 -k 64"
 NARROW = "-n 2 -H 13 -W 12 -c 3 -k 32 -F 2"
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv_cases import DTYPES, small_integers, torch_answer
+from conv_lines import NHWC
 from gpu import cupy_or_skip
 from gpu_programs import PRODUCT, RUNNING_SUM, matrices, on_gpu, product
 from xdsl.dialects.builtin import ModuleOp
@@ -19,7 +20,6 @@ from convir.runtime.cuda import toolkit
 
 pytestmark = pytest.mark.gpu
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINES = (
     f"convfp16 -n 3 -c 128 -H 17 -W 23 -k 136 -y 1 -x 1 -u 2 -v 2 -F 2 {NHWC}",
     f"convfp16 -n 2 -c 64 -H 13 -W 11 -k 64 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -g 8 -F 2 {NHWC}",

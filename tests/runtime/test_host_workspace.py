@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv_cases import problems
+from conv_lines import NHWC
 from host_kernels import TARGETS, runnable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,6 @@ from convir.runtime.reference import evaluate
 
 GUARD_BYTES = 4096
 
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINES = {
     "fprop": f"conv -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -F 1 {NHWC}",
     "fprop NCHW": "conv -n 2 -c 20 -H 9 -W 9 -k 24 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -F 1",

@@ -13,6 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conv_lines import THREE
 from cuda_contractions import kernels_of
 from gpu import cupy_or_skip, need_memory
 from xdsl.dialects.builtin import ModuleOp
@@ -41,7 +42,6 @@ CHUNK = 1 << 29
 DENSITY = 1 / 64
 
 SIZE = "-H 501 -W 503"
-THREE = "-y 3 -x 3 -p 1 -q 1"
 HALF = "-u 2 -v 2"
 FORWARD, GRADIENT, WEIGHTS = "-F 1", "-F 2", "-F 4"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from conv_lines import NHWC
 from gpu import cupy_or_skip
 from xdsl.dialects.builtin import ModuleOp
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.gpu
-
-NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 
 
 @pytest.mark.parametrize(

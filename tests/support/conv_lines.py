@@ -1,4 +1,4 @@
-"""MIOpenDriver lines whose windows are the same along all axes."""
+"""MIOpenDriver lines: options that many share, and windows that are the same along all axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT = 1, 2, 4
 """What `-F` asks for."""
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+PLANES = "--in_layout NCHW --fil_layout NHWC --out_layout NHWC"
+"""Images of planes, as they come from a file, and everything else with channels last."""
+NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
+
+THREE = "-y 3 -x 3 -p 1 -q 1"
+"""3x3 windows that keep the size."""
+SLICES = (
+    "--fil_d 1 -y 3 -x 3 --pad_d 0 -p 1 -q 1 --conv_stride_d 1 -u 2 -v 2 --dilation_d 1 -l 1 -j 1"
+)
+"""Of a volume: windows of one slice."""
+TIME = (
+    "--fil_d 3 -y 1 -x 1 --pad_d 1 -p 0 -q 0 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
+)
+"""Of a volume: windows of one pixel of three slices."""
+CUBES = (
+    "--fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1 --conv_stride_d 1 -u 1 -v 1 --dilation_d 1 -l 1 -j 1"
+)
+"""Of a volume."""
 
 
 def conv_line(
