@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.microkernel import SLACK
+from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
 from convir.lowering.llvm.contraction.tiles import (
+    MAX_ROWS,
     BroadcastTile,
     DotTile,
     GroupTile,
@@ -35,6 +36,20 @@ PANEL_BYTES = 128 * 1024
 
 MAX_TABLE_BYTES = 512 * 1024
 """Row tables live on the stack of the thread."""
+
+_TABLE_ROWS = MAX_TABLE_BYTES // POINTER_BYTES
+"""Of one tap."""
+
+
+def _max_taps(tile_rows: int) -> int:
+    """With more of them a row table has no room for an item of one tile, and the tile behind it."""
+    return _TABLE_ROWS // (SLACK + 2 * tile_rows)
+
+
+MAX_TAPS = _max_taps(1)
+"""No tile has a row table for more."""
+MAX_TAPS_OF_FULL_TILES = _max_taps(MAX_ROWS)
+"""For more of them tiles are less high than they could be."""
 
 
 @dataclass(frozen=True)
@@ -95,17 +110,18 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         spec.c.group_stride == spec.columns * spec.c.stride
     )
     shape = Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
-    tile = choose(shape, lanes.count, lanes.cpu)
+    taps = max(phase.taps for phase in spec.phases)
+    if taps > MAX_TAPS:
+        raise ValueError(f"{taps} taps are too many for a row table")
+    most_rows = (_TABLE_ROWS // max(taps, 1) - SLACK) // 2
+    tile = choose(shape, lanes.count, lanes.cpu, min(most_rows, MAX_ROWS))
     groups, columns = spec.groups, spec.columns
     if isinstance(tile, GroupTile):
         groups, columns = 1, groups * columns
-    taps = max(phase.taps for phase in spec.phases)
     panel_columns = tile.columns(lanes.count)
     panels = -(-columns // panel_columns)
     most = max(positions)
-    rows = min(BLOCK_ROWS, (MAX_TABLE_BYTES // 8 // max(taps, 1)) - SLACK - tile.rows)
-    if rows < tile.rows:
-        raise ValueError(f"{taps} taps are too many for a row table")
+    rows = min(BLOCK_ROWS, _TABLE_ROWS // max(taps, 1) - SLACK - tile.rows)
     chunks = -(-most // rows)
     direct = spec.c.type == spec.element and spec.c.stride == 1
     parts = 1

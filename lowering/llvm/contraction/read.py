@@ -9,6 +9,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_fused import read_fused
 from convir.lowering.contraction.read_kernel import read_contraction
 from convir.lowering.contraction.reading_cost import reading_cost
+from convir.lowering.llvm.contraction.blocking import MAX_TAPS, MAX_TAPS_OF_FULL_TILES
 from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, refusal
 
 if TYPE_CHECKING:
@@ -48,20 +49,40 @@ class HostContraction:
         return {**found, **read}
 
 
-def _fused_cost(spec: Contraction) -> tuple[bool, bool, float]:
+def _most_taps(spec: Contraction) -> int:
+    """Of a phase of a contraction that walks a row table; 0 of one that does not."""
+    return max(phase.taps for phase in spec.phases) if spec.result == "C" else 0
+
+
+def _plain_cost(spec: Contraction) -> tuple[bool, float]:
+    """What has room in a row table first."""
+    return _most_taps(spec) > MAX_TAPS, reading_cost(spec)
+
+
+def _fused_cost(spec: Contraction) -> tuple[bool, bool, bool, float]:
     """Results whose channels are a tile's columns first: a bias is a vector beside them."""
-    return spec.result == "B", spec.c.stride != 1, reading_cost(spec)
+    is_crowded = _most_taps(spec) > MAX_TAPS_OF_FULL_TILES
+    return is_crowded, spec.result == "B", spec.c.stride != 1, reading_cost(spec)
+
+
+def _too_many_taps(spec: Contraction) -> Refusal | None:
+    taps = _most_taps(spec)
+    return Refusal(f"{taps} taps are too many for a row table") if taps > MAX_TAPS else None
 
 
 def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it."""
-    plain = read_contraction(callee)
+    plain = read_contraction(callee, _plain_cost)
     if not isinstance(plain, Refusal):
-        return HostContraction(plain.spec, None, plain.a, plain.other, plain.init)
+        return _too_many_taps(plain.spec) or HostContraction(
+            plain.spec, None, plain.a, plain.other, plain.init
+        )
     fused = read_fused(callee, _fused_cost)
     if isinstance(fused, Refusal):
         return fused
     reason = refusal(fused.contraction, fused.epilogue)
     if reason is not None:
         return Refusal(reason)
-    return HostContraction(fused.contraction, fused.epilogue, fused.a, fused.other, None)
+    return _too_many_taps(fused.contraction) or HostContraction(
+        fused.contraction, fused.epilogue, fused.a, fused.other, None
+    )

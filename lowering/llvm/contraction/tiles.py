@@ -160,8 +160,10 @@ class Shape:
 
 
 @cache
-def choose(shape: Shape, lanes: int, cpu: Target) -> Tile:
-    """The tile that needs the fewest cycles, for vectors of `lanes` elements on `cpu`."""
+def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> Tile:
+    """The tile that needs the fewest cycles, for vectors of `lanes` elements on `cpu`, and is at
+    most `most_rows` high.
+    """
 
     def cost(tile: Tile) -> float:
         columns, times = shape.columns, shape.groups
@@ -176,7 +178,7 @@ def choose(shape: Shape, lanes: int, cpu: Target) -> Tile:
             total += panels * -(-positions // tile.rows)
         return total * times
 
-    heights = range(1, MAX_ROWS + 1)
+    heights = range(1, min(most_rows, MAX_ROWS) + 1)
     vectors = range(1, min(-(-shape.columns // lanes), cpu.vector_registers) + 1)
     candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
     widths = range(1, min(shape.columns, lanes, MAX_DOT_COLUMNS) + 1)
