@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20
-TILES = 3
+TILES = 2
 """Tiles tried with every partition, the best as the rule has them."""
 PIPELINES = 6
 """Configs tried of each pipeline of a template, likewise."""

@@ -56,7 +56,7 @@ _START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
 """Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
 _SLICES, _SLICED_MB = 2.0, 0.35
 """Parts meet, and each megabyte of them is written and read."""
-_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.8
+_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.7
 """Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours; how
 much of that it takes if they write it."""
 _STORED_IN_TURN, _SLICED_IN_TURN = 0.65, 0.7
