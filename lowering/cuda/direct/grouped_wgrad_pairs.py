@@ -8,7 +8,7 @@ of the windows of several taps as its columns, which it reads where the copy eng
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
@@ -62,7 +62,7 @@ LEAST_FILL = 0.7
 """Positions of an image, of those that are multiplied, for which this is faster than others."""
 
 MOST_BROUGHT = 1.5
-"""Rows that strips bring, over those of an image, up to which the caches keep up."""
+"""Rows that strips bring, over those of a whole image, up to which the caches keep up."""
 
 SLOT_COST = 0.2
 """What a strip less that is under way costs, in images."""
@@ -195,11 +195,13 @@ def _fill(problem: DirectProblem, rows: int) -> float:
 
 
 def _brought(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
-    """Rows of A and C that strips bring, over those of an image."""
-    brought = _strips(problem, config.rows) * (
-        _rows_of_a(problem, config) + _rows_of_c(problem, config)
-    )
-    return brought / (problem.rows.extent + problem.row_count)
+    """Rows of A and C that strips bring, over those of a strip that is a whole image."""
+
+    def rows_of(config: GroupedWgradPairsConfig) -> int:
+        return _rows_of_a(problem, config) + _rows_of_c(problem, config)
+
+    whole = replace(config, rows=problem.row_count + _apart(problem.rows))
+    return _strips(problem, config.rows) * rows_of(config) / rows_of(whole)
 
 
 def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
