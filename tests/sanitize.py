@@ -66,6 +66,7 @@ TESTS: dict[str, str] = {
     "test_stacked_wgrad_on_gpu.py": "every_weight",
     "test_cuda_grouped_wgrad.py": "convfp16",
     "test_cuda_grouped_wgrad_pairs.py": "convfp16",
+    "test_grouped_volumes_on_gpu.py": "convfp16",
     "test_cuda_contractions.py": "(small_integers and channels-last) or epilogues",
     "test_partition_on_gpu.py": "",
     "test_planar_cuda.py": "",

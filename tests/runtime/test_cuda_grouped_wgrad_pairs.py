@@ -23,7 +23,7 @@ LINES = {
     "more-strips-than-slots": f"-n 400 -c 64 -H 14 -W 14 -k 64 {THREE} -g 2",
     "strips-of-an-image": f"-n 2 -c 64 -H 50 -W 50 -k 64 {THREE} -g 2",
     "odd": f"-n 5 -c 64 -H 13 -W 11 -k 64 {THREE} -g 2",
-    "few-rows": f"-n 3 -c 64 -H 3 -W 61 -k 64 {THREE} -g 2",
+    "few-rows": f"-n 3 -c 64 -H 5 -W 61 -k 64 {THREE} -g 2",
     "wide": f"-n 1 -c 64 -H 9 -W 93 -k 64 {THREE} -g 2",
     "without-padding": "-n 3 -c 64 -H 16 -W 18 -k 64 -y 3 -x 3 -g 2",
     "padding-on-one-axis": "-n 3 -c 64 -H 16 -W 18 -k 64 -y 3 -x 3 -p 1 -g 2",

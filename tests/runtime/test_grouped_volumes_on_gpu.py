@@ -15,7 +15,7 @@ LINES = {
     "16-channels": f"{CUBES} --pad_d 1 -n 2 --in_d 4 -H 14 -W 14 -c 64 -k 64 -g 4",
     "32-channels": f"{CUBES} --pad_d 1 -n 3 --in_d 5 -H 11 -W 30 -c 64 -k 64 -g 2",
     "one-group": f"{CUBES} --pad_d 1 -n 1 --in_d 6 -H 17 -W 50 -c 32 -k 32",
-    "one-slice": f"{CUBES} --pad_d 1 -n 5 --in_d 1 -H 14 -W 14 -c 64 -k 64 -g 2",
+    "two-slices": f"{CUBES} --pad_d 1 -n 5 --in_d 2 -H 14 -W 14 -c 64 -k 64 -g 2",
     "many-strips": f"{CUBES} --pad_d 1 -n 9 --in_d 20 -H 8 -W 31 -c 64 -k 64 -g 8",
     "without-padding": f"{CUBES} --pad_d 0 -n 2 --in_d 5 -H 14 -W 14 -c 64 -k 64 -g 2",
     "even": "--spatial_dim 3 --fil_d 2 -y 2 -x 2 --pad_d 1 -p 1 -q 1 -n 2 --in_d 4 -H 15 -W 28 "
