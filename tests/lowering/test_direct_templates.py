@@ -39,7 +39,7 @@ A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 TAKEN = {
     "strided": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 -F 2"),
-    "dense": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -g 32 -F 2"),
+    "dense": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 7 -k 256 {THREE} -g 32 -F 2"),
     "16-channels": ("grouped", f"convbfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -g 32 -F 2"),
     "32-channels": ("grouped", f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 4 -F 2"),
     "64-channels": ("grouped", f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 2 -F 2"),

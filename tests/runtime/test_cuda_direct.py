@@ -66,6 +66,7 @@ LINES = {
 PAIRS = {
     "one-strip": "-n 7 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -g 4",
     "16-channels": "-n 3 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -g 8",
+    "8-channels": "-n 3 -c 128 -H 14 -W 14 -k 128 -y 3 -x 3 -p 1 -q 1 -g 16",
     "odd": "-n 5 -c 64 -H 25 -W 25 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
     "strips": "-n 3 -c 64 -H 17 -W 50 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",
     "many-strips": "-n 700 -c 64 -H 7 -W 31 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2",

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 CHANNELS = 32
 """Of a group."""
 
-MERGED = {CHANNELS // merged: merged for merged in (1, 2)}
+MERGED = {CHANNELS // merged: merged for merged in (1, 2, 4)}
 """How many groups of so many channels are merged, with zeros between them."""
 
-MERGED_OF_SLICES = {CHANNELS // merged: merged for merged in (1, 2, 4, 8)}
+MERGED_OF_SLICES = MERGED | {CHANNELS // 8: 8}
 """The same where windows have slices, which no other template is made for."""
 
 PIXEL_BYTES = CHANNELS * ELEMENT_BYTES
