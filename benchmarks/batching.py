@@ -25,6 +25,7 @@ import numpy as np
 from convir.api.compile import compile as compile_module
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.passes import run
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import measure
 from convir.runtime.cuda import toolkit
@@ -232,10 +233,7 @@ def _forward(line: str) -> str:
 def _bench(clock: str) -> Any:
     if clock == "host":
         return HostBench(1)
-    # PyTorch and CuPy are needed on a GPU alone.
-    from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415
-
-    return CudaBench(0, "graph" if clock == "graph" else "events")
+    return gpu_or_exit("graph" if clock == "graph" else "events")
 
 
 def _measured(layer: Layer, options: Any, bench: Any) -> tuple[list[dict[str, Any]], bool]:

@@ -24,11 +24,13 @@ import torch
 
 from convir.api.compile import compile as convir_compile
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.runtime.bench.cuda import CudaBench
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from convir.runtime.bench.cuda import CudaBench
 
 SUITE = Path(__file__).parent / "suites" / "dgrad-1x1-strided.txt"
 ELEMENTS = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "i8": torch.int8}
@@ -327,7 +329,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the rows go")
     parser.add_argument("--repeats", type=int, default=21)
     options = parser.parse_args()
-    bench = CudaBench(0)
+    bench = gpu_or_exit()
     copy_gbs = bench.ceilings("f16").gbytes
     print(f"{bench.describe()['gpu']}: copy {copy_gbs:.0f} GB/s")
     print(f"{'kernel':44} {'MB':>7} {'us':>8} {'GB/s':>6} {'copy':>5} {'torch us':>9} {'ratio':>6}")

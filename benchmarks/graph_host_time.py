@@ -25,7 +25,7 @@ from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import LIBRARY_PIPELINE
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.runtime.bench.cuda import CudaBench
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.timing import Timing, host_us
 from convir.runtime.cuda import toolkit
 
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the rows go")
     parser.add_argument("--rounds", type=int, default=101, help="batches that are timed")
     options = parser.parse_args()
-    bench = CudaBench(0)
+    bench = gpu_or_exit()
     environment = {**bench.describe(), "clock": f"the host's, around {BATCH} calls"}
     rows = [row for case in cases() for row in rows_of(case, options.rounds)]
     if options.json is not None:

@@ -39,6 +39,7 @@ import numpy as np
 from convir.api.stream import stream
 from convir.dialects.conv import FpropOp
 from convir.frontends.nam.importer import import_nam
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import measure
 from convir.runtime.devices import CUDA, HOST
@@ -189,7 +190,10 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=1, help="processes that open a stream")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    bench: Any = _cuda_bench() if options.device == CUDA else HostBench(1)
+    paths = [p for p in sorted(options.folder.glob("*.nam")) if options.only in p.stem]
+    if not paths:
+        parser.error(f"{options.folder} has no such .nam files")
+    bench: Any = gpu_or_exit() if options.device == CUDA else HostBench(1)
     ceilings: dict[str, float] = {}
     if options.device == HOST:
         ceilings["fma_gflops"] = fma_gflops("f32", 1)
@@ -197,9 +201,7 @@ def main() -> int:
     names = ("ms", "of peak", "call us", "prepared", "cold ms", "warm ms")
     print(f"{'model':24s}" + "".join(f"{name:>9s}" for name in names) + "  error")
     rows: list[Row] = []
-    for path in sorted(options.folder.glob("*.nam")):
-        if options.only not in path.stem:
-            continue
+    for path in paths:
         row = measured(path, bench, options)
         rows.append(row)
         numbers = (
@@ -222,13 +224,6 @@ def main() -> int:
         }
         options.json.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
     return int(any(row.error is not None and not row.error <= TOLERANCE for row in rows))
-
-
-def _cuda_bench() -> Any:
-    # PyTorch and CuPy are needed on a GPU alone.
-    from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415
-
-    return CudaBench(0)
 
 
 if __name__ == "__main__":

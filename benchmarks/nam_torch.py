@@ -19,14 +19,17 @@ import shlex
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convir.api.stream import stream
-from convir.runtime.bench.cuda import CudaBench
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.timing import measure
 from convir.runtime.devices import CUDA, HOST
+
+if TYPE_CHECKING:
+    from convir.runtime.bench.cuda import CudaBench
 
 FRAMES = 64
 BLOCKS = 256
@@ -187,7 +190,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=0.5, help="seconds for a backend and model")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    bench = CudaBench(0)
+    bench = gpu_or_exit()
     command = shlex.join(["python", "benchmarks/nam_torch.py", *sys.argv[1:]])
     environment = {**bench.describe(), "command": command}
     print(f"{'model':24s}{'ours us':>9s}{'torch us':>9s}{'ratio':>7s}{'host us':>9s}  errors")

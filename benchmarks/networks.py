@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from convir.api.compile import compile as compile_module
+from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.onnx_networks import ELEMENT_TYPES, NETWORKS, in_element_type
 from convir.runtime.bench.timing import measure
@@ -62,7 +63,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     on_gpu = options.device == "cuda"
-    bench: Any = _cuda_bench() if on_gpu else HostBench(options.threads)
+    bench: Any = gpu_or_exit() if on_gpu else HostBench(options.threads)
     peer = "torch channels_last, one graph" if on_gpu else "onnxruntime"
     rows: list[dict[str, Any]] = []
     failed = False
@@ -159,13 +160,6 @@ def _on_gpu(
     )
     times = measure({"ours": ours.replay, "theirs": graph.replay}, bench.clock, options.budget / 8)
     return Measured(times["ours"], times["theirs"], error)
-
-
-def _cuda_bench() -> Any:
-    # PyTorch and CuPy are needed on a GPU alone.
-    from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415
-
-    return CudaBench(0)
 
 
 def _difference(results: Sequence[Any], expected: Sequence[Any]) -> float:
