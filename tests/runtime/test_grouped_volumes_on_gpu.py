@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from conv_cases import small_integers, torch_answer
+from gpu import cupy_or_skip
 from poisoned_memory import check_template
+from xdsl.dialects.builtin import ModuleOp
+
+from convir.api.compile import compile as convir_compile
+from convir.frontends.conv_module import function_of
+from convir.frontends.miopen import parse_line
 
 pytestmark = pytest.mark.gpu
 
@@ -38,3 +46,14 @@ def test_volumes(name: str, command: str, direction: int) -> None:
 def test_slices_of_a_forward_pass(slices: str, command: str) -> None:
     line = f"{CUBES} {slices} -n 2 -H 14 -W 14 -c 64 -k 64 -g 8"
     check_template(f"{command} {line} {NDHWC} -F 1", {"grouped-pairs"})
+
+
+@pytest.mark.parametrize("direction", [1, 2])
+def test_a_volume_of_one_slice_is_an_image(direction: int) -> None:
+    cupy = cupy_or_skip()
+    line = f"convfp16 {CUBES} --pad_d 1 -n 5 --in_d 1 -H 14 -W 14 -c 64 -k 64 -g 2 {NDHWC}"
+    (problem,) = parse_line(f"{line} -F {direction}").problems.values()
+    lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))
+    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
+    found = cupy.asnumpy(executable(cupy.asarray(lhs), cupy.asarray(rhs)))
+    assert np.array_equal(found, torch_answer(problem, lhs, rhs).astype("f2"))
