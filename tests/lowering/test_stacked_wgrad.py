@@ -109,12 +109,31 @@ def test_steps_and_stacked_taps_multiply_everything_once(
     assert set(found) == products(spec.phases[0].axes)
 
 
+@given(st.integers(1, 4), st.integers(0, 5), st.integers(1, 5))
+def test_packed_columns_of_stacked_taps_follow_each_other(
+    pairs: int, whole: int, taps: int
+) -> None:
+    """The template's two copies of a window: where its rows are written, and read from."""
+    rows, columns = 2 * pairs, 8 * whole + 4
+    copy_rows = rows - 2 + taps
+    copy_columns = -(-copy_rows * columns // 8) * 8
+    written: dict[int, tuple[int, int]] = {}
+    for copy, row in product(range(2), range(copy_rows)):
+        first = copy * copy_columns + row // 2 * 2 * columns + row % 2 * columns
+        written |= {first + n: (copy + row, n) for n in range(columns)}
+    for row in range(rows):
+        first = row % 2 * copy_columns + row // 2 * 2 * columns
+        assert first % 8 == 0
+        stacked = [written[first + n] for n in range(taps * columns)]
+        assert stacked == list(product(range(row, row + taps), range(columns)))
+
+
 @given(
     st.builds(
         StackedWgradConfig,
         st.integers(1, 5),
         st.integers(1, 5),
-        st.integers(1, 6).map(lambda n: n * 8),
+        st.integers(1, 12).map(lambda n: n * 4),
         st.sampled_from((64, 128)),
         st.tuples(st.integers(1, 99), st.integers(1, 99)),
         st.sampled_from((1, 2)),
@@ -141,7 +160,8 @@ CONFIG = (
 @pytest.mark.parametrize(
     ("changed", "to", "reason"),
     [
-        ("3x3x40", "3x3x44", "8 to 256 columns"),
+        ("3x3x40", "3x3x38", "8 to 256 columns"),
+        ("3x3x40", "3x3x36", "by pairs of rows"),
         ("3x3x40", "6x1x48", "8 to 256 columns"),
         ("3x3x40", "4x3x40", "240 sums of a thread"),
         ("4:8", "3:5", "no roles of 3 and 5 warps"),
@@ -215,6 +235,12 @@ KERNELS = [
         NARROW,
         f"3x3x40 depths=128 step=3x32 slab=1 stages=4 {APART} roles=4:8",
         "split-k:66:slices",
+        1,
+    ),
+    (
+        NARROW,
+        f"3x3x36 depths=128 step=2x32 slab=2 stages=4 {APART} roles=4:8",
+        "split-k:64:slices",
         1,
     ),
     (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),

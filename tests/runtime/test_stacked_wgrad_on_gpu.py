@@ -105,6 +105,29 @@ def cases() -> list[tuple[str, str]]:
     return found
 
 
+PACKED = (
+    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 x=registers", "4:4"),
+    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=3 waiting=1 x=registers", "4:8"),
+    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 x=registers", "4:8"),
+    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 x=shared", "4:4"),
+    (2, "5x2x36 depths=64 step=6x16 slab=1 stages=2 waiting=1 x=shared", "4:8"),
+    (2, "2x3x36 depths=64 step=2x8 slab=2 stages=3 waiting=4 x=shared", "4:4"),
+    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=2 waiting=1 x=shared", "8:8"),
+    (8, "3x4x12 depths=64 step=2x160 slab=1 stages=2 waiting=1 x=shared", "4:8"),
+)
+"""A line, a tile whose rows of columns end in the middle of eight, and roles."""
+
+
+def packed() -> list[tuple[str, str]]:
+    """Packed columns, with partitions in turn."""
+    found: list[tuple[str, str]] = []
+    for i, (line, tile, roles) in enumerate(PACKED):
+        partition, cluster, blocks = PARTITIONS[i]
+        config = f"stacked-wgrad {tile} y=bulk roles={roles} cluster={cluster}"
+        found.append((LINES[line], f"{config} partition={partition} blocks={blocks}"))
+    return found
+
+
 def plan_of(config: StackedWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
     return stacked_wgrad.kernels(found.contraction, found.epilogue, config)
 
@@ -116,7 +139,7 @@ def launched(text: str, config: str, lhs: Array, rhs: Array, times: int) -> list
     return gradients(text, partial(plan_of, StackedWgradConfig.parse(config)), lhs, rhs, times)
 
 
-@pytest.mark.parametrize(("text", "config"), cases())
+@pytest.mark.parametrize(("text", "config"), [*cases(), *packed()])
 def test_every_weight_is_stored(text: str, config: str) -> None:
     (problem,) = parse_line(text).problems.values()
     lhs = small_integers(problem.shapes[0], problem.dtype, 1)
@@ -127,6 +150,7 @@ def test_every_weight_is_stored(text: str, config: str) -> None:
 
 
 STEP = "step=2x32 slab=2 stages=4 waiting=2"
+WIDE = "step=4x32 slab=2 stages=3 waiting=2"
 
 
 @pytest.mark.parametrize(
@@ -141,11 +165,27 @@ STEP = "step=2x32 slab=2 stages=4 waiting=2"
     ],
 )
 def test_the_same_bits_every_time(partition: str) -> None:
+    check_bits(f"stacked-wgrad 3x3x40 {partition} blocks=132")
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        f"depths=64 {WIDE} x=registers y=bulk roles=8:8 cluster=1 partition=split-k:32:slices",
+        f"depths=128 {WIDE} x=registers y=bulk roles=4:8 cluster=1 partition=split-k:61:slices",
+        f"depths=128 {STEP} x=registers y=bulk roles=8:8 cluster=1 partition=split-k:7:tree",
+    ],
+)
+def test_packed_columns_have_the_same_bits_every_time(partition: str) -> None:
+    check_bits(f"stacked-wgrad 3x3x36 {partition} blocks=132")
+
+
+def check_bits(config: str) -> None:
+    """Twenty launches on random numbers, and the first one against PyTorch."""
     text = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
     (problem,) = parse_line(text).problems.values()
     lhs = normals(problem.shapes[0], problem.dtype, 1)
     rhs = normals(problem.shapes[1], problem.dtype, 2)
-    config = f"stacked-wgrad 3x3x40 {partition} blocks=132"
     first, *others = launched(text, config, lhs, rhs, 20)
     for other in others:
         np.testing.assert_array_equal(other.view("u2"), first.view("u2"))

@@ -129,7 +129,7 @@ def _source(
     choices = {
         "int kTapRows": config.tap_rows,
         "int kTapCols": config.tap_cols,
-        "int kN8": config.columns // 8,
+        "int kColumns": config.columns,
         "int kRows": config.step[0],
         "int kCols": config.step[1],
         "int kPitch": config.pitch(problem),

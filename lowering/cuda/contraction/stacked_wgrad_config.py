@@ -57,7 +57,7 @@ class StackedWgradConfig(WithRoles):
     """Taps of a tile along the rows, which one wgmma has."""
     tap_cols: int
     columns: int
-    """Columns of a tile, a multiple of 8."""
+    """Columns of a tile, a multiple of 8; or of 4, if two rows of them are packed."""
     depths: int
     """Depths of a tile: 64, or 64 for each of two math groups."""
     step: tuple[int, int]
@@ -132,7 +132,8 @@ class StackedWgradConfig(WithRoles):
         depths = min(self.depths, math // GROUP_WARPS * DEPTHS)
         changed = replace(self, roles=(load, math), depths=depths)
         if load == 0:
-            return replace(changed, x="shared", y="async")
+            whole = ceil(self.columns / EIGHT) * EIGHT
+            return replace(changed, columns=whole, x="shared", y="async")
         return changed if changed.divides_slabs else replace(changed, x="shared")
 
     @property
@@ -148,7 +149,17 @@ class StackedWgradConfig(WithRoles):
     @property
     def stacked(self) -> int:
         """Columns of one wgmma."""
-        return self.tap_rows * self.columns
+        return ceil(self.tap_rows * self.columns / EIGHT) * EIGHT
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a row of dY ends in the middle of eight columns."""
+        return self.columns % EIGHT != 0
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether one math group has the rows that begin in the middle of eight columns."""
+        return self.is_packed and self.turns == 2
 
     @property
     def sums(self) -> int:
@@ -173,7 +184,7 @@ class StackedWgradConfig(WithRoles):
     def pitch(self, problem: StackedProblem) -> int:
         """Positions of dY between two planes: neighbours of which lie in different banks."""
         least = self.step[1] + problem.reach
-        return least + (_BANK_EIGHTS // 2 - least) % _BANK_EIGHTS
+        return least if self.is_packed else least + (_BANK_EIGHTS // 2 - least) % _BANK_EIGHTS
 
     def tiles(self, spec: Contraction, problem: StackedProblem) -> int:
         """Tiles of B."""
@@ -210,16 +221,21 @@ class StackedWgradConfig(WithRoles):
             columns: all of them.
         """
         rows, cols = self.step
-        window_rows = rows + self.tap_rows - 1
-        of_y = window_rows * (self.columns // EIGHT) * self.pitch(problem) * _EIGHT_BYTES
-        stage = ceil((rows * cols * self.depths * 2 + of_y) / _ATOM_BYTES) * _ATOM_BYTES
+        planes = (rows + self.tap_rows - 1) * (self.columns // EIGHT)
+        if self.is_packed:
+            window = rows - 1 if self.is_shifted else rows - 2
+            planes = ceil((window + self.tap_rows) * self.columns / EIGHT)
+            planes *= 1 if self.is_shifted else 2
+        last = rows * cols * self.depths * 2 + planes * self.pitch(problem) * _EIGHT_BYTES
+        stages = (self.stages - 1) * ceil(last / _ATOM_BYTES) * _ATOM_BYTES + last
         sums = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
         exchange = 0 if self.turns == 1 and self.partition.reduction == "slices" else sums
         waiting = self.waiting * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
-        held = max(self.stages * stage + waiting, exchange)
+        held = max(stages + waiting, exchange)
         if self.cluster > 1:
             held += ceil(sums / 16 / self.cluster) * self.cluster * 16
-        return _ATOM_BYTES + held + 8 * (2 * self.stages + 1 + self.waiting)
+        barriers = 2 * self.stages + 1 + self.waiting + (1 if self.cluster > 1 else 0)
+        return _ATOM_BYTES + held + 8 * barriers
 
     def _waiting_bytes(self, problem: StackedProblem, columns: int) -> int:
         """Bytes of the rows of dY that a step reads, as they lie."""
@@ -242,6 +258,8 @@ def legality(
         return reason
     if config.y == "bulk" and not problem.is_dense:
         return "rows of dY are no whole copies"
+    if config.is_packed and problem.y_piece < EIGHT:
+        return f"packed columns are no copies of {problem.y_piece} bytes"
     if config.y == "bulk" and config.columns < spec.columns:
         return "rows of dY have columns of several tiles"
     try:
@@ -258,8 +276,12 @@ def _illegal(config: StackedWgradConfig) -> str | None:
     reason = config.illegal_roles(ROLES)
     if reason is not None:
         return reason
-    if config.columns % EIGHT or not 0 < config.stacked <= MAX_STACKED:
+    if config.columns % (EIGHT // 2) or not 0 < config.stacked <= MAX_STACKED:
         return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
+    if config.is_packed and (config.y != "bulk" or config.step[0] % 2):
+        return "packed columns are taken apart by pairs of rows"
+    if config.is_shifted and (config.tap_rows % 2 == 0 or config.step[0] % (2 * config.slab_rows)):
+        return "groups that take turns of packed rows have odd numbers of taps, and whole slabs"
     if not 0 < config.sums <= MAX_SUMS:
         return f"{config.sums} sums of a thread do not fit its registers"
     if config.depths not in (DEPTHS, config.math_groups * DEPTHS):

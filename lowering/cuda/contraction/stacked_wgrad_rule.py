@@ -36,12 +36,15 @@ _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
 _COL_SPLITS = (1, 2, 3, 4)
 _PIPELINES = (
-    ((4, 8), 2 * DEPTHS),
-    ((4, 8), DEPTHS),
-    ((4, 4), DEPTHS),
-    ((0, 8), DEPTHS),
+    ((4, 8), 2 * DEPTHS, True),
+    ((8, 8), 2 * DEPTHS, True),
+    ((4, 8), 2 * DEPTHS, False),
+    ((4, 8), DEPTHS, True),
+    ((4, 8), DEPTHS, False),
+    ((4, 4), DEPTHS, False),
+    ((0, 8), DEPTHS, False),
 )
-"""Roles, and depths of a tile."""
+"""Roles, depths of a tile, and whether columns are packed."""
 _STEPS_TRIED = 2
 """Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
@@ -49,7 +52,7 @@ _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
 shares, the fewest are taken."""
 _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
-_WITH_REGISTERS = (4, 8)
+_WITH_REGISTERS = ((4, 8), (8, 8))
 """Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
 _MOST = 24
 """Configs that are planned."""
@@ -114,12 +117,13 @@ def candidates(
     rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
     y = "bulk" if problem.is_dense else "async"
     for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
-        for roles, depths in _PIPELINES:
+        for roles, depths, is_packed in _PIPELINES:
             tile = StackedWgradConfig(
-                rows, cols, columns, depths, (1, SLAB), 1, *_STAGES[-1],
-                "shared", y if roles[0] else "async", roles, 1, Partition(), gpu.multiprocessors,
+                rows, cols, spec.columns if is_packed else columns, depths, (1, SLAB), 1,
+                *_STAGES[-1], "shared", y if roles[0] else "async", roles, 1, Partition(),
+                gpu.multiprocessors,
             )  # fmt: skip
-            if depths >= spec.depth + DEPTHS:
+            if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
                 continue
             steps = _steps(spec, problem, tile, gpu)
             fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
@@ -145,7 +149,7 @@ def _steps(
                 if rows % slab_rows or rows >= problem.rows.extent + slab_rows or width > MAX_BOX:
                     continue
                 shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
-                if shaped.roles == _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
+                if shaped.roles in _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
                     shaped = replace(shaped, x="registers")
                 for stages, waiting in _STAGES:
                     config = replace(shaped, stages=stages, waiting=waiting)

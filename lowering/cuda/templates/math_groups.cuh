@@ -36,8 +36,10 @@ struct Layout {
   }
 };
 
-// The sums that a thread keeps when the groups have added theirs up.
-template <int kGroups, int kBlocks, bool kShare = true>
+// The sums that a thread keeps when the groups have added theirs up. kIsShifted: the second group's
+// stand half a block further, so what it calls column c of 8 columns is column c - 4 of the first one,
+// and half of its first block is of the block before.
+template <int kGroups, int kBlocks, bool kShare = true, bool kIsShifted = false>
 struct Kept {
   using L = Layout<kGroups, kBlocks, kShare>;
   static_assert(L::kSharing == 1 || L::kSharing == 2, "two groups exchange halves");
@@ -64,21 +66,33 @@ struct Kept {
     for (int k = 0; k < 4; ++k) to[k] = from[k];
   }
 
+  // Whether a lane's columns are those of the block before, as the first group calls them.
+  static __device__ __forceinline__ bool is_given(int lane) { return lane % 4 < 2; }
+
   // Keeps kKept blocks from kOwn on, and gives away those from kOther on.
   template <int kOwn, int kOther, class Sums>
   __device__ __forceinline__ void keep(const Sums& sums, float4* to, const float4* from) {
+    // The second group writes and reads where the first one does.
+    constexpr bool kMoves = kIsShifted && kOther == 0;
+    const bool is_before = kMoves && is_given(threadIdx.x);
+    if constexpr (kMoves) {
+      const int moved = (is_before ? 2 - kGroupThreads : -2);
+      to += moved;
+      from += moved;
+    }
 #pragma unroll
-    for (int i = 0; i < L::kKept; ++i) {
-      if (kOther + i < kBlocks) {
-        const float(&given)[4] = sums(kOther + i);
-        to[i * kGroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
-      }
+    for (int i = 0; i < L::kKept + kMoves; ++i) {
+      if (kOther + i >= kBlocks) continue;
+      if (kMoves && (i == 0 && is_before || i == L::kKept && !is_before)) continue;
+      const float(&given)[4] = sums(kOther + i);
+      to[i * kGroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
     }
     L::sync();
 #pragma unroll
     for (int i = 0; i < L::kKept; ++i) {
       if (kOwn + i < kBlocks) {
         copy(of[i], sums(kOwn + i));
+        if (kMoves && i == 0 && is_before) continue;
         const float4 other = from[i * kGroupThreads];
         of[i][0] += other.x;
         of[i][1] += other.y;
@@ -94,10 +108,10 @@ struct Kept {
 // Puts a tile's parts together in global memory; `store(block, thread, sums)` stores one block of a
 // thread, of a group if groups share sums. Nobody may use `shared` any more. A loop over sums needs
 // the addresses of four at a time, not of all, so they pass through shared memory, each thread's own.
-template <Reduction kReduction, int kGroups, int kBlocks, bool kShare, class Store>
+template <Reduction kReduction, int kGroups, int kBlocks, bool kShare, bool kIsShifted, class Store>
 __device__ __forceinline__ void finish(const partition::Work& work,
-                                       Kept<kGroups, kBlocks, kShare>& kept, char* shared,
-                                       float* workspace, unsigned* flags, int thread,
+                                       Kept<kGroups, kBlocks, kShare, kIsShifted>& kept,
+                                       char* shared, float* workspace, unsigned* flags, int thread,
                                        const Store& store) {
   using L = Layout<kGroups, kBlocks, kShare>;
   const auto sum = [&](int i) -> float& { return kept.of[i / 4][i % 4]; };

@@ -3,7 +3,7 @@
 //
 //   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
 //
-// A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and 8 * kN8 columns n
+// A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and kColumns columns n
 // in registers. X arrives by the copy engine and is multiplied as it lies. Rows of dY are planes of 8
 // columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
 // stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
@@ -44,12 +44,10 @@ struct Sums {
   // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
   __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
                                            const int (&shift)[C::kTapCols]) {
-    const int row = slab / L::kSlabsOfRow * C::kSlabRows;
-    const int col = slab % L::kSlabsOfRow * L::kSlabCols;
-    const unsigned x = of_x + row * L::kXRowBytes + col * hopper::kSwizzleBytes;
-    const unsigned y = of_y + row * L::kYRowBytes + col * 16;
+    const unsigned x =
+        of_x + row_of(slab) * L::kXRowBytes + col_of(slab) * hopper::kSwizzleBytes;
     const auto from_x = hopper::atoms_descriptor(x, L::kAlongX);
-    const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+    const auto from_y = descriptor_of_y(of_y, slab);
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
@@ -61,14 +59,8 @@ struct Sums {
   // The same with X's slab in registers.
   __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
                                            const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
-    const int row = slab / L::kSlabsOfRow * C::kSlabRows;
-    const int col = slab % L::kSlabsOfRow * L::kSlabCols;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
-    load_transposed(a, of_x + row * L::kXRowBytes + (col + lane % 8) * hopper::kSwizzleBytes +
-                           lane / 16 * L::kAlongX + chunk * 16);
-    const unsigned y = of_y + row * L::kYRowBytes + col * 16;
-    const auto from_y = hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+    load_x(a, of_x, slab);
+    const auto from_y = descriptor_of_y(of_y, slab);
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
@@ -81,6 +73,26 @@ struct Sums {
 #pragma unroll
     for (int i = 0; i < L::kTiles8; ++i) hopper::hold(of[i / L::kStack8][i % L::kStack8]);
   }
+
+  // Where a slab begins; groups that have rows of their own have every other slab.
+  static __device__ __forceinline__ int row_of(int slab) {
+    constexpr int kEvery = L::kBetweenRows;
+    return slab / kEvery / L::kSlabsOfRow * (kEvery * C::kSlabRows) + slab % kEvery;
+  }
+  static __device__ __forceinline__ int col_of(int slab) {
+    return slab / L::kBetweenRows % L::kSlabsOfRow * L::kSlabCols;
+  }
+  static __device__ __forceinline__ unsigned long long descriptor_of_y(unsigned of_y, int slab) {
+    const unsigned y = of_y + L::y_of(row_of(slab)) + col_of(slab) * 16;
+    return hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+  }
+  static __device__ __forceinline__ void load_x(unsigned (&a)[4], unsigned of_x, int slab) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
+    load_transposed(a, of_x + row_of(slab) * L::kXRowBytes +
+                           (col_of(slab) + lane % 8) * hopper::kSwizzleBytes +
+                           lane / 16 * L::kAlongX + chunk * 16);
+  }
 };
 
 // Stores four sums of a thread of a math group: those of eight `tile8` of columns.
@@ -90,10 +102,16 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   using L = Layout<P, C>;
   const int lane = thread % 32, warp = thread / 32;
   const int tap_col = place.tap_col + tile8 / L::kStack8;
-  const int tap_row = place.tap_row + C::kTapRows - 1 - tile8 % L::kStack8 / C::kN8;
+  int stacked = tile8 % L::kStack8 * kEight + lane % 4 * 2;
+  if constexpr (L::kIsShifted) {
+    if (tile8 == L::Groups::kKept && L::Kept::is_given(lane)) return;
+    if (tile8 >= L::Groups::kKept) stacked -= kEight / 2;
+  }
+  if (L::kIsPacked && (stacked < 0 || stacked >= C::kTapRows * C::kColumns)) return;
+  const int tap_row = place.tap_row + C::kTapRows - 1 - stacked / C::kColumns;
   if (tap_col >= P::kAllTapCols || tap_row >= P::kAllTapRows) return;
   const int depth = place.depth + warp * 16 + lane / 4;
-  const int column = place.column + tile8 % C::kN8 * 8 + lane % 4 * 2;
+  const int column = place.column + stacked % C::kColumns;
   out += P::kBGroup * place.group + P::kWeightOfRow[tap_row] + P::kWeightOfCol[tap_col];
   const typename Epilogue::Pointers none{};
 #pragma unroll
@@ -135,6 +153,7 @@ struct Block {
       }
       hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
       for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
+      if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
       hopper::fence_barrier_init();
     }
     __syncthreads();
@@ -275,7 +294,9 @@ struct Block {
                                          unsigned* flags, int thread) const {
     L::Groups::sync();  // nobody reads the pipeline any more
     typename L::Kept kept(sums, memory, thread);
-    L::Groups::sync();  // the exchanged sums have been read
+    if constexpr (C::kReduction == math_groups::kLinear || C::kReduction == math_groups::kTree) {
+      L::Groups::sync();  // the exchanged sums have been read
+    }
     if constexpr (L::kIsClustered) {
       pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
@@ -290,7 +311,8 @@ struct Block {
 
   // The sums that the blocks of a cluster write to each other.
   __device__ __forceinline__ typename L::Pushed pushed() const {
-    return {reinterpret_cast<const float4*>(memory + L::kPushedAt), stages + L::kPushedAt};
+    return {reinterpret_cast<const float4*>(memory + L::kPushedAt), stages + L::kPushedAt,
+            arrived + 8 * C::kWaiting};
   }
   template <class Epilogue>
   __device__ __forceinline__ void add_pushed(const Place<P, C>& place, const partition::Work& work,

@@ -31,7 +31,7 @@ struct Filler {
   using L = Layout<P, C>;
   using E = typename P::E;
   using Offset = typename P::Offset;
-  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : 8 * C::kN8;
+  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : C::kColumns;
   static constexpr int kPieces = (kLiveColumns * 2 + P::kYPiece - 1) / P::kYPiece;  // of a position
   static constexpr int kRowPieces = L::kWindowCols * kPieces;
   static constexpr int kCopies = L::kWindowRows * kRowPieces;
@@ -44,9 +44,9 @@ struct Filler {
   const E* y;
   int thread;
 
-  // One thread asks for X and for rows of dY: of the warp that has least to take apart.
-  static constexpr int kAsking = L::kLoadThreads - 32;
-  __device__ __forceinline__ bool is_asking() const { return thread == kAsking; }
+  // One thread asks for X, and one for rows of dY: of the warps that have least to take apart.
+  static constexpr int kAsking = L::kLoadThreads - 32, kAskingX = L::kLoadThreads - 64;
+  __device__ __forceinline__ bool is_asking() const { return thread == kAskingX; }
 
   __device__ __forceinline__ void ask_x(const Place<P, C>& place, const Step<P, C>& step,
                                         unsigned stage, unsigned full) const {
@@ -127,38 +127,86 @@ struct BulkRows {
   }
   static __device__ __forceinline__ int round_up(int bytes) { return (bytes + 15) / 16 * 16; }
 
+  // Positions of a thread whose loads are all under way before the first one is stored.
+  static constexpr int kTurns = L::ceil(L::kWindowRows * L::kWindowCols, L::kLoadThreads);
+  static constexpr int kMostAtOnce = !C::kTradesRegisters ? 4 : L::kThreads / 32 == 12 && !L::kIsPacked ? 2 : 1;
+  static constexpr int kAtOnce = kTurns < kMostAtOnce ? kTurns : kMostAtOnce;
+
   // Copies a window to its stage, with zeros where it lies outside.
   __device__ __forceinline__ void take_apart(const Place<P, C>& place, const Step<P, C>& step,
                                              unsigned from, unsigned to) const {
     const Window<P, C> window(place, step);
     const int first_row = max(window.row, 0), first_col = max(window.col, 0);
     if constexpr (L::kIsWhole) from += offset(step.image, first_row, 0) & 15;
-#pragma unroll 2
-    for (int i = thread; i < L::kWindowRows * L::kWindowCols; i += L::kLoadThreads) {
-      const int row = i / L::kWindowCols, col = i % L::kWindowCols;
-      const int y_row = window.row + row, y_col = window.col + col;
-      const bool inside = window.is_inside(y_row, y_col);
-      unsigned source = from;
-      if constexpr (L::kIsWhole) {
-        source += (y_row - first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
-      } else {
-        source += row * L::kWaitingRowBytes + (y_col - first_col) * L::kPositionBytes +
-                  static_cast<int>(offset(step.image, y_row, first_col) & 15);
-      }
-      const unsigned target = to + row * L::kYRowBytes + col * 16;
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; turn += kAtOnce) {
+      unsigned words[kAtOnce][4 * L::kPlanes] = {};
 #pragma unroll
-      for (int plane = 0; plane < C::kN8; ++plane) {
-        unsigned words[4] = {};
-        if (inside) load_plane(words, source, plane);
-        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target + plane * L::kPlaneBytes),
-                     "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                     : "memory");
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int i = thread + (turn + k) * L::kLoadThreads;
+        const int row = i / L::kWindowCols, col = i % L::kWindowCols;
+        const int y_row = window.row + row, y_col = window.col + col;
+        if (row >= L::kWindowRows || !window.is_inside(y_row, y_col)) continue;
+        unsigned source = from;
+        if constexpr (L::kIsWhole) {
+          source += (y_row - first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
+        } else {
+          source += row * L::kWaitingRowBytes + (y_col - first_col) * L::kPositionBytes +
+                    static_cast<int>(offset(step.image, y_row, first_col) & 15);
+        }
+#pragma unroll
+        for (int plane = 0; plane < L::kPlanes; ++plane) {
+          load_plane(words[k] + 4 * plane, source, plane);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int i = thread + (turn + k) * L::kLoadThreads;
+        const int row = i / L::kWindowCols, col = i % L::kWindowCols;
+        if (row >= L::kWindowRows) continue;
+        if constexpr (L::kIsPacked) {
+          if (row < L::kCopyRows) store_packed(words[k], to + col * 16, row);
+          if (L::kCopies > 1 && row > 0) {
+            store_packed(words[k], to + L::kCopyBytes + col * 16, row - 1);
+          }
+        } else {
+          store_planes<0, L::kPlanes>(words[k], to + row * L::kYRowBytes + col * 16);
+        }
       }
     }
   }
 
+  // Columns of a position of row `row` of a copy.
+  static __device__ __forceinline__ void store_packed(const unsigned (&words)[4 * L::kPlanes],
+                                                      unsigned to, int row) {
+    constexpr int kWhole = C::kColumns / kEight;  // planes of a row; four more columns are a half
+    to += row / 2 * L::kPairBytes;
+    if (row % 2 == 0) {
+      store_planes<0, kWhole>(words, to);
+      store_half(to + kWhole * L::kPlaneBytes, words[4 * kWhole], words[4 * kWhole + 1]);
+    } else {
+      to += kWhole * L::kPlaneBytes;
+      store_half(to + 8, words[0], words[1]);
+      store_planes<2, kWhole>(words, to + L::kPlaneBytes);
+    }
+  }
+  template <int kFirst, int kPlanes>
+  static __device__ __forceinline__ void store_planes(const unsigned (&words)[4 * L::kPlanes],
+                                                      unsigned to) {
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane) {
+      const unsigned* of = words + kFirst + 4 * plane;
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + plane * L::kPlaneBytes),
+                   "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(of[3])
+                   : "memory");
+    }
+  }
+  static __device__ __forceinline__ void store_half(unsigned to, unsigned first, unsigned second) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(first), "r"(second) : "memory");
+  }
+
   // The 8 columns of a plane, as far as there are any.
-  static __device__ __forceinline__ void load_plane(unsigned (&words)[4], unsigned position,
+  static __device__ __forceinline__ void load_plane(unsigned* words, unsigned position,
                                                     int plane) {
     constexpr int kWords = P::kYPiece / 4, kOfPlane = 16 / P::kYPiece;
 #pragma unroll

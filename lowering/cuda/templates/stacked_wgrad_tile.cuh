@@ -21,6 +21,9 @@ constexpr int kMathRegisters = kWarps == 12 ? 224 : 216;
 
 template <class P, class C>
 struct Layout {
+  static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
+  static constexpr int kStack8 = ceil(C::kTapRows * C::kColumns, kEight);  // of columns of a wgmma
+
   static constexpr int kXRowBytes = C::kCols * hopper::kSwizzleBytes;
   static constexpr int kXDepthsBytes = C::kRows * kXRowBytes;
   static constexpr int kXBytes = C::kDepthGroups * kXDepthsBytes;
@@ -29,15 +32,37 @@ struct Layout {
   static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
   static constexpr int kWindowCols = C::kCols + P::kReach;
   static constexpr int kPlaneBytes = C::kPitch * 16;
-  static constexpr int kYRowBytes = C::kN8 * kPlaneBytes;
-  static constexpr int kYBytes = kWindowRows * kYRowBytes;
+  static constexpr int kPlanes = ceil(C::kColumns, kEight);  // that a row's columns lie in
+  static constexpr int kYRowBytes = kPlanes * kPlaneBytes;
+  // Rows of 8 n + 4 columns are packed: two of them are 2 n + 1 planes, so taps of every other row begin
+  // in the middle of one. Where math groups take turns, one has the rows that begin with a plane, and
+  // sums of the other stand four columns further. Else there are two copies of the window, one that
+  // begins with its first row, and one with the second.
+  static constexpr bool kIsPacked = C::kColumns % kEight != 0;
+  static constexpr bool kIsShifted = kIsPacked && C::kMathGroups / C::kDepthGroups == 2;
+  static constexpr int kCopies = kIsShifted ? 1 : 2;
+  static constexpr int kPairBytes = 2 * C::kColumns / kEight * kPlaneBytes;
+  static constexpr int kCopyRows = kIsShifted ? kWindowRows : C::kRows - 2 + C::kTapRows;
+  static constexpr int kCopyBytes = ceil(kCopyRows * C::kColumns, kEight) * kPlaneBytes;
+  static_assert(!kIsPacked || (2 * C::kColumns % kEight == 0 && C::kRows % 2 == 0));
+  static_assert(!kIsShifted || (C::kTapRows % 2 == 1 && C::kRows % (2 * C::kSlabRows) == 0));
+  static constexpr int kYBytes = kIsPacked ? kCopies * kCopyBytes : kWindowRows * kYRowBytes;
+  // Where the plane is in which the taps of a row of X begin.
+  static __device__ __forceinline__ int y_of(int row) {
+    if constexpr (kIsShifted) {
+      return row / 2 * kPairBytes + row % 2 * (C::kColumns / kEight) * kPlaneBytes;
+    } else if constexpr (kIsPacked) {
+      return row % 2 * kCopyBytes + row / 2 * kPairBytes;
+    }
+    return row * kYRowBytes;
+  }
   static_assert(C::kPitch >= kWindowCols && C::kCols % kEight == 0);
 
   static constexpr int round_up(int bytes) {
     return (bytes + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
   }
   static constexpr int kStageBytes = round_up(kXBytes + kYBytes);
-  static constexpr int kStagesBytes = C::kStages * kStageBytes;
+  static constexpr int kStagesBytes = (C::kStages - 1) * kStageBytes + kXBytes + kYBytes;
 
   // Where rows of dY wait as they lie in memory: all rows of a window, or those of its columns each
   // for itself. Copies begin and end at multiples of 16 bytes.
@@ -48,7 +73,7 @@ struct Layout {
   static constexpr int kWaitingBytes = (kWindowRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
   static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? C::kWaiting * kWaitingBytes : 0);
 
-  // A slab is 16 positions of one row, or 8 of each of two rows.
+  // A slab is 16 positions of one row, or 8 of each of two rows: neighbours, or those of one group.
   static constexpr int kSlabCols = kSlab / C::kSlabRows;
   static constexpr int kSlabsOfRow = C::kCols / kSlabCols;
   static constexpr int kSlabs = C::kRows / C::kSlabRows * kSlabsOfRow;
@@ -57,14 +82,18 @@ struct Layout {
   static_assert(C::kDepthGroups == 1 || C::kDepthGroups == C::kMathGroups);
   static constexpr int kTurns = C::kMathGroups / C::kDepthGroups;
   static_assert(kSlabs >= kTurns, "every group has a slab of a stage");
-  static constexpr int kAlongX = C::kSlabRows == 2 ? kXRowBytes : hopper::kAtomBytes;
-  static constexpr int kAlongY = C::kSlabRows == 2 ? kYRowBytes : kEight * 16;
+  static constexpr int kBetweenRows = kIsShifted ? 2 : 1;
+  static constexpr int kAlongX =
+      C::kSlabRows == 2 ? kBetweenRows * kXRowBytes : hopper::kAtomBytes;
+  static constexpr int kAlongY = C::kSlabRows == 1 ? kEight * 16
+                                 : kIsShifted     ? kPairBytes
+                                 : kIsPacked      ? kCopyBytes
+                                                  : kYRowBytes;
 
-  static constexpr int kStack8 = C::kTapRows * C::kN8;  // eights of columns of a wgmma
   static constexpr int kTiles8 = C::kTapCols * kStack8;
   static constexpr bool kShareSums = C::kDepthGroups == 1;
   using Groups = math_groups::Layout<C::kMathGroups, kTiles8, kShareSums>;
-  using Kept = math_groups::Kept<C::kMathGroups, kTiles8, kShareSums>;
+  using Kept = math_groups::Kept<C::kMathGroups, kTiles8, kShareSums, kIsShifted>;
   // Memory of sums that other blocks of a cluster write, behind the pipeline or the exchanged sums.
   static constexpr bool kIsClustered = C::kReduction == math_groups::kWithinCluster;
   using Pushed = partition::PushedSlices<Groups::kThreads, 4 * Groups::kKept, C::kParts>;
@@ -74,11 +103,10 @@ struct Layout {
   static constexpr int kPushedAt = kPipelineBytes > kExchangeBytes ? kPipelineBytes : kExchangeBytes;
   static constexpr int kBarriersAt = kPushedAt + (kIsClustered ? Pushed::kBytes : 0);
   static constexpr int kSharedBytes =
-      hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + C::kWaiting);
+      hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + C::kWaiting + (kIsClustered ? 1 : 0));
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
-  static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
-  static constexpr int kColumnTiles = ceil(P::kColumns, 8 * C::kN8);
+  static constexpr int kColumnTiles = ceil(P::kColumns, C::kColumns);
   static constexpr int kTileDepths = C::kDepthGroups * kDepths;
   static constexpr int kDepthTiles = ceil(P::kDepth, kTileDepths);
   static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
@@ -102,7 +130,7 @@ struct Place {
     using L = Layout<P, C>;
     depth = tile % L::kDepthTiles * L::kTileDepths;
     int rest = tile / L::kDepthTiles;
-    column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * 8 * C::kN8;
+    column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * C::kColumns;
     rest /= L::kColumnTiles;
     tap_col = L::kColSets == 1 ? 0 : rest % L::kColSets * C::kTapCols;
     rest /= L::kColSets;
