@@ -6,8 +6,8 @@
 
 `partitions`: split-K as the best of 1, 2, 4, 8, 16 and 32 parts, stream-K linear and tree, on the
 eight problems of `wgrad-streamk.txt`. `roles`: warps that load and warps that multiply against
-uniform warps, the best config of each, on twelve problems of RetinaNet. cuDNN is measured in the
-same run, and every result is compared with its.
+uniform warps, the best config of each and of each template, on twelve problems of RetinaNet. cuDNN
+is measured in the same run, and every result is compared with its.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction import (
+    implicit_gemm,
+    implicit_gemm_rule,
     stacked_wgrad,
     stacked_wgrad_rule,
     taps_wgrad,
@@ -46,7 +48,7 @@ from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from convir.dialects.problem import ConvProblem
     from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
@@ -143,19 +145,30 @@ def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
 
 
 def role_cases(problem: ConvProblem) -> Iterable[Case]:
-    """The best configs of either pipeline."""
+    """The best configs of either pipeline, of every template that has one of them."""
     found = contraction_of(problem)
-    families: list[tuple[Any, list[Any]]] = [
+    asked = (found.contraction, found.epilogue, H200)
+    both: list[tuple[Any, list[Any]]] = [
         (stacked_wgrad, list(stacked_configs(found))),
         (taps_wgrad, list(taps_configs(found))),
     ]
-    for family, configs in families:
-        for column in ("roles", "uniform"):
-            chosen = [config for config in configs if (config.roles[0] > 0) == (column == "roles")]
-            for config in chosen[:PIPELINES]:
-                plan = family.kernels(found.contraction, found.epilogue, config)
-                if isinstance(plan, KernelPlan):
-                    yield Case(problem, column, str(config), plan)
+    families = [
+        (column, family, [config for config in configs if (config.roles[0] > 0) == has_roles])
+        for family, configs in both
+        for column, has_roles in (("roles", True), ("uniform", False))
+    ]
+    families.append(("roles", wgmma_wgrad, _planned(wgmma_wgrad.plan(*asked))))
+    families.append(("uniform", implicit_gemm, _planned(implicit_gemm_rule.plan(*asked))))
+    for column, family, configs in families:
+        for config in configs[:PIPELINES]:
+            plan = family.kernels(found.contraction, found.epilogue, config)
+            if isinstance(plan, KernelPlan):
+                template = str(config).partition(" ")[0]
+                yield Case(problem, f"{column} {template}", str(config), plan)
+
+
+def _planned(configs: tuple[Any, ...] | Refusal) -> list[Any]:
+    return [] if isinstance(configs, Refusal) else list(configs)
 
 
 def marked() -> list[str]:
@@ -253,7 +266,18 @@ def main() -> None:
             best[case.column] = min(found, best.get(case.column, found))
         print(f"{problem.line()}\n  {cudnn:8.1f} cudnn")
         for column, (time, config) in best.items():
-            print(f"  {time:8.1f} {column:14} {cudnn / time:5.2f}  {config}")
+            print(f"  {time:8.1f} {column:22} {cudnn / time:5.2f}  {config}")
+        if is_roles:
+            print(f"           uniform / roles        {_ratio(best):5.2f}")
+
+
+def _ratio(best: Mapping[str, tuple[float, str]]) -> float:
+    """How much longer the best uniform config takes than the best one with roles."""
+    times = [
+        min(time for column, (time, _) in best.items() if column.startswith(pipeline))
+        for pipeline in ("uniform", "roles")
+    ]
+    return times[0] / times[1]
 
 
 if __name__ == "__main__":
