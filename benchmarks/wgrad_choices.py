@@ -58,7 +58,7 @@ SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20
 TILES = 2
 """Tiles tried with every partition, the best as the rule has them."""
-PIPELINES = 6
+PIPELINES = 4
 """Configs tried of each pipeline of a template, likewise."""
 
 MARKED = (
