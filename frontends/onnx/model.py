@@ -86,6 +86,8 @@ def read_model(source: str | Path | Any) -> Model:
 def _model(proto: Any, file: str) -> Model:
     to_array = onnx_library("onnx.numpy_helper", file).to_array
     graph = proto.graph
+    if not graph.output:
+        raise OnnxError(file, "is no ONNX model: its graph has no outputs")
     if graph.sparse_initializer:
         raise OnnxError(file, "sparse initializers are not supported")
     opsets = [entry.version for entry in proto.opset_import if entry.domain in _DEFAULT_DOMAINS]

@@ -86,9 +86,12 @@ def test_wrong_sizes(
     assert message in capsys.readouterr().err
 
 
-def test_what_is_no_model_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("content", ["no model", ""])
+def test_what_is_no_model_is_one_error(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "text.onnx"
-    path.write_text("no model")
+    path.write_text(content)
     assert import_main([str(path)]) == 1
     error = capsys.readouterr().err
     assert error.startswith(f"{path}:0:0: error: is no ONNX model: ")
