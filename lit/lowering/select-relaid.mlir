@@ -2,9 +2,9 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Operands with their channels first are copied for the template that takes neighbours.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: relaid ac grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not grouped: channels are not innermost
+// REMARK: remark: [select-kernels] kernel.region rewritten: relaid abc grouped-pairs {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not grouped-pairs: channels are not innermost
 // CHECK-LABEL: func.func @planes
-// CHECK:         kernel.region configs {cuda = "relaid ac grouped 64x13 {{.*}}"} {
+// CHECK:         kernel.region configs {cuda = "relaid abc grouped-pairs {{.*}}"} {
 func.func @planes(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %init: tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16>
