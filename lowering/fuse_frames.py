@@ -10,7 +10,8 @@ begins, and every op belongs to the level that counts such borders. Within a lev
 by reading is one kernel. An op that reads arguments alone goes where it is first read.
 
 Where a tensor has been inserted into another one, a later level reads it there: it is not written
-twice. A group is left as it is, with a remark, if `planar` kernels do not compute it.
+twice. A group is left as it is, with a remark, if `planar` kernels do not compute it; a function of
+which they compute no group is not touched.
 """
 
 from __future__ import annotations
@@ -45,13 +46,16 @@ if TYPE_CHECKING:
 _NAME: Final = "fuse-frames"
 
 
-def fuse_frames(block: Block, device: str = HOST) -> None:
-    """Wrap the chains of `block` that compute frame by frame in kernel regions for a device."""
+def fuse_frames(block: Block, device: str = HOST) -> bool:
+    """Wrap the chains of `block` that compute frame by frame in kernel regions for a device.
+
+    Whether there are any; if there are none, ops may stand in another order than before.
+    """
     ops = [op for op in block.ops if op is not block.last_op]
     found = {op: frame_convolution(op) for op in ops}
     convolutions = {op for op, is_one in found.items() if not isinstance(is_one, Refusal)}
     if not convolutions:
-        return
+        return False
     links = {op: _frame_links(op, convolution) for op, convolution in found.items()}
     levels = _Levels(links)
     levels.assign(ops)
@@ -65,10 +69,12 @@ def fuse_frames(block: Block, device: str = HOST) -> None:
             if source is not None and levels.of(source) == levels.of(op):
                 groups.merge(op, source)
     order = {op: i for i, op in enumerate(ordered)}
+    fired = False
     for members in groups.members():
         first = next((op for op in members if op in convolutions), None)
         if first is not None:
-            _wrap(members, first, order, device)
+            fired |= _wrap(members, first, order, device)
+    return fired
 
 
 @dataclass
@@ -205,23 +211,24 @@ def _reorder(block: Block, ordered: list[Operation]) -> None:
 
 def _wrap(
     members: list[Operation], first: Operation, order: dict[Operation, int], device: str
-) -> None:
+) -> bool:
     """Make a kernel region of `members` for a device if planar kernels compute it; it is called
-    what their convolution `first` is."""
+    what their convolution `first` is. Whether they do."""
     location = first.location
     wrap(members, order)
     region = members[-1].parent_op()
     if not isinstance(region, kernel.RegionOp) or members[0].parent_op() is not region:
-        return
+        return False
     found = read_planar(outlined(region, "candidate")[0])
     if isinstance(found, Refusal):
         _unwrap(region)
         remarks.refused(_NAME, first, found.reason)
-        return
+        return False
     stages = len(found.program.stages)
     region.location = location
     attach_config(region, device, PLANAR)
     remarks.fired(_NAME, region, f"{len(members)} ops are {stages} stages of one kernel")
+    return True
 
 
 def _unwrap(region: kernel.RegionOp) -> None:
@@ -253,5 +260,9 @@ class FuseFramesPass(ModulePass):
         for function in list(op.walk()):
             if not isinstance(function, func.FuncOp) or len(function.body.blocks) != 1:
                 continue
-            if self.device == HOST or states_of(function):
-                fuse_frames(function.body.block, self.device)
+            if self.device != HOST and not states_of(function):
+                continue
+            candidate = function.clone()
+            if fuse_frames(candidate.body.block, self.device):
+                Rewriter.insert_op(candidate, InsertPoint.before(function))
+                Rewriter.erase_op(function)

@@ -120,3 +120,56 @@ func.func @one_of_two_rows(%x: tensor<2x2x2x16xf32>, %w: tensor<4x2x1x1xf32>) ->
   } -> tensor<2x4x1x16xf32>
   return %0 : tensor<2x4x1x16xf32>
 }
+
+// -----
+
+// Frames of more channels than a kernel of rows has: the samples stay in turns, each behind its im2col.
+// REMARK: linalg.generic not rewritten: it has more than 64 channels
+// REMARK: linalg.generic not rewritten: it has more than 64 channels
+// CHECK-LABEL: func.func @in_turns
+// CHECK:       %[[A:.*]] = tensor.collapse_shape
+// CHECK:       linalg.generic {{.*}} ins(%{{.*}}, %[[A]] :
+// CHECK:       %[[B:.*]] = tensor.collapse_shape
+// CHECK:       linalg.generic {{.*}} ins(%{{.*}}, %[[B]] :
+func.func @in_turns(%x: tensor<2x8x4x4xf32>, %w: tensor<4x72xf32>) -> tensor<2x4x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %r = tensor.empty() : tensor<2x4x16xf32>
+  %t = tensor.empty() : tensor<1x8x3x3x4x4xf32>
+  %e = tensor.empty() : tensor<1x4x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %x0 = tensor.extract_slice %x[0, 0, 0, 0] [1, 8, 4, 4] [1, 1, 1, 1] : tensor<2x8x4x4xf32> to tensor<1x8x4x4xf32>
+  %p0 = tensor.pad %x0 low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%h: index, %i: index, %j: index, %l: index):
+    tensor.yield %zero : f32
+  } : tensor<1x8x4x4xf32> to tensor<1x8x6x6xf32>
+  %g0 = linalg.generic {indexing_maps = [affine_map<(n, c, r, s, p, q) -> (n, c, p + r, q + s)>, affine_map<(n, c, r, s, p, q) -> (n, c, r, s, p, q)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%p0 : tensor<1x8x6x6xf32>) outs(%t : tensor<1x8x3x3x4x4xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<1x8x3x3x4x4xf32>
+  %c0 = tensor.collapse_shape %g0 [[0], [1, 2, 3], [4, 5]] : tensor<1x8x3x3x4x4xf32> into tensor<1x72x16xf32>
+  %m0 = linalg.generic {indexing_maps = [affine_map<(n, o, t, c) -> (o, c)>, affine_map<(n, o, t, c) -> (n, c, t)>, affine_map<(n, o, t, c) -> (n, o, t)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %c0 : tensor<4x72xf32>, tensor<1x72x16xf32>) outs(%z : tensor<1x4x16xf32>) {
+  ^bb0(%f: f32, %a: f32, %s: f32):
+    %p = arith.mulf %f, %a : f32
+    %q = arith.addf %s, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<1x4x16xf32>
+  %r0 = tensor.insert_slice %m0 into %r[0, 0, 0] [1, 4, 16] [1, 1, 1] : tensor<1x4x16xf32> into tensor<2x4x16xf32>
+  %x1 = tensor.extract_slice %x[1, 0, 0, 0] [1, 8, 4, 4] [1, 1, 1, 1] : tensor<2x8x4x4xf32> to tensor<1x8x4x4xf32>
+  %p1 = tensor.pad %x1 low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%h: index, %i: index, %j: index, %l: index):
+    tensor.yield %zero : f32
+  } : tensor<1x8x4x4xf32> to tensor<1x8x6x6xf32>
+  %g1 = linalg.generic {indexing_maps = [affine_map<(n, c, r, s, p, q) -> (n, c, p + r, q + s)>, affine_map<(n, c, r, s, p, q) -> (n, c, r, s, p, q)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%p1 : tensor<1x8x6x6xf32>) outs(%t : tensor<1x8x3x3x4x4xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    linalg.yield %v : f32
+  } -> tensor<1x8x3x3x4x4xf32>
+  %c1 = tensor.collapse_shape %g1 [[0], [1, 2, 3], [4, 5]] : tensor<1x8x3x3x4x4xf32> into tensor<1x72x16xf32>
+  %m1 = linalg.generic {indexing_maps = [affine_map<(n, o, t, c) -> (o, c)>, affine_map<(n, o, t, c) -> (n, c, t)>, affine_map<(n, o, t, c) -> (n, o, t)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %c1 : tensor<4x72xf32>, tensor<1x72x16xf32>) outs(%z : tensor<1x4x16xf32>) {
+  ^bb0(%f: f32, %a: f32, %s: f32):
+    %p = arith.mulf %f, %a : f32
+    %q = arith.addf %s, %p : f32
+    linalg.yield %q : f32
+  } -> tensor<1x4x16xf32>
+  %r1 = tensor.insert_slice %m1 into %r0[1, 0, 0] [1, 4, 16] [1, 1, 1] : tensor<1x4x16xf32> into tensor<2x4x16xf32>
+  return %r1 : tensor<2x4x16xf32>
+}
