@@ -83,6 +83,16 @@ class ArgumentParser(argparse.ArgumentParser):
             help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
         )
 
+    def add_output(self) -> None:
+        """Add `-o`: where the IR is written."""
+        self.add_argument(
+            "-o",
+            dest="output",
+            type=_file_or_stdout,
+            metavar="OUT",
+            help="write the IR to OUT instead of stdout, which is also called -",
+        )
+
 
 def natural(text: str) -> int:
     """A number that can seed a random generator, or count bytes.
@@ -99,6 +109,6 @@ def natural(text: str) -> int:
 natural.__name__ = "natural number"  # what argparse calls the type in its message
 
 
-def file_or_stdout(text: str) -> str | None:
+def _file_or_stdout(text: str) -> str | None:
     """The file that is written to; None for `-`, the standard output."""
     return None if text == STREAM else text

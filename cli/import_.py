@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import STREAM, ArgumentParser, UsageError, file_or_stdout
+from convir.cli.arguments import STREAM, ArgumentParser, UsageError
 from convir.cli.chunks import SEPARATOR
 from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
 from convir.cli.model_files import MODEL_SUFFIXES, import_model_file
@@ -76,13 +76,7 @@ def _main(argv: Sequence[str]) -> int:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
-    add(
-        "-o",
-        dest="output",
-        type=file_or_stdout,
-        metavar="OUT",
-        help="write the IR to OUT instead of stdout, which is also called -",
-    )
+    parser.add_output()
     add(
         "--commands-file",
         metavar="FILE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import ArgumentParser, UsageError, file_or_stdout, natural
+from convir.cli.arguments import ArgumentParser, UsageError, natural
 from convir.cli.stages import DEVICES, STAGES, TARGETS
 
 if TYPE_CHECKING:
@@ -38,13 +38,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="MLIR text; - or nothing: stdin")
-    add(
-        "-o",
-        dest="output",
-        type=file_or_stdout,
-        metavar="OUT",
-        help="write the IR to OUT instead of stdout, which is also called -",
-    )
+    parser.add_output()
 
     passes = parser.add_argument_group("passes").add_mutually_exclusive_group()
     passes.add_argument(
