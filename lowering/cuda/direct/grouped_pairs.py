@@ -18,8 +18,8 @@ from convir.lowering.cuda.direct.ring import (
     BANK_SKEW,
     BARRIER_BYTES,
     ELEMENT_BYTES,
-    LEAST_STRIDE,
     MOST_BOX,
+    map_strides,
 )
 from convir.lowering.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.cuda.kernel_plan import Pointer, TensorMap
@@ -312,7 +312,7 @@ def _maps(
         Pointer("a"),
         element,
         (all_channels, cols.extent, rows.extent, *a_slices, problem.images),
-        tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in a_strides),
+        map_strides(a_strides),
         (CHANNELS, pitch, 2 * _box_rows(problem, config.pairs) - 1, *one, 1),
         64,
         element_strides=(1, 1, 2, *one, 1),
@@ -321,7 +321,7 @@ def _maps(
         Pointer("c"),
         element,
         (all_channels, problem.col_count, problem.row_count, *c_slices, problem.images),
-        tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in c_strides),
+        map_strides(c_strides),
         (CHANNELS, pitch, 2, *one, 1),
         64,
         offset=problem.phases[0].offset * ELEMENT_BYTES,

@@ -27,13 +27,14 @@ from convir.lowering.cuda.direct.ring import (
     copies_refusal,
     ring_bytes,
 )
-from convir.lowering.cuda.direct.source import SYMBOL, definitions, parameter, passed, reading
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+from convir.lowering.cuda.direct.source import launch_sums, reading
+from convir.lowering.cuda.kernel_plan import Pointer
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.cuda.kernel_plan import KernelPlan, TensorMap
 
 DEPTH = 16
 """Depths of a warp, and what columns are a multiple of."""
@@ -46,9 +47,6 @@ SUM_BYTES = STORAGE_BYTES["f32"]
 MOST_ONCE_BYTES = 1 << 28
 """Operands up to here leave the L2 cache first, before what others wrote to it: a larger part of
 them than that costs more than it saves, as blocks read the same columns at their borders."""
-
-COUNTER_BYTES = 4
-"""Of the parts of a block of channels that have come and gone."""
 
 
 def merged_groups(problem: DirectProblem) -> MergedGroups | Refusal:
@@ -212,34 +210,21 @@ def kernels(
         "read_once": int(is_read_once(problem, merged)),
         "shared_bytes": needed,
     }
-    rows, gradients = Pointer("a"), Pointer("c")
+    rows: Pointer | TensorMap = Pointer("a")
+    gradients: Pointer | TensorMap = Pointer("c")
     if config.copies == TMA:
         shape, of_c = ring_shape(merged, config), gradient_channels(merged, config)
         of_all = merged.groups * merged.depth, merged.groups * merged.columns
         rows = box_map(problem, rows, of_all[0], config.channels, shape)
         gradients = box_map(_without_windows(problem), gradients, of_all[1], of_c, shape)
-    element = problem.element
-    operands = f"{parameter(rows, element, 'a')}, {parameter(gradients, element, 'c')}"
-    source = "\n".join(
-        [
-            *definitions("GroupedWgrad", problem, epilogue, asdict(merged), schedule),
-            f'extern "C" __global__ void __launch_bounds__({threads}, {config.blocks[1]})',
-            f"{SYMBOL}({operands}, {element}* b, float* parts, unsigned* counters) {{",
-            f"  convir::GroupedWgrad<Problem, Schedule>::run({passed(rows, 'a')},",
-            f"      {passed(gradients, 'c')}, b, parts, counters);",
-            "}",
-            "",
-        ]
+    return launch_sums(
+        "GroupedWgrad",
+        problem,
+        epilogue,
+        asdict(merged),
+        schedule,
+        (rows, gradients),
+        channel_blocks,
+        config.blocks[1],
+        _job_bytes(problem, merged, config),
     )
-    units = channel_blocks * parts
-    multiply = CudaKernel(
-        source,
-        SYMBOL,
-        (units, 1, 1),
-        (threads, 1, 1),
-        needed,
-        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
-        is_cooperative=parts > 1,
-    )
-    workspace = units * _job_bytes(problem, merged, config)
-    return KernelPlan((multiply,), (workspace,), (channel_blocks * COUNTER_BYTES,))

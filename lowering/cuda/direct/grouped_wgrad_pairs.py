@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import grouped_wgrad
 from convir.lowering.cuda.direct.config import TILE, GroupedWgradPairsConfig
-from convir.lowering.cuda.direct.grouped_wgrad import COUNTER_BYTES, SUM_BYTES
+from convir.lowering.cuda.direct.grouped_wgrad import SUM_BYTES
 from convir.lowering.cuda.direct.registers import WARP, WARPGROUP
 from convir.lowering.cuda.direct.ring import (
     BARRIER_BYTES,
     ELEMENT_BYTES,
-    LEAST_STRIDE,
     MOST_BOX,
+    map_strides,
 )
-from convir.lowering.cuda.direct.source import SYMBOL, definitions, parameter, passed, reading
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.cuda.direct.source import launch_sums, reading
+from convir.lowering.cuda.kernel_plan import Pointer, TensorMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.cuda.kernel_plan import KernelPlan
 
 CHANNELS = 32
 """Of a group."""
@@ -231,14 +232,12 @@ def kernels(
     reason = legality(problem, config, needed)
     if reason is not None:
         return Refusal(reason)
-    parts = _parts(problem, config)
-    threads = (MATH_WARPS + 1) * WARP
     schedule = {
         "rows": config.rows,
         "slots": config.slots,
-        "threads": threads,
+        "threads": (MATH_WARPS + 1) * WARP,
         "loaders": 1,
-        "parts": parts,
+        "parts": _parts(problem, config),
         "read_once": int(grouped_wgrad.is_read_once(problem, merged)),
         "shared_bytes": needed,
     }
@@ -261,30 +260,17 @@ def kernels(
         (problem.cols.c_stride, problem.rows.c_stride, problem.c_image),
         _rows_of_c(problem, config),
     )
-    element = problem.element
-    operands = f"{parameter(rows, element, 'a')}, {parameter(gradients, element, 'c')}"
-    source = "\n".join(
-        [
-            *definitions("GroupedWgradPairs", problem, epilogue, asdict(merged), schedule),
-            f'extern "C" __global__ void __launch_bounds__({threads}, {config.blocks[1]})',
-            f"{SYMBOL}({operands}, {element}* b, float* parts, unsigned* counters) {{",
-            f"  convir::GroupedWgradPairs<Problem, Schedule>::run({passed(rows, 'a')},",
-            f"      {passed(gradients, 'c')}, b, parts, counters);",
-            "}",
-            "",
-        ]
+    return launch_sums(
+        "GroupedWgradPairs",
+        problem,
+        epilogue,
+        asdict(merged),
+        schedule,
+        (rows, gradients),
+        merged.groups,
+        config.blocks[1],
+        SUMS * SUM_BYTES,
     )
-    units = merged.groups * parts
-    multiply = CudaKernel(
-        source,
-        SYMBOL,
-        (units, 1, 1),
-        (threads, 1, 1),
-        needed,
-        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
-        is_cooperative=parts > 1,
-    )
-    return KernelPlan((multiply,), (units * SUMS * SUM_BYTES,), (merged.groups * COUNTER_BYTES,))
 
 
 def _map(
@@ -301,7 +287,7 @@ def _map(
         operand,
         problem.contraction.a.type,
         (channels, cols, rows, problem.images),
-        tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in strides),
+        map_strides(strides),
         (CHANNELS, _pitch(problem), box_rows, 1),
         64,
     )

@@ -10,6 +10,8 @@ from convir.lowering.cuda.direct.registers import WARP, WARPGROUP
 from convir.lowering.cuda.kernel_plan import TensorMap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.kernel_plan import Pointer
 
@@ -35,7 +37,7 @@ ATOM_PIXELS = 8
 TMA_ALIGNMENT = 1024
 MOST_BOX = 256
 """Pixels of a copy."""
-LEAST_STRIDE = 16
+_LEAST_STRIDE = 16
 """Bytes between neighbours of a dimension of the copy engine's, where there is one of them too."""
 
 
@@ -109,6 +111,11 @@ def copies_refusal(
     return None
 
 
+def map_strides(strides: Iterable[int]) -> tuple[int, ...]:
+    """The strides of a map's axes, in bytes, of those in elements."""
+    return tuple(max(_LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in strides)
+
+
 def box_map(
     problem: DirectProblem, operand: Pointer, of_all: int, channels: int, shape: RingShape
 ) -> TensorMap:
@@ -128,7 +135,7 @@ def box_map(
         operand,
         problem.contraction.a.type,
         (of_all, cols.extent, rows.extent, problem.images),
-        tuple(max(LEAST_STRIDE, stride * ELEMENT_BYTES) for stride in strides),
+        map_strides(strides),
         (atom, _pixels(problem, shape), 1, 1),
         cast("Literal[32, 64, 128]", atom * ELEMENT_BYTES),
     )

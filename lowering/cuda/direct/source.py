@@ -27,6 +27,9 @@ SYMBOL: Final = "direct"
 
 _A = Pointer("a")
 
+_COUNTER_BYTES = 4
+"""Of the parts of a block's sums that have come and gone."""
+
 
 def _operands(
     contraction: Contraction, epilogue: Epilogue, result: Result
@@ -96,15 +99,16 @@ def launch(
         for name, operand in zip(names, epilogue.operands, strict=True)
     )
     target = f"{{c, {{{', '.join(names)}}}}}"
-    handed = [passed(rows, "a"), "b", target]
+    given = _parameter(rows, element, "a")
+    handed = [_passed(rows, "a"), "b", target]
     maps = () if stores is None else (stores,)
     if stores is not None:
-        pointers += f", {parameter(stores, element, 'c_map')}"
-        handed.append(passed(stores, "c_map"))
+        pointers += f", {_parameter(stores, element, 'c_map')}"
+        handed.append(_passed(stores, "c_map"))
     lines = [
-        *definitions(template, problem, epilogue, features, schedule),
+        *_definitions(template, problem, epilogue, features, schedule),
         f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
-        f"{SYMBOL}({parameter(rows, element, 'a')}, const {element}* b, {element}* c{pointers}) {{",
+        f"{SYMBOL}({given}, const {element}* b, {element}* c{pointers}) {{",
         f"  convir::{template}<Problem, Schedule>::run({', '.join(handed)});",
         "}",
         "",
@@ -126,19 +130,68 @@ def launch(
     return KernelPlan((kernel,))
 
 
-def parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
+def launch_sums(
+    template: str,
+    problem: DirectProblem,
+    epilogue: Epilogue,
+    features: Mapping[str, int],
+    schedule: Mapping[str, int],
+    operands: tuple[Pointer | TensorMap, Pointer | TensorMap],
+    owners: int,
+    blocks_per_sm: int,
+    sum_bytes: int,
+) -> KernelPlan:
+    """One launch of a template whose blocks publish sums of B, meet, and add a slice of them.
+
+    Args:
+        template: the class in `snake_case.cuh` whose `run` is the kernel.
+        problem: sizes and strides.
+        epilogue: what is applied before the store.
+        features: further constants of the problem that the template reads.
+        schedule: constants of the schedule; `threads`, `parts` and `shared_bytes` among them.
+        operands: how A and C are given.
+        owners: blocks whose sums differ; there are `parts` of each, which share a counter.
+        blocks_per_sm: blocks whose registers have to fit a multiprocessor.
+        sum_bytes: what a block publishes.
+    """
+    rows, gradients = operands
+    element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
+    parameters = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
+    lines = [
+        *_definitions(template, problem, epilogue, features, schedule),
+        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks_per_sm})',
+        f"{SYMBOL}({parameters}, {element}* b, float* parts, unsigned* counters) {{",
+        f"  convir::{template}<Problem, Schedule>::run({_passed(rows, 'a')},",
+        f"      {_passed(gradients, 'c')}, b, parts, counters);",
+        "}",
+        "",
+    ]
+    units = owners * schedule["parts"]
+    kernel = CudaKernel(
+        "\n".join(lines),
+        SYMBOL,
+        (units, 1, 1),
+        (threads, 1, 1),
+        needed,
+        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
+        is_cooperative=schedule["parts"] > 1,
+    )
+    return KernelPlan((kernel,), (units * sum_bytes,), (owners * _COUNTER_BYTES,))
+
+
+def _parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
     """The parameter of an entry that is an operand: a pointer, or a map by value."""
     if isinstance(operand, TensorMap):
         return f"const __grid_constant__ convir::hopper::TensorMap {name}"
     return f"const {element}* {name}"
 
 
-def passed(operand: Pointer | TensorMap, name: str) -> str:
+def _passed(operand: Pointer | TensorMap, name: str) -> str:
     """What the entry hands to the template."""
     return f"&{name}" if isinstance(operand, TensorMap) else name
 
 
-def definitions(
+def _definitions(
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
