@@ -54,8 +54,6 @@ def fuse_frames(block: Block, device: str = HOST) -> bool:
     ops = [op for op in block.ops if op is not block.last_op]
     found = {op: frame_convolution(op) for op in ops}
     convolutions = {op for op, is_one in found.items() if not isinstance(is_one, Refusal)}
-    if not convolutions:
-        return False
     links = {op: _frame_links(op, convolution) for op, convolution in found.items()}
     levels = _Levels(links)
     levels.assign(ops)
@@ -75,6 +73,11 @@ def fuse_frames(block: Block, device: str = HOST) -> bool:
         if first is not None:
             fired |= _wrap(members, first, order, device)
     return fired
+
+
+def _has_convolution(block: Block) -> bool:
+    """Whether an op of `block` is a convolution along frames."""
+    return any(not isinstance(frame_convolution(op), Refusal) for op in block.ops)
 
 
 @dataclass
@@ -261,6 +264,8 @@ class FuseFramesPass(ModulePass):
             if not isinstance(function, func.FuncOp) or len(function.body.blocks) != 1:
                 continue
             if self.device != HOST and not states_of(function):
+                continue
+            if not _has_convolution(function.body.block):
                 continue
             candidate = function.clone()
             if fuse_frames(candidate.body.block, self.device):
