@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from convir.api.sources import source_of
@@ -98,16 +99,31 @@ def compile(
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
-    """No collection of garbage meanwhile: IR is one graph of cycles that is all in use, which each
-    collection would walk in vain."""
+def _compiling() -> Generator[None]:
+    """Quick imports, and no collection of garbage meanwhile: IR is one graph of cycles that is all
+    in use, which each collection would walk in vain."""
+    from convir.dialects.compat.startup import quick_imports  # noqa: PLC0415  (brings xDSL along)
+
     collects = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with quick_imports():
+            _import_compiler()
+            yield
     finally:
         if collects:
             gc.enable()
+
+
+@cache
+def _import_compiler() -> None:
+    """Import what every compile needs, as objects that the next collections need not walk."""
+    import_module("convir.api.build")
+    import_module("convir.passes.pipelines")
+    if not gc.get_freeze_count():  # else somebody wants what they froze to stay so
+        # Together they move what there is to the oldest generation, without a walk.
+        gc.freeze()
+        gc.unfreeze()
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,7 @@ class Job:
         entry = None if key is None else load_program(key)
         if isinstance(entry, HostPlan):
             return self._executable(entry, lambda: self._build.program())
-        with _uncollected():
+        with _compiling():
             signature = entry if isinstance(entry, Signature) else self._build.signature()
             if signature is None:
                 return self._compile(key, None)
@@ -142,7 +158,7 @@ class Job:
         entry = None if key is None else load_program(key)
         if isinstance(entry, HostPlan):
             return self._executable(entry, lambda: self._build.program(shapes))
-        with _uncollected():
+        with _compiling():
             return self._compile(key, shapes)
 
     def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:

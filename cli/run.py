@@ -28,6 +28,9 @@ def _main(argv: Sequence[str]) -> int:
 
         sys.stdout.write(f"{TOOL} {__version__}\n")
         return 0
+    from convir.dialects.compat import startup  # noqa: PLC0415  (as below)
+
+    startup.install()
     from convir.cli.run_job import run_file  # noqa: PLC0415  (NumPy takes a while to import)
 
     return run_file(options)

@@ -1,13 +1,14 @@
-"""What makes importing xDSL quicker, for a tool whose runs are mostly imports.
+"""What makes importing xDSL quicker, for runs that are mostly imports.
 
-Nothing here changes what xDSL does; a library that never calls `install` only loads more slowly.
+Nothing here changes what xDSL or convir do. A tool calls `install` once; a library takes it back
+as soon as its compiler is imported (`quick_imports`).
 
 - The assembly format of every op class of a dialect is parsed when the class is made, most of
   them for ops that the input does not hold: here, when the first such op is read or printed.
-- linalg imports the whole math dialect for three ops: here, when one of them is built.
-- `dataclasses` writes six methods as text for each of 300 classes and compiles them: here, texts
-  that occurred before are not compiled again, and `__repr__` and what keeps a frozen instance
-  frozen are compiled when they are called, which is next to never.
+- `dataclasses` writes up to six methods as text for each of 460 classes of xDSL's and ours and
+  compiles them, most of them never called: here, a method is compiled when it is first called,
+  and takes the place of what stood for it.
+- linalg imports the whole math dialect for three ops: in a tool, when one of them is built.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from importlib.util import LazyLoader, find_spec, module_from_spec
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
+    from collections.abc import Callable, Generator
 
     from xdsl.irdl import IRDLOperation, OpDef
     from xdsl.irdl.declarative_assembly_format import FormatProgram
@@ -62,11 +64,55 @@ class DeferredFormat:
 @cache
 def install() -> None:
     """Take effect for every module imported from now on; calling it again does nothing."""
+    _WANTED.enter()
+    for name in LAZY_MODULES:
+        _load_on_first_use(name)
+
+
+@contextmanager
+def quick_imports() -> Generator[None]:
+    """Take effect for what any thread imports meanwhile of xDSL and of convir."""
+    _WANTED.enter()
+    try:
+        yield
+    finally:
+        _WANTED.leave()
+
+
+class _Wanted:
+    """How many want quick imports now; hooks that nobody wants do as what they stand for."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.count = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self.count += 1
+        _place_hooks()
+
+    def leave(self) -> None:
+        with self._lock:
+            self.count -= 1
+
+
+_WANTED = _Wanted()
+
+
+@cache
+def _place_hooks() -> None:
     if sys.version_info < (3, 13):  # since then, one text for all methods of a class
         # A name of a module hides the builtin of that name.
         dataclasses.exec = _execute  # pyright: ignore[reportAttributeAccessIssue]
-    for name in LAZY_MODULES:
-        _load_on_first_use(name)
+    from xdsl.irdl.declarative_assembly_format import FormatProgram  # noqa: PLC0415
+
+    FormatProgram.from_str = _format  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _format(text: str, op_def: OpDef) -> DeferredFormat | FormatProgram:
+    """Stands for `FormatProgram.from_str`."""
+    deferred = DeferredFormat(text, op_def)
+    return deferred if _WANTED.count else deferred.program
 
 
 def _load_on_first_use(name: str) -> None:
@@ -82,35 +128,38 @@ def _load_on_first_use(name: str) -> None:
     setattr(sys.modules[package], child, module)  # else `from package import child` looks inside
 
 
-_COMPILED: dict[str, CodeType] = {}
-_RARELY_CALLED = frozenset(("__repr__", "__setattr__", "__delattr__"))
+_PACKAGES = frozenset(("convir", "xdsl"))
 _MAKER = "__create_fn__"
 _METHOD = re.compile(r"\n def (\w+)\(")
 
 
-def _execute(text: str, module: dict[str, object], names: dict[str, object]) -> None:
+def _execute(text: str, module: dict[str, Any], names: dict[str, object]) -> None:
     """Stands for `exec` in `dataclasses`, whose texts define a function that makes a method."""
     method = _METHOD.search(text)
-    if method is not None and method[1] in _RARELY_CALLED:
+    ours = str(module.get("__name__")).partition(".")[0] in _PACKAGES
+    if _WANTED.count and ours and method is not None:
         names[_MAKER] = partial(_method_made_when_called, method[1], text, module)
         return
-    code = _COMPILED.get(text)
-    if code is None:
-        code = _COMPILED[text] = compile(text, "<dataclass>", "exec")
-    exec(code, module, names)
+    exec(text, module, names)
 
 
 def _method_made_when_called(
-    name: str, text: str, module: dict[str, object], **given: object
+    name: str, text: str, module: dict[str, Any], **given: object
 ) -> Callable[..., object]:
-    made: list[Callable[..., object]] = []
+    @cache  # what stands in the class may be a wrapper that keeps calling `method`
+    def made() -> Callable[..., object]:
+        names: dict[str, Callable[..., Callable[..., object]]] = {}
+        exec(text, module, names)
+        real = names[_MAKER](**given)
+        real.__qualname__ = method.__qualname__
+        return real
 
-    def method(self: object, *arguments: object) -> object:
-        if not made:
-            names: dict[str, Callable[..., Callable[..., object]]] = {}
-            exec(text, module, names)
-            made.append(names[_MAKER](**given))
-        return made[0](self, *arguments)
+    def method(self: object, *arguments: object, **named: object) -> object:
+        real = made()
+        for owner in type(self).__mro__:
+            if vars(owner).get(name) is method:
+                type.__setattr__(owner, name, real)
+        return real(self, *arguments, **named)
 
     method.__name__ = name
     return method
