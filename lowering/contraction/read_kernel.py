@@ -88,13 +88,18 @@ def _unreadable_sizes(callee: kernel.FuncOp) -> Refusal | None:
 
 
 def read_contraction(
-    callee: kernel.FuncOp, cost: Callable[[Contraction], object] = reading_cost
+    callee: kernel.FuncOp,
+    cost: Callable[[Contraction], object] = reading_cost,
+    *,
+    shares_rows: bool = False,
 ) -> ContractionCall | Refusal:
     """Read the body of `callee`, or say why it is no contraction.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
+        shares_rows: whether groups may read the same rows: those of one matrix that is multiplied
+            with many.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -110,7 +115,7 @@ def read_contraction(
     calls: list[ContractionCall] = []
     reasons: list[str] = []
     for rows, computed in product((0, 1), _RESULTS):
-        call = _read_pieces(pieces, result, rows, computed)
+        call = _read_pieces(pieces, result, rows, computed, shares_rows=shares_rows)
         if isinstance(call, ContractionCall):
             calls.append(call)
         else:
@@ -121,10 +126,13 @@ def read_contraction(
 
 
 def _read_pieces(
-    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result
+    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, *, shares_rows: bool
 ) -> ContractionCall | Refusal:
     """Read all pieces with their input number `rows` as A, as one contraction."""
-    readings = [_read_piece(piece, shape_of(result), rows, computed) for piece in pieces]
+    shape = shape_of(result)
+    readings = [
+        _read_piece(piece, shape, rows, computed, shares_rows=shares_rows) for piece in pieces
+    ]
     for reading in readings:
         if isinstance(reading, Refusal):
             return reading
@@ -181,10 +189,36 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
 
 
 def _read_piece(
-    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, *, shares_rows: bool
 ) -> ContractionCall | Refusal:
-    types = _types(piece.dims)
-    return types if isinstance(types, Refusal) else _read(piece, out_shape, rows, result, types)
+    """Read one contraction with its input number `rows` as A, computing `result`."""
+    dims = piece.dims
+    types = _types(dims)
+    if isinstance(types, Refusal):
+        return types
+    access = [access_of(operand.value, operand.index) for operand in dims.inputs]
+    for found in access:
+        if isinstance(found, Refusal):
+            return found
+    a_access, other_access = (cast("Access", access[i]) for i in (rows, 1 - rows))
+    init = _init(dims)
+    if isinstance(init, Refusal):
+        return init
+    if other_access.padded:
+        return Refusal("both of its inputs are padded")
+    a, other = (_Tensor(x.index, shape_of(x.root), x.padded) for x in (a_access, other_access))
+    placed = zip(dims.out.index, piece.strides, piece.offsets, strict=True)
+    out = _Tensor(tuple(form.affine(s, o) for form, s, o in placed), out_shape)
+    b, c = (other, out) if result == "C" else (out, other)
+    reader = _Reader(dims, a, b, c, shares_rows and result == "C")
+    if result == "B" and (any(piece.offsets) or set(piece.strides) != {1} or other.base):
+        return Refusal("its result is stored with gaps")
+    stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
+    stored["B" if result == "C" else "C"] = types.inputs[1 - rows]
+    spec = reader.spec(types.element, stored, result, accumulate=init is not None)
+    if isinstance(spec, Refusal):
+        return spec
+    return ContractionCall(spec, a_access.root.index, other_access.root.index, init)
 
 
 _RESULTS: tuple[Result, Result] = ("C", "B")
@@ -259,36 +293,6 @@ class _Tensor:
         )
 
 
-def _read(
-    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, types: _Types
-) -> ContractionCall | Refusal:
-    """Read one contraction with its input number `rows` as A, computing `result`."""
-    dims = piece.dims
-    access = [access_of(operand.value, operand.index) for operand in dims.inputs]
-    for found in access:
-        if isinstance(found, Refusal):
-            return found
-    a_access, other_access = (cast("Access", access[i]) for i in (rows, 1 - rows))
-    init = _init(dims)
-    if isinstance(init, Refusal):
-        return init
-    if other_access.padded:
-        return Refusal("both of its inputs are padded")
-    a, other = (_Tensor(x.index, shape_of(x.root), x.padded) for x in (a_access, other_access))
-    placed = zip(dims.out.index, piece.strides, piece.offsets, strict=True)
-    out = _Tensor(tuple(form.affine(s, o) for form, s, o in placed), out_shape)
-    b, c = (other, out) if result == "C" else (out, other)
-    reader = _Reader(dims, a, b, c)
-    if result == "B" and (any(piece.offsets) or set(piece.strides) != {1} or other.base):
-        return Refusal("its result is stored with gaps")
-    stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
-    stored["B" if result == "C" else "C"] = types.inputs[1 - rows]
-    spec = reader.spec(types.element, stored, result, accumulate=init is not None)
-    if isinstance(spec, Refusal):
-        return spec
-    return ContractionCall(spec, a_access.root.index, other_access.root.index, init)
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads a contraction as rows of A times B into C, whichever of B and C is computed."""
@@ -297,6 +301,8 @@ class _Reader:
     a: _Tensor
     b: _Tensor
     c: _Tensor
+    shares_rows: bool
+    """Whether groups may read the same rows."""
 
     def spec(
         self,
@@ -320,14 +326,14 @@ class _Reader:
         depth = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
         columns = self._joined((in_b & in_c) - in_a, self.c, self.b)
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
+        if self.shares_rows and columns is None and groups is not None and groups[0] == 1:
+            columns, groups = self._columns_of_groups((in_b & in_c) - in_a)
         if depth is None or columns is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
         a = Channels(stored["A"], depth[1] or groups[1] or 1, groups[1])
         c = Channels(stored["C"], columns[1] or groups[3] or 1, groups[3])
-        if groups[0] > 1 and (a.group_stride, c.group_stride) != (
-            depth[0] * a.stride,
-            columns[0] * c.stride,
-        ):
+        behind = (depth[0] * a.stride, columns[0] * c.stride)
+        if groups[0] > 1 and groups[1] and (a.group_stride, c.group_stride) != behind:
             return Refusal("its groups do not lie behind each other")
         axes = self._axes(rows)
         if isinstance(axes, Refusal):
@@ -344,6 +350,22 @@ class _Reader:
             result=result,
             accumulate=accumulate,
         )
+
+    def _columns_of_groups(
+        self, loops: Collection[int]
+    ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Loops of B and C as the columns of one product, and as products of the same rows.
+
+        As many are columns as lie behind each other in both; None for both if those are none.
+        """
+        steps = self.c.steps
+        longer = sorted((loop for loop in loops if self._bound(loop) != 1), key=steps.__getitem__)
+        for count in range(len(longer) - 1, 0, -1):
+            columns = self._joined(longer[:count], self.c, self.b)
+            groups = self._joined(longer[count:], self.b, self.c)
+            if columns is not None and columns[1:] == (1, 1) and groups is not None:
+                return columns, (groups[0], 0, *groups[1:])
+        return None, None
 
     def _bound(self, loop: int) -> int:
         return cast("int", self.dims.bounds[loop])

@@ -45,7 +45,7 @@ def reading_cost(spec: Contraction) -> float:
     products = -(-_multiplied(spec.depth, spec.columns) // PRODUCTS_A_CYCLE)
     cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
     axes = spec.phases[0].axes
-    a = prod(axis.extent for axis in axes) * spec.depth * spec.groups
+    a = prod(axis.extent for axis in axes) * spec.depth * (1 if spec.shares_rows else spec.groups)
     b = spec.taps * spec.depth * spec.columns * spec.groups
     c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
     copied = a if spec.a.stride != 1 else 0

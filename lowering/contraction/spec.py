@@ -92,7 +92,7 @@ class Channels:
     stride: int = 1
     """Elements between two neighbours; 1 if channels are innermost."""
     group_stride: int = 0
-    """Elements between two groups."""
+    """Elements between two groups; 0 between groups that read the same rows."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,11 @@ class Contraction:
     def inputs(self) -> tuple[Channels, Weights | Channels]:
         """The operands that are read."""
         return self.a, (self.b if self.result == "C" else self.c)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether all groups read the same rows of A."""
+        return self.groups > 1 and self.a.group_stride == 0
 
     @property
     def taps(self) -> int:

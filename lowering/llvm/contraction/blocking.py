@@ -170,11 +170,18 @@ IN_PLACE_BYTES = 64 * 1024
 """Larger matrices of weights are packed: lines that lie apart share few sets of the caches."""
 
 
+IN_PLACE_ROWS = 64
+"""So few rows take less time with lines that lie apart than it takes to pack the matrix of every
+group, which is read once."""
+
+
 def _reads_in_place(spec: Contraction, lanes: Lanes) -> bool:
-    """Whether the tiles can read the weights unpacked: one small tap, columns in whole vectors."""
+    """Whether the tiles can read the weights unpacked: one tap, columns in whole vectors, and
+    little of it or little to do with it."""
     b = spec.b
     stored = b.type == spec.element and b.column_stride == 1
     small = spec.depth * b.depth_stride * lanes.bytes <= IN_PLACE_BYTES
+    small |= spec.shares_rows and spec.phases[0].positions <= IN_PLACE_ROWS
     begins = [weight for axis in spec.phases[0].axes for weight in axis.tap_weights]
     whole = spec.columns % lanes.count == 0
     return stored and small and whole and spec.taps == 1 and not any(begins)

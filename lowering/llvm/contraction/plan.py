@@ -159,10 +159,11 @@ class _Planner:
         spec = self.spec
         if self._is_readable(spec.a):
             return "a"
-        channels = spec.groups * spec.depth
+        groups = 1 if spec.shares_rows else spec.groups
+        channels = groups * spec.depth
         phases, dimensions, offset = staged_phases(spec.phases, channels, spec.a)
-        self._stage("a", "a_copy", dimensions, channels, spec.a, offset)
-        layout = Channels(spec.element, 1, spec.depth)
+        self._stage("a", "a_copy", dimensions, (groups, channels), spec.a, offset)
+        layout = Channels(spec.element, 1, 0 if spec.shares_rows else spec.depth)
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
 
@@ -179,7 +180,7 @@ class _Planner:
             replace(axis, out_stride=stride)
             for axis, stride in zip(phase.axes, strides, strict=True)
         )
-        self._stage("c", "c_copy", dimensions, channels, spec.c)
+        self._stage("c", "c_copy", dimensions, (spec.groups, channels), spec.c)
         layout = Channels(spec.element, 1, spec.columns)
         self.spec = replace(spec, phases=(replace(phase, axes=axes),), c=layout)
         return "c_copy"
@@ -192,11 +193,11 @@ class _Planner:
         buffer: Buffer,
         copy: Buffer,
         dimensions: tuple[Dimension, ...],
-        channels: int,
+        sizes: tuple[int, int],
         layout: Channels,
         offset: int = 0,
     ) -> None:
-        groups = self.spec.groups
+        groups, channels = sizes
         if groups > 1 and layout.group_stride != channels // groups * layout.stride:
             raise ValueError(f"groups of operand {buffer} do not lie behind each other")
         stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset)

@@ -1,0 +1,186 @@
+"""Products of one matrix with many: groups that read the same rows, against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convir.api.compile import compile as compile_module
+from convir.dialects import kernel
+from convir.dialects.context import new_context, read_module
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.contraction.spec import (
+    Axis,
+    Channels,
+    Contraction,
+    FloatType,
+    Phase,
+    StorageType,
+    Weights,
+)
+from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.llvm.contraction.blocking import IN_PLACE_ROWS
+from convir.lowering.llvm.contraction.plan import plan_contraction
+from convir.lowering.llvm.contraction.read import read_host_contraction
+from convir.lowering.llvm.target import target
+from convir.lowering.outline_kernels import outlined
+from convir.runtime.host.contraction import compile_contraction
+
+DTYPES: dict[StorageType, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+@dataclass(frozen=True)
+class Products:
+    """Y[n, m, p] (+)= Σ W[m, k] · X[n, k, p]."""
+
+    n: int
+    m: int
+    k: int
+    p: int
+    transposed: bool = False
+    """Whether W lies as [k, m]."""
+    accumulate: bool = False
+    inputs: StorageType = "f32"
+
+    @property
+    def element(self) -> FloatType:
+        return "f64" if self.inputs == "f64" else "f32"
+
+    @property
+    def text(self) -> str:
+        lies = (self.k, self.m) if self.transposed else (self.m, self.k)
+        w, x = f"tensor<{lies[0]}x{lies[1]}x{self.inputs}>", self._tensor(self.k, self.inputs)
+        y, e = self._tensor(self.m, self.element), self.element
+        init = "%y" if self.accumulate else "%zeros"
+        wide = "" if self.inputs == e else f"%a = arith.extf %u : {self.inputs} to {e}"
+        wide += "" if self.inputs == e else f"\n%b = arith.extf %v : {self.inputs} to {e}"
+        left, right = ("%a", "%b") if wide else ("%u", "%v")
+        return f"""
+          func.func @main(%w: {w}, %x: {x}, %y: {y}) -> {y} {{
+            %zero = arith.constant 0.0 : {e}
+            %empty = tensor.empty() : {y}
+            %zeros = linalg.fill ins(%zero : {e}) outs(%empty : {y}) -> {y}
+            %r = linalg.generic {{indexing_maps = [
+                affine_map<(n, m, p, k) -> ({"k, m" if self.transposed else "m, k"})>,
+                affine_map<(n, m, p, k) -> (n, k, p)>, affine_map<(n, m, p, k) -> (n, m, p)>],
+              iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+              ins(%w, %x : {w}, {x}) outs({init} : {y}) {{
+            ^bb0(%u: {self.inputs}, %v: {self.inputs}, %c: {e}):
+              {wide}
+              %t = arith.mulf {left}, {right} : {e}
+              %s = arith.addf %c, %t : {e}
+              linalg.yield %s : {e}
+            }} -> {y}
+            return %r : {y}
+          }}"""
+
+    def _tensor(self, rows: int, element: str) -> str:
+        return f"tensor<{self.n}x{rows}x{self.p}x{element}>"
+
+    @property
+    def spec(self) -> Contraction:
+        """As the host reads it, with W as [m, k]."""
+        n, m, k, p = self.n, self.m, self.k, self.p
+        return Contraction(
+            self.element,
+            (Phase((Axis.batch(m, k, p),)),),
+            k,
+            p,
+            Channels(self.inputs, 1, 0),
+            Weights(self.inputs, p, 1, k * p),
+            Channels(self.element, 1, m * p),
+            groups=n,
+            accumulate=self.accumulate,
+        )
+
+    def operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """W, X and Y of small integers."""
+        rng = np.random.default_rng(7)
+        shapes = (self.m, self.k), (self.n, self.k, self.p), (self.n, self.m, self.p)
+        w, x, y = (rng.integers(-3, 4, shape).astype(np.float64) for shape in shapes)
+        return w, x, y
+
+    def expected(self) -> np.ndarray:
+        w, x, y = self.operands()
+        return np.einsum("mk,nkp->nmp", w, x) + (y if self.accumulate else 0)
+
+
+CASES = st.builds(
+    Products,
+    n=st.integers(2, 5),
+    m=st.sampled_from([1, 2, 5, 16, 17, IN_PLACE_ROWS, IN_PLACE_ROWS + 1, 130]),
+    k=st.sampled_from([1, 2, 7, 33]),
+    p=st.sampled_from([1, 2, 7, 8, 15, 16, 17, 64, 100]),
+    transposed=st.booleans(),
+    accumulate=st.booleans(),
+    inputs=st.sampled_from(["f16", "f32", "f64"]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=CASES)
+def test_many_products_with_one_matrix(case: Products):
+    w, x, y = case.operands()
+    dtype, stored = DTYPES[case.element], DTYPES[case.inputs]
+    arguments = (w.T if case.transposed else w).astype(stored).copy(), x.astype(stored)
+    compiled = compile_module(case.text, "canonicalize,cse", device="host")
+    out = np.full(y.shape, np.nan, dtype)
+    compiled(*arguments, y.astype(dtype), out=out)
+    np.testing.assert_array_equal(out, case.expected())
+
+
+@settings(max_examples=25, deadline=None)
+@given(case=CASES, cpu=st.sampled_from(["x86-64", "x86-64-v3", "host"]), threads=st.integers(1, 2))
+def test_groups_share_their_rows(case: Products, cpu: str, threads: int):
+    w, x, y = case.operands()
+    kernel_of = compile_contraction(case.spec, target(cpu))
+    memory = {name: np.zeros(size + 64, np.uint8) for name, size in kernel_of.workspace.items()}
+    stored = DTYPES[case.inputs]
+    out = np.full(y.shape, np.nan, DTYPES[case.element])
+    if case.accumulate:
+        out[...] = y
+    arrays = {"a": w.astype(stored), "b": x.astype(stored), "c": out, **memory}
+    buffers: Any = {name: array.ctypes.data for name, array in arrays.items()}
+    for name in memory:
+        buffers[name] += -buffers[name] % 64
+    kernel_of.pack(buffers)
+    kernel_of.run(buffers, threads=threads)
+    np.testing.assert_array_equal(out, case.expected())
+
+
+def function_of(case: Products) -> kernel.FuncOp:
+    module = read_module(case.text)
+    FormKernelRegionsPass().apply(new_context(), module)
+    (region,) = (op for op in module.walk() if isinstance(op, kernel.RegionOp))
+    return outlined(region, "main")[0]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
+    function = function_of(Products(8, 16, 144, 64, transposed))
+    reading = read_host_contraction(function)
+    assert not isinstance(reading, Refusal), reading.reason
+    spec = reading.spec
+    assert spec.shares_rows
+    assert (spec.groups, spec.phases[0].positions, spec.columns) == (8, 16, 64)
+    workspace = plan_contraction(spec, target("x86-64-v3")).workspace
+    assert workspace == ({"a_copy": 16 * 144 * 4} if transposed else {})
+
+
+def test_devices_that_do_not_share_rows_read_samples_as_rows():
+    call = read_contraction(function_of(Products(8, 16, 144, 64)))
+    assert not isinstance(call, Refusal), call.reason
+    assert not call.spec.shares_rows
+    assert (call.spec.groups, call.spec.columns) == (1, 16)
+
+
+@pytest.mark.parametrize(("m", "packs"), [(IN_PLACE_ROWS, False), (IN_PLACE_ROWS + 1, True)])
+def test_matrices_that_many_rows_read_are_packed(m: int, packs: bool):
+    plan = plan_contraction(Products(4, m, 300, 64).spec, target("x86-64-v3"))
+    assert ("packed" in plan.workspace) == packs
