@@ -21,6 +21,7 @@ from convir.lowering.contraction.spec import (
     StorageType,
     Weights,
 )
+from convir.lowering.llvm.contraction import weight_blocking
 from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.planes import PlaneCuts
@@ -349,6 +350,27 @@ def test_mixed_types():
 def test_threads(kind: str):
     windows = (window(3, 2, 1), window(3, 2, 1))
     run(Case(4, 32, 96, (28, 30), windows), kind, "host", threads=4)
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("name", ["whole vectors", "half a vector", "groups", "sums", "columns"])
+def test_parts_of_a_gradient(name: str, cpu: str, monkeypatch: pytest.MonkeyPatch):
+    """Items of few rows and blocks of few positions; B is stored to where it has whole vectors."""
+    limits = {"RESULT_BYTES": 4096, "MIN_TILES": 1, "BLOCK_BYTES": 1, "MIN_BLOCK": 7, "PACKED": 0}
+    for limit, value in limits.items():
+        monkeypatch.setattr(weight_blocking, limit, value)
+    three = (window(3, 1, 1), window(2, 2))
+    case = {
+        "whole vectors": Case(2, 64, 75, (7, 9), three),
+        "half a vector": Case(2, 70, 75, (7, 9), three),
+        "groups": Case(1, 64, 96, (7, 9), three, groups=2),
+        "sums": Case(1, 64, 75, (7, 9), three, accumulate=True),
+        "columns": Case(2, 75, 64, (7, 9), three, orders=(0, 2, 0)),
+    }[name]
+    blocking: Any = plan_contraction(case.spec("wgrad"), target(cpu)).blocking
+    assert blocking.row_parts > 1
+    assert blocking.direct == (name not in ("half a vector", "sums"))
+    run(case, "wgrad", cpu, threads=2)
 
 
 def windows(size: int) -> st.SearchStrategy[Window]:

@@ -1,7 +1,7 @@
 """The innermost loops of a gradient of weights: for every position an outer product.
 
-Accumulators hold a part of the result of one tap; they are loaded with nothing and stored, or
-added to what earlier positions left, after a block of positions.
+Accumulators hold a part of the result of one tap. After a block of positions they are stored, added
+to what earlier positions left: where sums wait for the next block, or at last to the result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ PANEL_PARAMETERS = (
     (I64, "number"),
     (I64, "count"),
     (PTR, "result"),
+    (PTR, "waiting"),
+    (I64, "first_tile"),
+    (I64, "last_tile"),
     (I64, "add"),
+    (I64, "finish"),
 )
 """Of a panel's function: `count` addresses of A and of C, room for a packed panel, the panel's
-number, and the result of one tap, which is added to if `add` is not 0."""
+number, the result of one tap, and the tiles of rows [`first_tile`, `last_tile`). Sums wait in
+`waiting`, `[row][column of the panel]`: they are added to if `add` is not 0, and stored to the
+result if `finish` is not 0."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class OuterPanel:
     tile: BroadcastTile
     columns: int
     """Columns of the panel that exist; a vector may reach past them."""
+    pitch: int
+    """Elements of the result between two rows."""
 
     def write(self, module: Module, label: str) -> Function:
         """Add the function that packs one panel and runs over its tiles."""
@@ -61,20 +69,40 @@ class OuterPanel:
                     )
                     f.store(loaded, f.offset(line, v * vector_bytes), vector_bytes)
             vectors = f.argument("panel")
-        result = f.offset(f.argument("result"), first)
-        high, low = divmod(cuts.rows, tile.rows)
-        for count, height, base in ((high, tile.rows, 0), (1 if low else 0, low, high * tile.rows)):
-            if count == 0:
-                continue
-            shape = BroadcastTile(height, tile.vectors)
-            run = module.add(self._tile(f"outer_{label}{height}", shape))
-            with f.loop("tile", 0, count, runs=True) as loop:
-                row = f.add(f.mul(loop.index, height), base, "row.number")
-                out = f.element(result, row, cuts.padded_columns * lanes.bytes, "out")
-                offset = f.mul(row, lanes.bytes, "row.bytes")
-                count_, add = f.argument("count"), f.argument("add")
-                f.call(run, broadcast, offset, vectors, first, count_, out, add)
+        self._tiles(module, f, label, (broadcast, vectors, first))
         return module.add(f)
+
+    def _tiles(
+        self, module: Module, f: Function, label: str, operands: tuple[Value, Value, Value]
+    ) -> None:
+        """Run over the tiles of rows; the last one may be less high."""
+        cuts, lanes, tile = self.cuts, self.lanes, self.tile
+        broadcast, vectors, first = operands
+        result = f.offset(f.argument("result"), first)
+        begin, end = f.argument("first_tile"), f.argument("last_tile")
+        finish = f.compare("ne", f.argument("finish"), 0)
+        pitch = f.select(finish, self.pitch * lanes.bytes, self._line_bytes, "pitch")
+        high, low = divmod(cuts.rows, tile.rows)
+        for low_, upto, height in ((0, high, tile.rows), (high, high + 1, low)):
+            if low_ == upto or height == 0:
+                continue
+            run = module.add(
+                self._tile(f"outer_{label}{height}", BroadcastTile(height, tile.vectors))
+            )
+            with f.loop("tile", f.maximum(begin, low_), f.minimum(end, upto)) as loop:
+                row = f.mul(loop.index, tile.rows, "row.number")
+                offset = f.mul(row, lanes.bytes, "row.bytes")
+                waiting = f.sub(row, f.mul(begin, tile.rows), "waiting.row")
+                waiting = f.element(f.argument("waiting"), waiting, self._line_bytes, "sums")
+                out = f.element(result, row, self.pitch * lanes.bytes, "row")
+                out = f.select(finish, out, waiting, "out")
+                count, add = f.argument("count"), f.argument("add")
+                f.call(run, broadcast, offset, vectors, first, count, waiting, out, pitch, add)
+
+    @property
+    def _line_bytes(self) -> int:
+        """Of a row of sums that wait."""
+        return self.cuts.tile.vectors * self.lanes.count * self.lanes.bytes
 
     def _tile(self, name: str, tile: BroadcastTile) -> Function:
         """The innermost loop: `count` positions, one outer product each.
@@ -90,7 +118,9 @@ class OuterPanel:
                 (f"{PTR} noalias", "vectors"),
                 (I64, "first"),
                 (I64, "count"),
-                (f"{PTR} noalias", "out"),
+                (PTR, "before"),
+                (PTR, "out"),
+                (I64, "pitch"),
                 (I64, "add"),
             ),
         )
@@ -109,15 +139,16 @@ class OuterPanel:
                     for w, total in zip(loaded, before, strict=False)
                 ]
             position.carry(*sums)
-        places = [
-            f.offset(
-                f.argument("out"),
-                r * self.cuts.padded_columns * lanes.bytes + v * vector_bytes,
-            )
+        places: list[Value] = []
+        for r in range(tile.rows):
+            line = f.offset(f.argument("out"), f.mul(f.argument("pitch"), r))
+            places += [f.offset(line, v * vector_bytes) for v in range(tile.vectors)]
+        before = [
+            f.offset(f.argument("before"), r * self._line_bytes + v * vector_bytes)
             for r in range(tile.rows)
             for v in range(tile.vectors)
         ]
-        _store(f, lanes, position.results, places)
+        _store(f, lanes, position.results, before, places)
         return f
 
     def _vectors(self, f: Function, position: Value) -> list[Value]:
@@ -138,7 +169,10 @@ class OuterPanel:
 
 @dataclass(frozen=True)
 class GroupPanel:
-    """Writes a panel of vectors that hold the columns of several groups."""
+    """Writes a panel of vectors that hold the columns of several groups.
+
+    Sums wait in the result.
+    """
 
     lanes: Lanes
     cuts: WeightBlocking
@@ -170,7 +204,7 @@ class GroupPanel:
             for v in range(tile.vectors)
             for depth in range(tile.depth)
         ]
-        _store(f, lanes, position.results, places)
+        _store(f, lanes, position.results, places, places)
         return module.add(f)
 
     def _products(self, f: Function, a: Value, c: Value, totals: Sequence[Value]) -> list[Value]:
@@ -199,10 +233,17 @@ class GroupPanel:
         return sums
 
 
-def _store(f: Function, lanes: Lanes, totals: Sequence[Value], places: Sequence[Value]) -> None:
+def _store(
+    f: Function,
+    lanes: Lanes,
+    totals: Sequence[Value],
+    waiting: Sequence[Value],
+    places: Sequence[Value],
+) -> None:
+    """Store `totals` to `places`, and what waits with them where there is something."""
     with f.when(f.compare("ne", f.argument("add"), 0), "adding"):
-        for total, place in zip(totals, places, strict=True):
-            before = f.load(lanes.type, place, lanes.bytes, "before")
+        for total, sums, place in zip(totals, waiting, places, strict=True):
+            before = f.load(lanes.type, sums, lanes.bytes, "before")
             f.store(f.float_binary("fadd", before, total, "after"), place, lanes.bytes)
     with f.when(f.compare("eq", f.argument("add"), 0), "storing"):
         for total, place in zip(totals, places, strict=True):

@@ -149,6 +149,9 @@ class _Planner:
         cuts = block_weights(self.spec, self.lanes)
         weights = WeightKernel(self.spec, self.lanes, cuts)
         self.kernels.append(weights)
+        if cuts.direct:
+            self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "b")))
+            return self._plan(cuts, ())
         self.workspace["parts"] = weights.workspace_bytes
         self.stages.append(Stage(weight_kernel.ENTRY, weights.items, (a, c, "parts")))
         self.stages.append(Stage(partial_results.ENTRY, weights.adding.items, ("parts", "b")))

@@ -28,17 +28,28 @@ PANEL_BYTES = 24 * 1024
 """A packed panel of the vector operand, which every tile of rows reads: first-level cache."""
 
 MIN_ITEMS = 16
-"""With fewer items than this, threads would wait for each other: positions are split."""
-
-FEW_ITEMS = 8
-"""With fewer items than this even after splits, operands are rather read more often: of three items
-one of two threads does two."""
+"""With fewer items than this, threads would wait for each other."""
 
 MIN_SPLIT_POSITIONS = 256
 """Fewer positions than this in a split do not pay for adding up the partial results."""
 
-RESULT_BYTES = 384 * 1024
-"""Results of an item, which stay in the second-level cache from block to block."""
+RESULT_BYTES = 256 * 1024
+"""Results of an item, which wait in the second-level cache from block to block."""
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Into so many parts positions may be split."""
+
+STORED = 2
+"""What is stored is read into the cache first."""
+
+PACKED = 2.0
+"""Of what an element costs that is read from the third-level cache, packing one costs so much."""
+
+MIN_TILES = 8
+"""Fewer tiles of rows than this in an item do not pay for packing their vectors."""
+
+MIN_BLOCK = 32
+"""Positions that a block has at least."""
 
 PACK_CYCLES = 1.0
 """Cycles to copy one vector into a panel."""
@@ -77,10 +88,16 @@ class WeightBlocking:
     """Panels of columns, the last one maybe narrower."""
     panel_parts: int
     """Parts of the panels, each an item."""
+    tiles: int
+    """Tiles of rows, the last one maybe less high; 1 for a group tile."""
+    row_parts: int
+    """Parts of the tiles of rows, each an item."""
     padded_columns: int
     """Columns of a line of a partial result: whole vectors."""
     packs: bool
     """Whether vectors are packed into a panel first."""
+    direct: bool
+    """Whether items store to B itself: there are no partial results."""
 
 
 def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
@@ -109,62 +126,122 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     panel_columns = tile.columns(lanes.count)
     panels = -(-columns // panel_columns)
     panel_lanes = tile.vectors * lanes.count
-    by_cache = BLOCK_BYTES // ((spec.depth + spec.columns) * together * lanes.bytes)
+    tiles = 1 if isinstance(tile, GroupTile) else -(-rows // tile.rows)
     by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
-    block = max(32, min(by_cache, by_panel, phase.positions))
-    cuts = _PartChoices(phase.taps, panels, rows, panel_lanes, lanes.bytes)
-    tap_parts, panel_parts = cuts.best()
-    most_splits = max(1, phase.positions // max(MIN_SPLIT_POSITIONS, block))
-    splits = min(most_splits, -(-MIN_ITEMS // (panel_parts * tap_parts * groups)))
-    if panel_parts * tap_parts * groups * splits < FEW_ITEMS:
-        tap_parts, panel_parts = cuts.best(-(-MIN_ITEMS // (groups * splits)))
     last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
+    stores = isinstance(tile, BroadcastTile) and _stores_directly(spec, lanes, columns, choice)
+    cuts = _PartChoices(
+        positions=phase.positions,
+        taps=phase.taps,
+        groups=groups,
+        tiles=tiles,
+        panels=panels,
+        height=-(-rows // tiles) if tiles == 1 else tile.rows,
+        width=panel_lanes,
+        size=lanes.bytes,
+        direct=stores,
+    )
+    parts = cuts.best(max(1, phase.positions // max(MIN_SPLIT_POSITIONS, by_panel)))
+    item_rows = min(rows, -(-tiles // parts.rows) * cuts.height)
+    item_columns = min(columns, -(-panels // parts.panels) * panel_columns)
+    if together > 1:  # rows and columns of all groups
+        item_rows = spec.depth * together
+    by_cache = BLOCK_BYTES // ((item_rows + item_columns) * lanes.bytes)
+    longest = -(-phase.positions // parts.splits)
+    block = max(MIN_BLOCK, min(by_cache, by_panel, longest))
     return WeightBlocking(
         tile=tile,
         groups=groups,
         columns_are_depth=choice.columns_are_depth,
         rows=rows,
         columns=columns,
-        block=block,
-        splits=splits,
-        tap_parts=tap_parts,
+        block=-(-longest // -(-longest // block)),
+        splits=parts.splits,
+        tap_parts=parts.taps,
         panels=panels,
-        panel_parts=panel_parts,
+        panel_parts=parts.panels,
+        tiles=tiles,
+        row_parts=parts.rows,
         padded_columns=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
-        packs=isinstance(tile, BroadcastTile) and rows >= PACKED_TILES * tile.rows,
+        packs=isinstance(tile, BroadcastTile) and item_rows >= PACKED_TILES * tile.rows,
+        direct=stores and parts.splits == 1,
     )
+
+
+def _stores_directly(spec: Contraction, lanes: Lanes, columns: int, choice: _Choice) -> bool:
+    """Whether a tile's vectors can be stored where B has them."""
+    stride = spec.b.depth_stride if choice.columns_are_depth else spec.b.column_stride
+    whole = columns % lanes.count == 0
+    return whole and stride == 1 and spec.b.type == spec.element and not spec.accumulate
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """How many parts there are of the positions, the taps, the tiles of rows, and the panels."""
+
+    splits: int
+    taps: int
+    rows: int
+    panels: int
 
 
 @dataclass(frozen=True)
 class _PartChoices:
-    """Parts of the taps and of the panels: items of one group and one split."""
+    """The parts that items can be."""
 
+    positions: int
     taps: int
+    groups: int
+    tiles: int
     panels: int
-    rows: int
-    columns: int
-    """Of a panel."""
+    height: int
+    """Rows of a tile."""
+    width: int
+    """Columns of a panel."""
     size: int
     """Bytes of an element."""
+    direct: bool
+    """Whether items can store to B if the positions are one part."""
 
-    def best(self, least: int = 1) -> tuple[int, int]:
-        """The parts with which operands are read as seldom as possible while an item's results stay
-        in the cache: at least `least` items, or as many as there can be."""
+    def best(self, most_splits: int) -> _Parts:
+        """The parts that move the fewest bytes past the second-level cache, where an item's
+        results wait in it: at least `MIN_ITEMS` items, or as many as there can be."""
         choices = [
-            (tap_parts, panel_parts)
-            for tap_parts in _even_parts(self.taps)
-            for panel_parts in _even_parts(self.panels)
-            if self._result_bytes(tap_parts, panel_parts) <= RESULT_BYTES
+            parts
+            for splits in sorted({min(most_splits, splits) for splits in SPLITS})
+            for parts in self._parts_of_split(splits)
         ]
-        enough = [parts for parts in choices if parts[0] * parts[1] >= least]
-        return min(enough, key=self._reads, default=(self.taps, self.panels))
+        return min(
+            choices, key=lambda parts: (-min(self._items(parts), MIN_ITEMS), self._moved(parts))
+        )
 
-    def _result_bytes(self, tap_parts: int, panel_parts: int) -> int:
-        matrices = -(-self.taps // tap_parts) * -(-self.panels // panel_parts)
-        return matrices * self.rows * self.columns * self.size
+    def _parts_of_split(self, splits: int) -> list[_Parts]:
+        """For each way to part taps and panels, as few parts of the rows as will do."""
+        found: list[_Parts] = []
+        for taps in _even_parts(self.taps):
+            for panels in _even_parts(self.panels):
+                matrices = -(-self.taps // taps) * -(-self.panels // panels)
+                room = RESULT_BYTES // (matrices * self.height * self.width * self.size)
+                wanted = -(-MIN_ITEMS // (self.groups * splits * taps * panels))
+                least = -(-self.tiles // max(1, room))
+                rows = max(least, min(wanted, self.tiles // MIN_TILES))
+                if room or (taps, panels) == (self.taps, self.panels):
+                    found.append(_Parts(splits, taps, rows, panels))
+        return found
 
-    def _reads(self, parts: tuple[int, int]) -> int:
-        return parts[0] * parts[1] * (self.rows + -(-self.panels // parts[1]) * self.columns)
+    def _items(self, parts: _Parts) -> int:
+        return self.groups * parts.splits * parts.taps * parts.rows * parts.panels
+
+    def _moved(self, parts: _Parts) -> float:
+        """Elements of one group that items read and write, and pack."""
+        rows, columns = self.tiles * self.height, self.panels * self.width
+        read = self.positions * parts.taps * (parts.panels * rows + parts.rows * columns)
+        read += PACKED * self.positions * self.taps * parts.rows * columns
+        stored = self.taps * rows * columns * STORED
+        if self.direct and parts.splits == 1:
+            return read + stored
+        # Each part is stored, read again, and B stored.
+        return read + stored * (parts.splits + 1) + stored * parts.splits / STORED
 
 
 def _even_parts(count: int) -> list[int]:
