@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import kernel
+from convir.dialects.dependence import operands_of
 from convir.dialects.refusal import Refusal
 from convir.dialects.stream_attributes import states_of
 from convir.lowering.implementations import HOST, PLANAR, attach_config
@@ -103,7 +104,7 @@ class _Levels:
         for op in ops:
             edges = [
                 (maker, value not in self.links[op] and maker not in given)
-                for value in _all_operands(op)
+                for value in operands_of(op)
                 if (maker := _maker(value)) is not None and maker in self.links
             ]
             self._level[op] = max((self.of(maker) + border for maker, border in edges), default=0)
@@ -134,12 +135,6 @@ class _Levels:
 def _computes_nothing(op: Operation) -> bool:
     """Whether `op` is no more than a place in memory, or a constant."""
     return op.name in ALIASES or not is_compute(op) or op.name == "tensor.extract_slice"
-
-
-def _all_operands(op: Operation) -> Iterable[SSAValue]:
-    """What `op` reads, also inside of its regions."""
-    for inner in op.walk():
-        yield from inner.operands
 
 
 def _maker(value: SSAValue) -> Operation | None:
@@ -244,7 +239,6 @@ def _unwrap(region: kernel.RegionOp) -> None:
             Rewriter.insert_op(op, InsertPoint.before(region))
     for old, new in zip(region.res, yielded.operands, strict=True):
         old.replace_all_uses_with(new)
-    yielded.detach()
     Rewriter.erase_op(region)
 
 

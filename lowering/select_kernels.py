@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.dependence import backward_slice
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.lowering.candidates import candidates_for, machine_for
@@ -175,6 +176,7 @@ def select(region: kernel.RegionOp, to: Target) -> None:
             _attach(first, device, chosen, "it computes the contraction")
             _attach(region, device, Chosen(LOOPS), why)
             return
+        first.erase()  # Or what it reads of the program would count as read.
         reasons = reasons_alone
     why = "; ".join(reasons) if contractions else "it holds no contraction"
     _attach(region, device, Chosen(LOOPS), why)
@@ -256,15 +258,10 @@ def _refine(region: kernel.RegionOp, to: Target) -> None:
 
 def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
     """A detached region that computes `contraction` and what it needs of `region`, cloned."""
-    needed = {contraction}
-    for op in reversed(list(region.body.block.ops)):
-        if any(use.operation in needed for result in op.results for use in result.uses):
-            needed.add(op)
     body = Block()
     mapping: dict[SSAValue, SSAValue] = {}
-    for op in region.body.block.ops:
-        if op in needed:
-            body.add_op(op.clone(mapping))
+    for op in backward_slice(region.body.block, {contraction}):
+        body.add_op(op.clone(mapping))
     result = contraction.results[0]
     body.add_op(kernel.YieldOp(mapping[result]))
     alone = kernel.RegionOp(Region(body), [result.type])

@@ -18,11 +18,11 @@ from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from convir.dialects.dependence import operands_of
 from convir.dialects.refusal import Refusal
 from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of, splitting
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
-from convir.passes.fold_constants import operands_of
 from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from convir.dialects.conv_constant import ConstantOp
+from convir.dialects.dependence import backward_slice, operands_of
 from convir.dialects.diagnostics import DiagnosticError
 from convir.dialects.refusal import Refusal
 from convir.dialects.zeros import constant_fill_of
@@ -42,8 +43,6 @@ from convir.passes import remarks
 from convir.passes.effects import Effects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from xdsl.context import Context
     from xdsl.ir import Attribute
 
@@ -63,18 +62,6 @@ _CHEAP = frozenset(
 )
 """Ops that cost nothing at run time, or less than reading their result from memory would. A slice
 is how its reader addresses the constant: the phases of a backward convolution share one filter."""
-
-
-def operands_of(op: Operation) -> Iterator[SSAValue]:
-    """What `op` reads: its operands, and what its regions take from around it."""
-    yield from op.operands
-    for region in op.regions:
-        for inner in region.walk():
-            for operand in inner.operands:
-                owner = operand.owner
-                inside = owner if isinstance(owner, Operation) else owner.parent_op()
-                if inside is None or (inside is not op and not op.is_ancestor(inside)):
-                    yield operand
 
 
 def bytes_of(value: SSAValue) -> int | None:
@@ -115,19 +102,6 @@ class _Constants:
                 if reader not in self.known or (reader.name in _CHEAP and self.is_needed(reader)):
                     return True
         return False
-
-    def slice_of(self, op: Operation) -> list[Operation]:
-        """`op` and all it is computed from, in block order."""
-        needed: set[Operation] = set()
-        pending = [op]
-        while pending:
-            found = pending.pop()
-            if found in needed:
-                continue
-            needed.add(found)
-            pending += [cast("Operation", value.owner) for value in operands_of(found)]
-        block = cast("Block", op.parent_block())
-        return [found for found in block.ops if found in needed]
 
 
 def refusal_of(op: Operation, sources: list[Operation], max_bytes: int) -> Refusal | None:
@@ -180,7 +154,7 @@ def _fold(block: Block, max_bytes: int) -> None:
     for op in list(block.ops):
         if op not in constants.known or op.name in _CHEAP or not constants.is_needed(op):
             continue
-        sources = constants.slice_of(op)
+        sources = backward_slice(block, {op})
         refusal = refusal_of(op, sources, max_bytes)
         if refusal is None:
             refusal = _store(op, sources, constants)

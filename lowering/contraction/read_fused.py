@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from convir.dialects import kernel
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.dependence import backward_slice
 from convir.dialects.linear import LinearIndex
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
@@ -169,15 +170,11 @@ def _computed_from_contractions(callee: kernel.FuncOp) -> frozenset[SSAValue]:
 
 def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
     """`callee` without its epilogue: sums, inserted where the results were."""
-    needed = {piece.contraction for piece in body.pieces}
-    for op in reversed(list(callee.body.block.ops)):
-        if any(use.operation in needed for result in op.results for use in result.uses):
-            needed.add(op)
+    contractions = {piece.contraction for piece in body.pieces}
     block = Block(arg_types=callee.function_type.inputs.data)
     mapping: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, block.args, strict=True))
-    for op in callee.body.block.ops:
-        if op in needed:
-            block.add_op(op.clone(mapping))
+    for op in backward_slice(callee.body.block, contractions):
+        block.add_op(op.clone(mapping))
     result: SSAValue | None = None
     for piece in body.pieces:
         total = mapping[piece.contraction.results[0]]
