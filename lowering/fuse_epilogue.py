@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, OpResult
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
+from convir.dialects.rearrangement import rearrangement
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
@@ -35,7 +36,6 @@ from convir.lowering.op_groups import (
     readers_of_results,
     wrap,
 )
-from convir.lowering.operand_access import rearrangement
 from convir.lowering.placements import placing_ops
 from convir.passes import remarks
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
-from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import BlockArgument, Operation, OpResult
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import BlockArgument, OpResult
 
-from convir.dialects.linear import LinearIndex, linear_map
+from convir.dialects.rearrangement import rearrangement
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
-from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 
 if TYPE_CHECKING:
@@ -26,8 +23,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, SSAValue
 
+    from convir.dialects.linear import LinearIndex
+    from convir.dialects.rearrangement import Rearrangement
     from convir.dialects.slices import SliceView
-    from convir.dialects.structured import Structured
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,6 @@ class Access:
     """Per dimension of the argument: its index as a form over the loops of the reader."""
     padded: bool
     """Whether indices outside of the argument occur; they read zeros."""
-
-
-@dataclass(frozen=True)
-class Rearrangement:
-    """An op whose result holds elements of `source`, each at another index."""
-
-    source: SSAValue
-    index: tuple[LinearIndex, ...]
-    """Per dimension of the source: its index as a form over the dimensions of the result."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -90,6 +79,12 @@ def _through_pad(
     forms = [form.affine(1, -low) for form, low in zip(index, offsets, strict=True)]
     source = view.source
     if isinstance(source, OpResult):
+        cut = slice_view(source.op)
+        if cut is not None and _cuts_beside(cut, view):
+            placed = zip(forms, cut.offsets, cut.strides, strict=True)
+            forms = [form.affine(cast("int", s), cast("int", o)) for form, o, s in placed]
+            source = cut.source
+    if isinstance(source, OpResult):
         moved = rearrangement(source.op)
         if moved is not None and _permutes(moved, len(forms)):
             source, forms = moved.source, [form.composed(forms) for form in moved.index]
@@ -98,63 +93,19 @@ def _through_pad(
     return Access(source, tuple(forms), padded=True)
 
 
+def _cuts_beside(cut: SliceView, pad: SliceView) -> bool:
+    """Whether a slice takes part of dimensions alone that the pad around it leaves as they are.
+
+    In any other, what lies beside the slice would be read in place of the zeros.
+    """
+    if cut.kind != "extract_slice" or cut.dropped or None in (*cut.offsets, *cut.strides):
+        return False
+    sizes = zip(*(shape_of(x) for x in (cut.source, pad.source, pad.result)), strict=True)
+    return all(whole == part or part == padded for whole, part, padded in sizes)
+
+
 def _permutes(moved: Rearrangement, rank: int) -> bool:
     """Whether each dimension of the source is another dimension of the result: none is cut."""
     return sorted(form.bare if form.bare is not None else -1 for form in moved.index) == list(
         range(rank)
     )
-
-
-def rearrangement(op: Operation) -> Rearrangement | None:
-    """`op` as a rearrangement; None if it computes anything, or not every element.
-
-    A generic that yields its input through a linear map, or an element that it extracts at
-    indices which are linear in its own: a transpose, a filter flip.
-    """
-    view = structured(op)
-    if view is None or len(view.inits) != 1 or set(view.iterators) - {"parallel"}:
-        return None
-    out = linear_map(view.init_maps[0])
-    if out is None or [form.bare for form in out] != list(range(len(view.iterators))):
-        return None
-    terminator = view.body.last_op
-    if terminator is None or len(terminator.operands) != 1:
-        return None
-    yielded = terminator.operands[0]
-    if isinstance(yielded, BlockArgument):
-        return _of_input(view, yielded)
-    extract = cast("OpResult", yielded).op
-    if not isinstance(extract, tensor.ExtractOp) or extract.parent is not view.body:
-        return None
-    forms = [_index_form(index) for index in extract.indices]
-    if None in forms:
-        return None
-    return Rearrangement(extract.tensor, tuple(cast("list[LinearIndex]", forms)))
-
-
-def _of_input(view: Structured, argument: BlockArgument) -> Rearrangement | None:
-    if argument.index >= len(view.inputs):
-        return None
-    source = view.inputs[argument.index]
-    forms = linear_map(view.maps[argument.index])
-    if forms is None or not isinstance(source.type, TensorType):
-        return None
-    return Rearrangement(source, forms)
-
-
-def _index_form(value: SSAValue) -> LinearIndex | None:
-    """An index computed from `linalg.index` and constants by sums and differences."""
-    if not isinstance(value, OpResult):
-        return None
-    match value.op:
-        case IndexOp() as index:
-            return LinearIndex(((index.dim.value.data, 1),))
-        case arith.ConstantOp(value=IntegerAttr() as constant):
-            return LinearIndex((), constant.value.data)
-        case arith.AddiOp() | arith.SubiOp() as op:
-            lhs, rhs = _index_form(op.lhs), _index_form(op.rhs)
-            if lhs is None or rhs is None:
-                return None
-            return lhs.plus(rhs.affine(-1, 0) if isinstance(op, arith.SubiOp) else rhs)
-        case _:
-            return None

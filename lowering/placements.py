@@ -33,6 +33,7 @@ class Piece:
 
     op: Operation
     source: SSAValue
+    """What a kernel computes; a reshape of it is what is inserted."""
     offset: int
     """Bytes before it in the result."""
     nbytes: int
@@ -101,7 +102,8 @@ def _piece(op: Operation) -> Piece | None:
     if view is None or view.dropped or None in (*view.offsets, *view.strides):
         return None
     source = op.operands[0]
-    if not _is_computed_for(source) or any(stride != 1 for stride in view.strides):
+    computed = _computed_for(source)
+    if computed is None or any(stride != 1 for stride in view.strides):
         return None
     shape, small = (_shape(value) for value in (op.results[0], source))
     if DYNAMIC_INDEX in (*shape, *small) or not _is_contiguous(small, shape):
@@ -111,16 +113,21 @@ def _piece(op: Operation) -> Piece | None:
     offsets = cast("tuple[int, ...]", view.offsets)
     steps = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
     offset = element * sum(o * step for o, step in zip(offsets, steps, strict=True))
-    return Piece(op, source, offset, size) if size and offset % ALIGNMENT == 0 else None
+    return Piece(op, computed, offset, size) if size and offset % ALIGNMENT == 0 else None
 
 
-def _is_computed_for(source: SSAValue) -> bool:
-    """Whether a kernel computes `source`, and for this one insertion."""
-    owner = source.owner
-    if not isinstance(owner, Operation) or isinstance(owner, ConstantOp):
-        return False
-    is_none = owner.name in ALIASES | FREE or owner.name == "tensor.insert_slice"
-    return not is_none and len(list(source.uses)) == 1
+def _computed_for(source: SSAValue) -> SSAValue | None:
+    """What a kernel computes for this one insertion, of which `source` is a reshape, or all of it;
+    None if there is no such kernel."""
+    while len(list(source.uses)) == 1:
+        owner = source.owner
+        if not isinstance(owner, Operation) or isinstance(owner, ConstantOp):
+            return None
+        if owner.name not in ALIASES:
+            is_none = owner.name in FREE or owner.name == "tensor.insert_slice"
+            return None if is_none else source
+        source = owner.operands[0]
+    return None
 
 
 def _is_contiguous(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -5,11 +5,11 @@
 
 and the same unrolled. What all samples share (the weights) gets no batch dimension: it is the
 operand of stride 0 of `rt.gemm`. Every sample has its own part of the workspace that im2col fills,
-so that none waits for another. Where the workspace of all samples exceeds what caches hold they run
-in chunks, as few and as even as fit, unless preparing the weights for each chunk moves more bytes
-than the workspace has; where there is none (a 1x1 convolution needs no im2col), all samples run at
-once. A budget that is given is never exceeded. Loops inside of loops, over the groups, are batched
-from the inside out.
+so that none waits for another; the host's kernels read the image instead (`im2col.py`). Where the
+workspace of all samples exceeds what caches hold they run in chunks, as few and as even as fit,
+unless preparing the weights for each chunk moves more bytes than the workspace has; where there is
+none (a 1x1 convolution needs no im2col), all samples run at once. A budget that is given is never
+exceeded. Loops inside of loops, over the groups, are batched from the inside out.
 
 Preconditions: samples are one element apart along one dimension of what they read and write; none
 reads what another wrote; everything a sample computes has a form for several.
@@ -33,12 +33,15 @@ from convir.dialects.structured import structured
 from convir.passes import remarks
 from convir.passes.batched_ops import Batcher
 from convir.passes.fold_constants import bytes_of
+from convir.passes.im2col import ImageProduct, image_product
 from convir.passes.sample_templates import samples_of_chain, samples_of_loop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Block, SSAValue
 
     from convir.passes.sample_templates import Samples
 
@@ -48,6 +51,10 @@ CACHE_BYTES = {"host": 512 << 10, "cuda": 24 << 20}
 """By device, what stays in its caches while it is written by im2col and read by the product: half
 of a core's second level, half of a Hopper GPU's L2."""
 
+
+READING_IMAGES = frozenset({"host"})
+"""The devices whose contraction kernels read images in place of matrices of im2col. A GPU's GEMM
+library reads matrices, and has the memory to write them with."""
 
 PACKING = frozenset({"host"})
 """The devices whose products copy their operands into panels: each sample's, and for each launch
@@ -62,6 +69,10 @@ class Traffic:
     """What one sample writes for a contraction to read: its im2col, and its panels."""
     per_launch: int
     """What the samples share and each launch packs."""
+    unwritten: int = 0
+    """What im2col of one sample would write, where kernels read the image instead."""
+    images: int = 0
+    """What such a kernel may copy of one sample, to where the neighbours of its vectors are."""
 
 
 def traffic_of(samples: Samples, device: str) -> Traffic:
@@ -70,11 +81,18 @@ def traffic_of(samples: Samples, device: str) -> Traffic:
     copied: set[Operation] = set()
     packed: set[Operation] = set()
     shared: set[SSAValue] = set()
+    unwritten: set[SSAValue] = set()
+    images: set[SSAValue] = set()
     for op in samples.ops:
         dims = contraction_dims(op)
         if isinstance(dims, Refusal):
             continue
-        for operand in dims.inputs:
+        product = image_product(op) if device in READING_IMAGES else None
+        for position, operand in enumerate(dims.inputs):
+            if isinstance(product, ImageProduct) and product.position == position:
+                unwritten.add(operand.value)
+                images.add(product.image)
+                continue
             owner = _computed(operand.value, inside)
             if owner is None:
                 shared.add(operand.value)
@@ -83,9 +101,15 @@ def traffic_of(samples: Samples, device: str) -> Traffic:
                 packed.add(owner)
             if owner not in samples.leaves:
                 copied.add(owner)
-    per_sample = sum(bytes_of(op.results[0]) or 0 for group in (copied, packed) for op in group)
-    per_launch = sum(bytes_of(value) or 0 for value in shared) if device in PACKING else 0
-    return Traffic(per_sample, per_launch)
+    written = [op.results[0] for group in (copied, packed) for op in group]
+    packs = device in PACKING
+    return Traffic(
+        _bytes(written), _bytes(shared) if packs else 0, _bytes(unwritten), _bytes(images)
+    )
+
+
+def _bytes(values: Iterable[SSAValue]) -> int:
+    return sum(bytes_of(value) or 0 for value in values)
 
 
 def _computed(value: SSAValue, inside: set[Operation]) -> Operation | None:
@@ -118,9 +142,25 @@ def choose_chunks(
         device: `host` or `cuda`.
         given: the bytes of workspace that must not be exceeded; None if only caches matter.
     """
+    in_place = ""
+    if traffic.unwritten:
+        in_place = (
+            "; images are read in place, "
+            f"{count * traffic.unwritten} bytes of im2col are not written"
+        )
+    if in_place and not traffic.per_sample and given is None:
+        return [count], f"{count} samples at once{in_place}"
+    chunks, reason = _chunks_and_why(count, traffic, device, given)
+    return chunks, f"{reason}{in_place}"
+
+
+def _chunks_and_why(
+    count: int, traffic: Traffic, device: str, given: int | None
+) -> tuple[list[int], str]:
     budget = CACHE_BYTES[device] if given is None else given
-    total = count * traffic.per_sample
-    chunks = chunks_of(count, traffic.per_sample, budget)
+    per_sample = traffic.per_sample + traffic.images
+    total = count * per_sample
+    chunks = chunks_of(count, per_sample, budget)
     if total == 0:
         return chunks, f"{count} samples at once, which need no workspace"
     if len(chunks) == 1:
@@ -131,7 +171,7 @@ def choose_chunks(
             f"{count} samples at once: {total} bytes of workspace exceed {budget}, but "
             f"{len(chunks)} chunks pack {again} bytes of what they share again"
         )
-    peak = max(chunks) * traffic.per_sample
+    peak = max(chunks) * per_sample
     if len(chunks) == count:
         return chunks, (
             f"{count} samples in turns: {peak} bytes of workspace, as two exceed {budget}"
@@ -156,7 +196,7 @@ def batch(samples: Samples | Refusal, root: Operation, device: str, given: int |
     value, begin = samples.stored.source, 0
     built: list[Batcher] = []
     for size in chunks:
-        built.append(Batcher(samples, begin, size))
+        built.append(Batcher(samples, begin, size, device in READING_IMAGES))
         made = built[-1].build(value)
         if isinstance(made, Refusal):
             for batcher in reversed(built):
@@ -165,6 +205,7 @@ def batch(samples: Samples | Refusal, root: Operation, device: str, given: int |
             return False
         value, begin = made, begin + size
     for batcher in built:
+        _erase_unread(batcher.block, value)
         for op in list(batcher.block.ops):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(root))
@@ -172,6 +213,15 @@ def batch(samples: Samples | Refusal, root: Operation, device: str, given: int |
     root.results[0].replace_all_uses_with(value)
     _erase_dead(root)
     return True
+
+
+def _erase_unread(block: Block, result: SSAValue) -> None:
+    """Erase what was built and is not read: im2col, where the image is read instead."""
+    for op in reversed(list(block.ops)):
+        unread = all(r.first_use is None and r is not result for r in op.results)
+        if unread and is_side_effect_free(op):
+            op.detach()
+            op.erase()
 
 
 def _erase_dead(op: Operation) -> None:

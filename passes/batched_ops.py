@@ -23,6 +23,7 @@ from convir.dialects.refusal import Refusal
 from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of, splitting
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
+from convir.passes.im2col import ImageProduct, image_product
 from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Batcher:
     samples: Samples
     begin: int
     count: int
+    reads_images: bool = False
+    """Whether products with a matrix of im2col read the image instead."""
     block: Block = field(default_factory=Block)
     known: dict[SSAValue, SSAValue | Batched] = field(
         default_factory=dict[SSAValue, "SSAValue | Batched"]
@@ -193,7 +196,12 @@ class Batcher:
                     inner.operands[i] = replacement
             if isinstance(inner, linalg.ops.IndexOp):
                 inner.dim = IntegerAttr(inner.dim.value.data + 1, i64)
-        return Batched(self._emit(new, view.op), axis)
+        product = image_product(new) if self.reads_images else None
+        if not isinstance(product, ImageProduct):
+            return Batched(self._emit(new, view.op), axis)
+        *_, value = [self._emit(op, view.op) for op in product.rewritten()]
+        new.erase()
+        return Batched(value, axis)
 
     def _stored_axis(self) -> int:
         """The dimension of a result that samples are stored along."""

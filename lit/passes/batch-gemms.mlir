@@ -1,7 +1,9 @@
 // RUN: convir-opt %s -p 'batch-gemms{device=cuda}' | filecheck %s
 // RUN: convir-opt %s -p 'batch-gemms{device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
 // RUN: convir-opt %s -p batch-gemms --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=HOST
-// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=80000}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=TURNS
+// RUN: convir-opt %s -p batch-gemms,canonicalize | filecheck %s --check-prefix=IMAGE
+// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=30000}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=PARTS
+// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=60000 device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=TURNS
 // RUN: not convir-opt %s -p 'batch-gemms{device=moon}' 2>&1 | filecheck %s --check-prefix=MOON
 // MOON: device is host or cuda, not 'moon'
 // RUN: convir-opt %s -p 'batch-gemms{device=cuda},canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
@@ -10,8 +12,14 @@
 // im2col and a product for each sample, added to a bias: one product of all samples, whose filter
 // has no batch dimension.
 // REMARK-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples at once: 294912 bytes of workspace are within 25165824
-// The panels that the host's products copy their samples into are workspace too.
-// HOST-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples in 2 chunks of up to 4: 294912 bytes of workspace, as 589824 exceed 524288
+// The host's kernels read the image where im2col would have: its indices are the contraction's.
+// HOST-DAG: remark: [batch-gemms] scf.for rewritten: 8 samples at once; images are read in place, 294912 bytes of im2col are not written
+// PARTS: scf.for rewritten: 8 samples in 2 chunks of up to 4: 25600 bytes of workspace, as 51200 exceed 30000; images are read in place, 294912 bytes of im2col are not written
+// IMAGE-LABEL: func.func @loop
+// IMAGE-NOT:   scf.for
+// IMAGE-DAG:   %[[W:.*]] = tensor.expand_shape %w {{.*}} : tensor<16x144xf32> into tensor<16x16x3x3xf32>
+// IMAGE:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d4, (d2 + d5), (d3 + d6))>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>]{{.*}} ins(%[[W]], %x : tensor<16x16x3x3xf32>, tensor<8x16x10x10xf32>) outs(%{{.*}} : tensor<8x16x8x8xf32>)
+// IMAGE:       tensor.collapse_shape {{.*}} : tensor<8x16x8x8xf32> into tensor<8x16x64xf32>
 // CHECK-LABEL: func.func @loop
 // CHECK-NOT:   scf.for
 // CHECK:       linalg.generic {{.*}}ins(%x : tensor<8x16x10x10xf32>) outs(%{{.*}} : tensor<8x16x3x3x8x8xf32>)
@@ -19,7 +27,7 @@
 // CHECK:       linalg.generic {{.*}}ins(%w, %{{.*}} : tensor<16x144xf32>, tensor<8x144x64xf32>) outs(%{{.*}} : tensor<8x16x64xf32>)
 // RT-LABEL:    func.func @loop
 // RT:          rt.gemm {m = 16 : i64, n = 64 : i64, k = 144 : i64, batch = 8 : i64, lda = 144 : i64, ldb = 64 : i64, ldc = 64 : i64, stride_a = 0 : i64, stride_b = 9216 : i64, stride_c = 1024 : i64, accumulate}
-// TURNS:       scf.for rewritten: 8 samples in turns: 73728 bytes of workspace, as two exceed 80000
+// TURNS:       scf.for rewritten: 8 samples in turns: 36864 bytes of workspace, as two exceed 60000
 // CHUNKS:      scf.for rewritten: 8 samples in 2 chunks of up to 4: 147456 bytes of workspace, as 294912 exceed 200000
 func.func @loop(%x: tensor<8x16x10x10xf32>, %w: tensor<16x144xf32>, %bias: tensor<16xf32>) -> tensor<8x16x64xf32> {
   %c0 = arith.constant 0 : index
@@ -65,7 +73,7 @@ func.func @unrolled(%x: tensor<2x32x40xf32>, %w: tensor<16x32xf32>, %y: tensor<2
 // On the host each launch packs the filter. Where that is more than the samples' workspace, one
 // launch is better than two that stay in the cache; a budget that is given is kept nevertheless.
 // HOST-DAG: remark: [batch-gemms] tensor.insert_slice rewritten: 2 samples at once: 1048576 bytes of workspace exceed 524288, but 2 chunks pack 4194304 bytes of what they share again
-// TURNS: tensor.insert_slice rewritten: 2 samples in turns: 524288 bytes of workspace, as two exceed 80000
+// PARTS: tensor.insert_slice rewritten: 2 samples in turns: 524288 bytes of workspace, as two exceed 30000
 // CHECK-LABEL: func.func @large_filter
 // CHECK:       linalg.generic {{.*}}ins(%w, %x : tensor<1024x1024xf32>, tensor<2x1024x128xf32>)
 func.func @large_filter(%x: tensor<2x1024x128xf32>, %w: tensor<1024x1024xf32>) -> tensor<2x1024x128xf32> {
