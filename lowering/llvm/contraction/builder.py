@@ -218,10 +218,13 @@ class Function:
         self._intrinsics.add("!0 = !{i32 1}")
         self._lines.append(f"  store {value(stored)}, {address}, align {align}, !nontemporal !0")
 
-    def prefetch(self, address: Value) -> None:
-        """Ask for the cache line at `address`, which need not exist; it will be read."""
+    def prefetch(self, address: Value, level: int = 1) -> None:
+        """Ask for the cache line at `address`, which need not exist; it will be read.
+
+        `level` is the cache that it shall come to, 1 to 3.
+        """
         declaration = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        read, keep, data = (Value("i32", text) for text in ("0", "3", "1"))
+        read, keep, data = (Value("i32", text) for text in ("0", str(4 - level), "1"))
         self.intrinsic_effect(declaration, (address, read, keep, data))
 
     def fence(self) -> None:

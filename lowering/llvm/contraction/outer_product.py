@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
 
+LINE_BYTES = 64
+"""Of the caches."""
+
 PANEL_PARAMETERS = (
     (PTR, "a_rows"),
     (PTR, "c_rows"),
@@ -30,11 +33,16 @@ PANEL_PARAMETERS = (
     (I64, "last_tile"),
     (I64, "add"),
     (I64, "finish"),
+    (PTR, "a_ahead"),
+    (PTR, "c_ahead"),
+    (I64, "first_panel"),
+    (I64, "last_panel"),
 )
 """Of a panel's function: `count` addresses of A and of C, room for a packed panel, the panel's
 number, the result of one tap, and the tiles of rows [`first_tile`, `last_tile`). Sums wait in
 `waiting`, `[row][column of the panel]`: they are added to if `add` is not 0, and stored to the
-result if `finish` is not 0."""
+result if `finish` is not 0. What the next block reads is asked for: its addresses are in `a_ahead`
+and `c_ahead`, and the item has the panels [`first_panel`, `last_panel`)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,38 @@ class OuterPanel:
                 out = f.element(result, row, self.pitch * lanes.bytes, "row")
                 out = f.select(finish, out, waiting, "out")
                 count, add = f.argument("count"), f.argument("add")
-                f.call(run, broadcast, offset, vectors, first, count, waiting, out, pitch, add)
+                ahead = self._ahead(f, loop.index, broadcast, offset)
+                f.call(
+                    run, broadcast, offset, vectors, first, count, waiting, out, pitch, add, *ahead
+                )
+
+    def _ahead(
+        self, f: Function, tile: Value, broadcast: Value, offset: Value
+    ) -> tuple[Value, Value]:
+        """The table and the offset of the line that tile number `tile` of this panel asks for.
+
+        The item's rows come first, then its columns; later tiles ask for what they read.
+        """
+        cuts, size = self.cuts, self.lanes.bytes
+        rows, columns = f.argument("c_ahead"), f.argument("a_ahead")
+        if not cuts.columns_are_depth:
+            rows, columns = columns, rows
+        begin, end = f.argument("first_tile"), f.argument("last_tile")
+        first_panel, last_panel = f.argument("first_panel"), f.argument("last_panel")
+        tiles = f.sub(end, begin)
+        before = f.mul(f.sub(f.argument("number"), first_panel), tiles)
+        number = f.add(before, f.sub(tile, begin), "number.of.tile")
+        row_lines = f.div(f.mul(tiles, self.tile.rows * size), LINE_BYTES, "row.lines")
+        row_lines = f.add(row_lines, 1)
+        column_lines = f.div(f.mul(f.sub(last_panel, first_panel), self._line_bytes), LINE_BYTES)
+        line = f.sub(number, row_lines, "column.line")
+        of_rows = f.compare("slt", number, row_lines)
+        more = f.compare("slt", line, column_lines)
+        row_at = f.add(f.mul(begin, self.tile.rows * size), f.mul(number, LINE_BYTES))
+        column_at = f.add(f.mul(first_panel, self._line_bytes), f.mul(line, LINE_BYTES))
+        table = f.select(of_rows, rows, f.select(more, columns, broadcast, "table"), "table")
+        at = f.select(of_rows, row_at, f.select(more, column_at, offset, "ahead"), "ahead")
+        return table, at
 
     @property
     def _line_bytes(self) -> int:
@@ -122,6 +161,8 @@ class OuterPanel:
                 (PTR, "out"),
                 (I64, "pitch"),
                 (I64, "add"),
+                (f"{PTR} noalias", "ahead"),
+                (I64, "line"),
             ),
         )
         vector_bytes = lanes.count * lanes.bytes
@@ -129,6 +170,8 @@ class OuterPanel:
         with f.loop("position", 0, f.argument("count"), carried=zeros) as position:
             row = f.load(PTR, f.element(f.argument("rows"), position.index, 8), 8, "row")
             row = f.offset(row, f.argument("offset"))
+            next_ = f.load(PTR, f.element(f.argument("ahead"), position.index, 8), 8, "next")
+            f.prefetch(f.offset(next_, f.argument("line")), level=2)
             loaded = self._vectors(f, position.index)
             sums: list[Value] = []
             for r in range(tile.rows):

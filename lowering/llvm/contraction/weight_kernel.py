@@ -1,7 +1,7 @@
 """The kernel of a gradient of weights: for each tap a product that is reduced over positions.
 
     for item:                   a part of the positions, taps, rows and panels of a group
-      for block of positions:     for tap:  list the positions that the tap meets
+      for block of positions:     for tap:  list the positions that the tap meets, and the next
         for panel:                  pack its vectors
           for tile of rows:           microkernel: an outer product a position
 
@@ -102,6 +102,7 @@ class WeightKernel:
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         table_bytes = (cuts.block + SLACK) * _POINTER_BYTES
         tables = tuple(f.stack(table_bytes, _LINE_BYTES, name) for name in ("a.rows", "c.rows"))
+        ahead = tuple(f.stack(table_bytes, _LINE_BYTES, name) for name in ("a.ahead", "c.ahead"))
         count_slot = f.stack(8, 8, "count.slot")
         line_bytes = cuts.tile.vectors * self.lanes.count * size
         panel = f.stack(cuts.block * line_bytes if cuts.packs else 8, _LINE_BYTES, "panel")
@@ -137,6 +138,16 @@ class WeightKernel:
                         count_slot,
                     )  # fmt: skip
                     count = f.load(I64, count_slot, 8, "count")
+                    next_end = f.minimum(f.add(block_end, cuts.block), end, "next.end")
+                    f.call(
+                        gather, tap.index, block_end, next_end, a_group, c_group, *ahead,
+                        count_slot,
+                    )  # fmt: skip
+                    is_last = f.compare("eq", block_end, end)
+                    soon = [
+                        f.select(is_last, now, later, "ahead")
+                        for now, later in zip(tables, ahead, strict=True)
+                    ]
                     result = place(f, split, group, tap.index)
                     sums = f.element(waiting, f.sub(tap.index, taps[0]), tap_bytes, "sums")
                     with f.loop("panel", *panels, runs=True) as number:
@@ -144,6 +155,7 @@ class WeightKernel:
                         arguments = (
                             *tables, panel, number.index, count, result,
                             f.element(sums, behind, panel_bytes), *tiles, again, finish,
+                            *soon, *panels,
                         )  # fmt: skip
                         self._panel(f, panel_functions, number.index, arguments)
         return f
