@@ -140,20 +140,22 @@ def test_configs_print_and_parse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_pushed"),
+    ("text", "drained"),
     [
-        ("128x128 5 3 split-k:3:slices", True),
-        ("128x128 6 3 split-k:3:slices", False),
-        ("128x64 7 5 split-k:5:slices", True),
-        ("256x128 2 3 split-k:3:slices", True),
-        ("64x64 8 2 split-k:4:slices 1:4", False),
-        ("256x128 4 7 split-k:7:slices", False),
-        ("128x128 5 1 split-k:3:slices", False),
+        ("128x128 5 3 split-k:3:slices", 0),
+        ("128x128 6 3 split-k:3:slices", 1),
+        ("128x160 5 4 split-k:4:slices", 2),
+        ("128x64 7 5 split-k:5:slices", 0),
+        ("256x128 2 3 split-k:3:slices", 0),
+        ("64x64 8 2 split-k:4:slices 1:4", None),
+        ("256x128 4 7 split-k:7:slices", None),
+        ("128x128 5 1 split-k:3:slices", None),
     ],
 )
-def test_clusters_push_sums_if_there_is_room(text: str, is_pushed: bool) -> None:
+def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int | None) -> None:
     config = config_of(text)
-    assert config.is_pushed == is_pushed
+    assert config.drained == drained
+    assert config.is_pushed == (drained is not None)
     assert config.illegal() is None
     assert config.shared_bytes <= H200.shared_bytes
 
@@ -246,6 +248,8 @@ def test_every_planned_config_is_legal(text: str) -> None:
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 1 data-parallel 4:8"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 5 3 split-k:3:slices 4:8"),
         (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 7 5 split-k:5:slices 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 4 split-k:4:slices 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 1:4"),
         (line(32, 128, 128, (14, 14), 3, 1, 1), "64x64 8 3 split-k:3:slices 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 4 1 split-k:3:linear 1:4"),
     ],

@@ -157,6 +157,11 @@ def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
         (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 4 5 split-k:5:slices"),
         (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x64 4 3 split-k:3:slices"),
         (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x256 3 2 split-k:2:slices"),
+        # Sums that neighbours push over stages which are used no more; parts shorter than the ring.
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 6 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 4 split-k:4:slices"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "128x128 7 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 1:4"),
         # Tiles that share a chunk of columns, the last one beyond the end.
         (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x160 4 1 data-parallel"),
         (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x160 3 1 split-k:3:slices 1:4"),
@@ -196,6 +201,8 @@ def test_kernel(text: str, config: str) -> None:
         "128x256 4 2 split-k:6:slices",
         "128x128 5 3 split-k:3:slices",
         "128x160 5 1 split-k:4:slices",
+        "128x160 5 4 split-k:4:slices",
+        "128x128 6 3 split-k:3:slices",
     ],
 )
 def test_the_same_bits_every_time(config: str) -> None:

@@ -30,7 +30,10 @@ MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
-_BARRIER_BYTES = 16
+_BARRIER_BYTES, _PUSHED_BARRIER_BYTES = 16, 8
+"""Barriers of a stage, and of a warpgroup for sums that neighbours write."""
+_LEAST_KEPT = 3
+"""Stages that are in use while neighbours write sums over the others."""
 _MOST_SHARED_BYTES = 232448
 """Of a block on sm_90."""
 
@@ -86,6 +89,12 @@ class WgmmaWgradConfig(WithRoles):
         return replace(self, roles=(load, math))
 
     @property
+    def columns(self) -> int:
+        """Columns that a warpgroup multiplies at a time."""
+        by_rows = self.block_m >= self.math_groups * CHUNK
+        return self.block_n if by_rows else self.block_n // self.math_groups
+
+    @property
     def clusters(self) -> int:
         """Clusters that have the parts of a tile."""
         return self.partition.parts // self.cluster
@@ -94,20 +103,36 @@ class WgmmaWgradConfig(WithRoles):
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
         staged = self.math_groups * CHUNK * _STAGED_ROW_BYTES
-        exchanged = self._pushed_bytes if self.is_pushed else staged
+        exchanged = staged
+        if self.drained is not None:
+            exchanged = max(0, self._pushed_bytes - self.drained * self._stage_bytes)
+            exchanged += self.math_groups * _PUSHED_BARRIER_BYTES
         return self._ring_bytes + self._aside_bytes + exchanged
 
     @property
     def is_pushed(self) -> bool:
         """Whether blocks of a cluster write sums to where they are added: if there is room."""
-        is_one = self.cluster > 1 and self.clusters == 1
-        needed = self._ring_bytes + self._aside_bytes + self._pushed_bytes
-        return is_one and needed <= _MOST_SHARED_BYTES
+        return self.drained is not None
+
+    @property
+    def drained(self) -> int | None:
+        """The stages that pushed sums are written over, which are used no more by then; 0 if all of
+        them have room beside, None if there is none."""
+        if self.cluster == 1 or self.clusters > 1:
+            return None
+        barriers = self.math_groups * _PUSHED_BARRIER_BYTES
+        room = _MOST_SHARED_BYTES - self._ring_bytes - self._aside_bytes - barriers
+        stages = max(0, -(-(self._pushed_bytes - room) // self._stage_bytes))
+        return stages if stages == 0 or self.stages - stages >= _LEAST_KEPT else None
+
+    @property
+    def _stage_bytes(self) -> int:
+        boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
+        return boxes * _BOX_BYTES
 
     @property
     def _ring_bytes(self) -> int:
-        boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
-        return self.stages * boxes * _BOX_BYTES
+        return self.stages * self._stage_bytes
 
     @property
     def _aside_bytes(self) -> int:
@@ -116,9 +141,9 @@ class WgmmaWgradConfig(WithRoles):
 
     @property
     def _pushed_bytes(self) -> int:
-        """Sums of a tile that meet in a block of a cluster, and a barrier for each warpgroup."""
+        """Sums of a tile that meet in a block of a cluster."""
         vectors = self.block_m * self.block_n // self.math_groups // 4
-        return self.math_groups * (-(-vectors // self.cluster) * self.cluster * 16 + 8)
+        return self.math_groups * -(-vectors // self.cluster) * self.cluster * 16
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""

@@ -45,6 +45,8 @@ _SHARED_CLUSTER = 2
 # µs on an H200, fitted to measurements; see the template's page.
 _MULTIPLY = 0.63 / (256 * 128)
 """A step, for each sum of a tile."""
+_NARROW = 1.25
+"""How much longer that is where a multiplication has 64 columns: it waits for shared memory."""
 _COLD_BOX, _TILED_BOX = 0.115, 0.052
 """A copy of 64 channels at 64 rows of a matrix, which few or several blocks read at a time."""
 _STRADDLING = 3
@@ -175,7 +177,8 @@ def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
     of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
     of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
     copies = config.block_m // CHUNK * of_c + ceil(config.block_n / CHUNK) * of_a
-    multiply = config.block_m * config.block_n * _MULTIPLY
+    narrow = _NARROW if config.columns == CHUNK else 1.0
+    multiply = config.block_m * config.block_n * _MULTIPLY * narrow
     return (multiply**4 + copies**4) ** 0.25
 
 

@@ -91,6 +91,7 @@ def _config(config: WgmmaWgradConfig) -> str:
         config.math_groups,
         config.cluster,
         str(config.is_pushed).lower(),
+        config.drained or 0,
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.parts,
         f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",

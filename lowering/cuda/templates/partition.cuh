@@ -274,7 +274,11 @@ struct Meeting {
   template <class Store>
   __device__ __forceinline__ void operator()(int own, int begin, int end, Store&& store) const {
     barrier();
-    if (thread == 0) meet(counter, count);
+    unsigned before = 0;
+    if (thread == 0) {
+      meet(counter, count);
+      before = count_leaving(counter);
+    }
     barrier();
     const int first = begin + share(end - begin, own), last = begin + share(end - begin, own + 1);
     const auto load = [&](int slot, int v) { return __ldcg(slots + slot * step + v); };
@@ -283,7 +287,8 @@ struct Meeting {
     } else {
       add_parts<kThreads, kCount>(count, first, last, thread, load, store);
     }
-    if (thread == 0) leave(counter, count);
+    // The answer came while sums were added.
+    if (thread == 0) clear_if_last(counter, before, count);
   }
 
   __device__ __forceinline__ int share(int vectors, int blocks) const {
@@ -309,8 +314,19 @@ struct Meeting {
   }
   // The last part to leave clears the counter.
   static __device__ __forceinline__ void leave(unsigned* counter, int parts) {
-    const unsigned left = atomicAdd(counter, kLeaving) / kLeaving;
-    if (static_cast<int>(left) == parts - 1) *counter = 0;
+    clear_if_last(counter, count_leaving(counter), parts);
+  }
+  // The counter before, whose answer nothing here waits for.
+  static __device__ __forceinline__ unsigned count_leaving(unsigned* counter) {
+    unsigned before;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(kLeaving)
+                 : "memory");
+    return before;
+  }
+  static __device__ __forceinline__ void clear_if_last(unsigned* counter, unsigned before, int parts) {
+    if (static_cast<int>(before / kLeaving) == parts - 1) *counter = 0;
   }
 };
 

@@ -19,10 +19,11 @@ struct PushedSums {
   static constexpr int kSlice = (kVectors + kParts - 1) / kParts;
   static constexpr int kRounds = (kSlice + kThreads - 1) / kThreads;
   static constexpr int kGroupBytes = kParts * kSlice * 16;
-  static constexpr int kBytes = kGroups * (kGroupBytes + 8);
+  static constexpr int kBytes = kGroups * kGroupBytes;
 
-  const float4* memory;  // kBytes of shared memory for nothing else
+  const float4* memory;  // kBytes of shared memory that nothing else uses when sums are written
   unsigned address;      // of the same
+  unsigned barriers;     // of 8 bytes for each warpgroup, for nothing else
   int group;
 
   // The first vector that a part stores, and how many; its threads store every kThreads-th.
@@ -31,16 +32,12 @@ struct PushedSums {
     const int rest = kVectors - begin_of(part);
     return rest < 0 ? 0 : rest < kSlice ? rest : kSlice;
   }
-  static __device__ __forceinline__ unsigned barrier_of(unsigned address, int group) {
-    return address + kGroups * kGroupBytes + group * 8;
-  }
-
   // One thread, before all threads of the cluster meet for the first time.
-  static __device__ __forceinline__ void begin(unsigned address, int part) {
+  static __device__ __forceinline__ void begin(unsigned barriers, int part) {
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      hopper::barrier_init(barrier_of(address, group), 1);
-      hopper::arrive_expecting(barrier_of(address, group), (kParts - 1) * slice_of(part) * 16);
+      hopper::barrier_init(barriers + group * 8, 1);
+      hopper::arrive_expecting(barriers + group * 8, (kParts - 1) * slice_of(part) * 16);
     }
   }
 
@@ -48,7 +45,7 @@ struct PushedSums {
   template <int kBarrier, class Sums, class Store>
   __device__ __forceinline__ void operator()(int part, Sums&& sum, Store&& store) const {
     const int thread = threadIdx.x % kThreads;
-    const unsigned arrived = barrier_of(address, group);
+    const unsigned arrived = barriers + group * 8;
     const unsigned slots = address + group * kGroupBytes;
 #pragma unroll
     for (int i = 0; i < kSums; i += 4) {

@@ -51,8 +51,13 @@ struct Kernel {
   using Pushed = partition::PushedSums<Config::kConsumers, kSums, Config::kParts>;
   static_assert(!kIsClustered || Config::kIsPushed || Parts::kBytes <= kStages * kStageBytes);
   static constexpr int kExchangeBytes = Config::kIsPushed ? Pushed::kBytes : Layout::kStagingBytes;
-  static constexpr int kSharedBytes =
-      hopper::kAtomBytes + kStages * (kStageBytes + 2 * 8) + kExchangeBytes;
+  static constexpr int kBarriers = 2 * kStages + (Config::kIsPushed ? Config::kConsumers : 0);
+  // Pushed sums lie beside the stages, or as far as there is no room in the last stages of the ring,
+  // which are then not those of a part's last steps.
+  static constexpr int kDrained = Config::kIsPushed ? Config::kDrained : 0, kKept = kStages - kDrained;
+  static constexpr int kBeside = kExchangeBytes - kDrained * kStageBytes;
+  static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kBarriers * 8 +
+                                      (kBeside > 0 ? kBeside : 0);
 
   // Where a block has one part of one tile, and warpgroups finish it apart, the second one does its
   // last steps when the first has done all of its own: one publishes or stores while the other
@@ -64,25 +69,27 @@ struct Kernel {
                                        kIsSliced || Config::kIsPushed;
   static constexpr int kHalfOfPart = kIterations / Config::kParts / 2;
   static constexpr int kFits = kHalfOfPart < kStages ? kHalfOfPart : kStages - 1;
-  static constexpr int kLag = kFits < kMostLag ? kFits : kMostLag;
+  static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
+  static constexpr int kLag = kFits < kMost ? kFits : kMost;
   static constexpr bool kTakesTurns =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
 
-  unsigned stages, staging, full, empty;
+  unsigned stages, staging, full, empty, pushed;
   float4* stage_memory;
 
   __device__ explicit Kernel(char* memory) {
     const unsigned start = hopper::shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-    staging = stages + kStages * kStageBytes;
-    full = staging + kExchangeBytes;
+    staging = stages + kKept * kStageBytes;
+    full = stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0);
     empty = full + kStages * 8;
+    pushed = empty + kStages * 8;
     stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
   }
 
   // One thread, which may load at once; the others wait for it.
   __device__ void init_barriers() const {
-    if constexpr (Config::kIsPushed) Pushed::begin(staging, hopper::cluster_rank());
+    if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
     for (int i = 0; i < kStages; ++i) {
       hopper::barrier_init(full + i * 8, 1);
       hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
@@ -103,10 +110,24 @@ struct Kernel {
     return kIsClustered ? Schedule::kUnits : gridDim.x;
   }
 
+  // The stage of slot 0 of the ring: if the last stages drain first, others are those of the last steps.
+  __device__ __forceinline__ int first_stage() const {
+    if constexpr (kDrained == 0) return 0;
+    Work work;
+    Walk walk(first_unit());
+    next(walk, work);
+    return (kKept + kStages - (work.end - work.begin) % kStages) % kStages;
+  }
+  __device__ __forceinline__ unsigned stage_at(int slot, int first) const {
+    if constexpr (kDrained == 0) return stages + slot * kStageBytes;
+    const int stage = slot + first;
+    return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
+  }
+
   // One thread: fills the ring of stages.
   __device__ __forceinline__ void produce(const TensorMap& c, const TensorMap& a) const {
-    hopper::Ring<kStages> ring;
     Work work;
+    hopper::Ring<kStages> ring;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
       for (Walk walk(unit); next(walk, work);) load(c, a, work, ring);
     }
@@ -140,10 +161,11 @@ struct Kernel {
       first[i] = chunk % Layout::kTapChunks * kChunk + columns.channel(i);
       Layout::tap_offset(chunk / Layout::kTapChunks, offset[i]);
     }
+    const int first_of_ring = first_stage();
     for (int step = work.begin; step < work.end; ++step) {
       hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
       const unsigned barrier = full + ring.slot * 8;
-      const unsigned to_c = stages + ring.slot * kStageBytes;
+      const unsigned to_c = stage_at(ring.slot, first_of_ring);
       const unsigned to_a = to_c + kBoxesM * kBoxBytes;
       hopper::arrive_expecting(barrier, (boxes_m + boxes_n) * kBoxBytes);
       const int position = position_of(work, step);
@@ -204,8 +226,8 @@ struct Kernel {
   // Warpgroups: multiply the stages of their parts of every tile, and store.
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags) const {
     const int consumer = threadIdx.x / kWarpgroup;
-    hopper::Ring<kStages> ring;
     Work work;
+    hopper::Ring<kStages> ring;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
       for (Walk walk(unit); next(walk, work);) {
         Accumulators d;
@@ -225,12 +247,13 @@ struct Kernel {
     const int lane = threadIdx.x % 32;
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
+    const int first = first_stage();
     int held = 0;
     bool is_first = true;
     const auto multiply_to = [&](int step, int end) {
       for (; step < end; ++step) {
         hopper::wait(full + ring.slot * 8, ring.parity);
-        const unsigned stage = stages + ring.slot * kStageBytes;
+        const unsigned stage = stage_at(ring.slot, first);
         hold(d);
         hopper::wgmma_fence();
         multiply(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes, is_first);
@@ -246,9 +269,15 @@ struct Kernel {
     if constexpr (kTakesTurns) {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
+      if constexpr (kDrained > 0) hopper::cluster_arrive_relaxed();
       hopper::named_sync_if(consumer == 1, kTurn, Config::kMathThreads);
       multiply_to(turn, work.end);
       hopper::named_arrive_if(consumer == 0, kTurn, Config::kMathThreads);
+    } else if constexpr (kDrained > 0) {
+      const int drained = max(work.begin, work.end - (kKept - 1));
+      multiply_to(work.begin, drained);
+      hopper::cluster_arrive_relaxed();
+      multiply_to(drained, work.end);
     } else {
       multiply_to(work.begin, work.end);
     }
@@ -272,9 +301,9 @@ struct Kernel {
       };
     };
     if constexpr (Config::kIsPushed) {
-      const Pushed pushed = {stage_memory + (staging - stages) / 16, staging, consumer};
+      const Pushed sums = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
       hopper::cluster_wait();
-      pushed.template operator()<kFixUp>(work.part, sum, store_from(Pushed::begin_of(work.part)));
+      sums.template operator()<kFixUp>(work.part, sum, store_from(Pushed::begin_of(work.part)));
     } else if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread, workspace, flags};
       const int lane = (Parts::begin_of(work.part) + thread) % Config::kMathThreads;
@@ -329,7 +358,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
       Kernel::Parts::stand_by();
     }
   } else {
-    if constexpr (Config::kIsPushed) hopper::cluster_arrive_relaxed();
+    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
     hopper::named_sync(kReady, Config::kThreads);
     if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
     kernel.consume(out, workspace, flags);

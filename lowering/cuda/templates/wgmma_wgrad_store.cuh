@@ -17,7 +17,7 @@ enum Reduction : int { kLinear, kTree, kSlices };
 // kLoaders: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
 // together in their shared memory.
 template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumers_,
-          int kCluster_, bool kIsPushed_, partition::Kind kKind_, int kParts_,
+          int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kParts_,
           Reduction kReduction_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
@@ -28,6 +28,7 @@ struct Config {
   static constexpr bool kTradesRegisters = kLoaders_ == 4 && kConsumers == 2;
   // Blocks of a cluster write their sums to where they are added; else these are read.
   static constexpr bool kIsPushed = kIsPushed_;
+  static constexpr int kDrained = kDrained_;  // stages that they are written over
   static_assert(!kIsPushed || (kCluster > 1 && kCluster == kParts_));
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kParts = kParts_;
