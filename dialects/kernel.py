@@ -49,6 +49,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from convir.dialects.linalg_syntax import parse_result_types, print_result_types
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
@@ -145,7 +147,7 @@ class RegionOp(IRDLOperation):
         configs = _parse_configs(parser)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
-        region = cls(body, _parse_optional_results(parser), configs)
+        region = cls(body, parse_result_types(parser), configs)
         if attributes is not None:
             region.attributes |= attributes.data
         return region
@@ -155,7 +157,7 @@ class RegionOp(IRDLOperation):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
-        _print_results(printer, self.res.types)
+        print_result_types(printer, self.res.types)
 
 
 @irdl_op_definition
@@ -275,24 +277,6 @@ def _print_configs(printer: Printer, configs: DictionaryAttr | None) -> None:
         return
     printer.print_string(" configs ")
     printer.print_attribute(configs)
-
-
-def _parse_optional_results(parser: Parser) -> Sequence[Attribute]:
-    if parser.parse_optional_punctuation("->") is None:
-        return ()
-    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return (parser.parse_type(),) if types is None else types
-
-
-def _print_results(printer: Printer, types: Sequence[Attribute]) -> None:
-    if not types:
-        return
-    printer.print_string(" -> ")
-    if len(types) == 1:
-        printer.print_attribute(types[0])
-        return
-    with printer.in_parens():
-        printer.print_list(types, printer.print_attribute)
 
 
 Kernel = Dialect("kernel", [CallOp, FuncOp, RegionOp, ReturnOp, YieldOp], [])

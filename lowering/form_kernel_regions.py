@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from convir.dialects import kernel
-from convir.lowering.op_groups import Groups, is_compute, is_reduction, readers_of_results, wrap
+from convir.lowering.op_groups import Groups, is_compute, is_reduction, wrap
 from convir.lowering.placements import placing_ops
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def form_regions(block: Block) -> None:
     compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
     for op in reversed(compute):
-        _join_reader(op, groups)
+        if not is_reduction(op):
+            groups.join_reader(op, lambda reader: not groups.has_reduction(reader))
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         wrap(members, order)
@@ -52,23 +53,6 @@ def _return_tensors(block: Block) -> None:
         computed.location = read.location = value.owner.location
         block.insert_ops_before([computed, read], returned)
         returned.operands[i] = read.result
-
-
-def _join_reader(op: Operation, groups: Groups) -> None:
-    """Join a cheap op to the group that reads it, where one group reads all of it."""
-    if is_reduction(op):
-        return
-    own = groups.find(op)
-    readers = {groups.find(user) for user in readers_of_results(op)}
-    if len(readers) != 1:
-        return
-    reader = readers.pop()
-    if reader is None or reader == own:
-        return
-    if groups.has_reduction(reader):
-        return
-    target = next(user for user in readers_of_results(op) if groups.find(user) == reader)
-    groups.merge(op, target)
 
 
 def _allow_tf32(function: func.FuncOp) -> None:

@@ -33,7 +33,6 @@ from convir.lowering.op_groups import (
     Groups,
     is_compute,
     is_reduction,
-    readers_of_results,
     wrap,
 )
 from convir.lowering.placements import placing_ops
@@ -56,7 +55,9 @@ def fuse_epilogues(block: Block) -> None:
         if is_reduction(op):
             _take_epilogue(op, groups)
     for op in reversed(compute):
-        _join_addressing(op, groups)
+        # What only says where a reduction finds its elements, if it alone reads it.
+        if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
+            groups.join_reader(op, groups.has_reduction)
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         if any(is_reduction(op) for op in members):
@@ -107,21 +108,6 @@ def _continues(alias: Operation, groups: Groups) -> bool:
     """Whether an elementwise op follows a reshape: at a border it stays outside."""
     following = _next_in_chain(alias.results[0], groups)
     return isinstance(following, Operation)
-
-
-def _join_addressing(op: Operation, groups: Groups) -> None:
-    """Join an op that only says where a reduction finds its elements, if it alone reads it."""
-    if is_reduction(op) or not (_is_addressing(op) and _is_read_directly(op)):
-        return
-    own = groups.find(op)
-    readers = {groups.find(user) for user in readers_of_results(op)}
-    if len(readers) != 1:
-        return
-    reader = readers.pop()
-    if reader is None or reader == own or not groups.has_reduction(reader):
-        return
-    target = next(user for user in readers_of_results(op) if groups.find(user) == reader)
-    groups.merge(op, target)
 
 
 def _is_addressing(op: Operation) -> bool:

@@ -16,7 +16,7 @@ from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 ALIASES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
 """Ops whose result is their operand's memory under another type."""
@@ -53,6 +53,15 @@ class Groups:
             return
         self._parent[max(first, second)] = min(first, second)
         self._size[min(first, second)] = self.size(first) + self.size(second)
+
+    def join_reader(self, op: Operation, may_join: Callable[[int], bool]) -> None:
+        """Merge the group of `op` into another one that alone reads `op`, if that `may_join`."""
+        readers = {self.find(reader): reader for reader in readers_of_results(op)}
+        if len(readers) != 1:
+            return
+        ((name, reader),) = readers.items()
+        if name is not None and name != self.find(op) and may_join(name):
+            self.merge(op, reader)
 
     def size(self, group: int) -> int:
         """The number of ops in a group."""

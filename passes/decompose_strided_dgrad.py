@@ -37,13 +37,16 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from convir.dialects.cost import size_in_bytes
 from convir.dialects.refusal import Refusal
-from convir.dialects.scatter import LostScatter, scatter_of
-from convir.dialects.structured import structured
 from convir.passes import remarks
 from convir.passes.phase_costs import ASSUMED_SIZE, DEFAULT_COSTS, MAX_PHASES, Product
 from convir.passes.phased_contraction import Decomposition, decompose, plan_phases
 from convir.passes.pixel_shuffle import PixelShuffle, plan_shuffle, shuffle
-from convir.passes.scattered_contraction import contraction_of, report_unread, strided_insertions
+from convir.passes.scattered_contraction import (
+    contraction_of,
+    report_unread,
+    scatters_read_by,
+    strided_insertions,
+)
 from convir.passes.scattered_windows import read_scattered
 from convir.passes.tensor_builder import element_type_of
 
@@ -143,17 +146,7 @@ class DecomposeContraction(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op` if it is a contraction of a scatter with windows."""
-        view = structured(op)
-        if view is None or all(iterator == "parallel" for iterator in view.iterators):
-            return
-        for position, value in enumerate(view.inputs):
-            scatter = scatter_of(value)
-            if isinstance(scatter, LostScatter):
-                self.decided.update(scatter.path)
-                remarks.refused(PASS, scatter.op, scatter.reason)
-            if isinstance(scatter, Refusal):
-                continue
-            self.decided.update(scatter.path)
+        for position, scatter in scatters_read_by(op, PASS, self.decided):
             if not scatter.strided:
                 continue
             plan = plan_decomposition(op, position, scatter, self.costs, force=self.force)

@@ -14,13 +14,15 @@ from xdsl.ir import Operation, SSAValue
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.elementwise import Elementwise, elementwise
 from convir.dialects.refusal import Refusal
+from convir.dialects.scatter import LostScatter, scatter_of
 from convir.dialects.slices import is_encoded, slice_view
+from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 from convir.passes import remarks
 from convir.passes.tensor_builder import element_counts, flattened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Iterator, Sequence, Set
 
     from xdsl.pattern_rewriter import PatternRewriter
 
@@ -29,6 +31,29 @@ if TYPE_CHECKING:
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
     from convir.passes.tensor_builder import TensorBuilder
+
+
+def scatters_read_by(
+    op: Operation, pass_name: str, decided: set[Operation]
+) -> Iterator[tuple[int, Scatter]]:
+    """The scatters that a reduction reads, each with the position of the input that it is.
+
+    Args:
+        op: any op.
+        pass_name: whose remarks say that a scatter could not be followed here.
+        decided: takes the ops of every scatter that is met.
+    """
+    view = structured(op)
+    if view is None or all(iterator == "parallel" for iterator in view.iterators):
+        return
+    for position, value in enumerate(view.inputs):
+        scatter = scatter_of(value)
+        if not isinstance(scatter, Refusal):
+            decided.update(scatter.path)
+            yield position, scatter
+        elif isinstance(scatter, LostScatter):
+            decided.update(scatter.path)
+            remarks.refused(pass_name, scatter.op, scatter.reason)
 
 
 def contraction_of(op: Operation, scatter: Scatter) -> ContractionDims | Refusal:

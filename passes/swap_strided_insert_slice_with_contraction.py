@@ -28,8 +28,6 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.rewriter import InsertPoint
 
 from convir.dialects.refusal import Refusal
-from convir.dialects.scatter import LostScatter, scatter_of
-from convir.dialects.structured import structured
 from convir.dialects.zeros import fill_of
 from convir.passes import remarks
 from convir.passes.loop_restriction import Restriction, restrict
@@ -41,6 +39,7 @@ from convir.passes.scattered_contraction import (
     is_strided,
     part_of_init,
     report_unread,
+    scatters_read_by,
     strided_insertions,
 )
 from convir.passes.structured_rebuild import rebuilt
@@ -138,17 +137,7 @@ class SwapScatterWithContraction(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite `op` if it is a contraction of a scatter."""
-        view = structured(op)
-        if view is None or all(iterator == "parallel" for iterator in view.iterators):
-            return
-        for position, operand in enumerate(view.inputs):
-            scatter = scatter_of(operand)
-            if isinstance(scatter, LostScatter):
-                self.decided.update(scatter.path)
-                remarks.refused(PASS, scatter.op, scatter.reason)
-            if isinstance(scatter, Refusal):
-                continue
-            self.decided.update(scatter.path)
+        for position, scatter in scatters_read_by(op, PASS, self.decided):
             swap = plan_swap(op, position, scatter)
             if isinstance(swap, Refusal):
                 # The padding of every ordinary convolution comes this way; it is no news.

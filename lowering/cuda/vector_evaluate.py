@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, memref, tensor, ub, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, VectorType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, VectorType, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -140,25 +140,20 @@ class VectorEvaluator(Evaluator):
             op.result: op for op in _selected_reads(needed)
         }
 
-        def operands_of(op: Operation) -> list[Value]:
-            return [
-                operand
-                if isinstance(operand.type, TensorType)
-                else self._operand(operand, block, known, argument)
-                for operand in op.operands
-            ]
+        def computed(op: Operation) -> Sequence[Value]:
+            return self._computed(op, self._operands(op, block, known, argument))
 
         def side(operand: SSAValue) -> SSAValue:
             read = deferred.get(operand)
             if read is not None:
-                return self.data(self._computed(read, operands_of(read))[0])
+                return self.data(computed(read)[0])
             return self.data(self._operand(operand, block, known, argument))
 
         for op in needed:
             if op.results[0] in deferred:
                 continue
             if not any(operand in deferred for operand in op.operands):
-                known.update(zip(op.results, self._computed(op, operands_of(op)), strict=True))
+                known.update(zip(op.results, computed(op), strict=True))
                 continue
             condition = self._condition(self._operand(op.operands[0], block, known, argument))
             for operand in op.operands[1:]:

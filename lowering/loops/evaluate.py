@@ -161,14 +161,24 @@ class Evaluator:
             argument: computes the scalar of an argument of the block, which is asked for once.
         """
         for op in needed_ops(value, block, known):
-            operands = [
-                operand
-                if isinstance(operand.type, TensorType)
-                else self._operand(operand, block, known, argument)
-                for operand in op.operands
-            ]
+            operands = self._operands(op, block, known, argument)
             known.update(zip(op.results, self._computed(op, operands), strict=True))
         return self._operand(value, block, known, argument)
+
+    def _operands(
+        self,
+        op: Operation,
+        block: Block,
+        known: dict[SSAValue, Value],
+        argument: Callable[[BlockArgument], Value],
+    ) -> list[Value]:
+        """What an op of a body reads: tensors as they are, and scalars."""
+        return [
+            operand
+            if isinstance(operand.type, TensorType)
+            else self._operand(operand, block, known, argument)
+            for operand in op.operands
+        ]
 
     def _operand(
         self,
