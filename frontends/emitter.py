@@ -39,6 +39,17 @@ _PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)
 _REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
 
 
+def tensor_type(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+    """A type of static shape.
+
+    Raises:
+        ValueError: a size is negative.
+    """
+    if any(size < 0 for size in shape):
+        raise ValueError(f"no tensor has the sizes {list(shape)}")
+    return TensorType(element, shape)
+
+
 def type_of(value: SSAValue) -> TensorType[Attribute]:
     """The type of a tensor."""
     return cast("TensorType[Attribute]", value.type)
@@ -101,7 +112,7 @@ class Emitter:
 
     def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
         """An uninitialised tensor."""
-        return self.insert(tensor.EmptyOp((), TensorType(element, shape)))
+        return self.insert(tensor.EmptyOp((), tensor_type(element, shape)))
 
     def filled(self, value: float, shape: Sequence[int], element: Attribute) -> SSAValue:
         """A tensor that holds `value` everywhere."""
@@ -193,7 +204,7 @@ class Emitter:
         Raises:
             ValueError: the numbers of elements differ.
         """
-        if prod(shape_of(value)) != prod(shape):
+        if any(size < 0 for size in shape) or prod(shape_of(value)) != prod(shape):
             raise ValueError(f"{prod(shape_of(value))} elements have no shape {list(shape)}")
         value = _unreshaped(value, tuple(shape))
         have = shape_of(value)
@@ -226,7 +237,7 @@ class Emitter:
         shape = [a + n + b for a, n, b in zip(low, shape_of(value), high, strict=True)]
         body = Block(arg_types=[IndexType()] * len(shape))
         body.add_op(tensor.YieldOp(fill))
-        result = TensorType(element_of(value), shape)
+        result = tensor_type(element_of(value), shape)
         return self.insert(tensor.PadOp(value, [], [], Region(body), low, high, result))
 
     def extract(
@@ -238,7 +249,7 @@ class Emitter:
         return self.insert(
             tensor.ExtractSliceOp.build(
                 operands=[value, [], [], []],
-                result_types=[TensorType(element_of(value), sizes)],
+                result_types=[tensor_type(element_of(value), sizes)],
                 properties=_slice(offsets, sizes, steps),
             )
         )

@@ -15,7 +15,7 @@ from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.scalar_functions import converted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
@@ -186,16 +186,53 @@ class Call:
         """A float attribute: one of f32, as a model stores it, and so is its default."""
         return float(np.float32(self.attribute(name, default)))
 
-    def integers(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    def integers(
+        self, name: str, default: Sequence[int], least: int | None = None
+    ) -> tuple[int, ...]:
         """An attribute that is a list of integers, of as many as `default` has.
 
         Raises:
-            OnnxError: it has another number of them.
+            OnnxError: it has another number of them, or one is below `least`.
         """
         values = tuple(int(value) for value in self.attribute(name, default))
         if len(values) != len(default):
             raise self.error(f"'{name}' has {len(values)} values, not {len(default)}")
+        if least is not None and any(value < least for value in values):
+            raise self.error(f"'{name}' is {list(values)}, not all at least {least}")
         return values
+
+    def count(self, name: str, default: Any = _MISSING) -> int:
+        """An attribute that says how many there are of something.
+
+        Raises:
+            OnnxError: it is missing, or below 1.
+        """
+        value = int(self.attribute(name, default))
+        if value < 1:
+            raise self.error(f"'{name}' is {value}, not at least 1")
+        return value
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A dimension of a tensor of `rank`; a negative number counts from its end.
+
+        Raises:
+            OnnxError: it has no such dimension.
+        """
+        if not -rank <= axis < rank:
+            raise self.error(f"a tensor of rank {rank} has no axis {axis}")
+        return axis % rank
+
+    def axes(self, axes: Iterable[int], rank: int) -> list[int]:
+        """Dimensions of a tensor of `rank`.
+
+        Raises:
+            OnnxError: it has no such dimension, or one is named twice.
+        """
+        given = [int(axis) for axis in axes]
+        found = [self.axis(axis, rank) for axis in given]
+        if len(set(found)) < len(found):
+            raise self.error(f"the axes {given} name one twice")
+        return found
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
         """An attribute that is one of a few words.

@@ -92,15 +92,17 @@ def _spreads(call: Call, sizes: Sequence[int], taps: Sequence[int]) -> list[_Spr
     kernel_shape = call.integers("kernel_shape", taps)
     if kernel_shape != tuple(taps):
         raise call.error(f"'kernel_shape' is {list(kernel_shape)}, its filter has {list(taps)}")
-    strides = call.integers("strides", [1] * rank)
-    dilations = call.integers("dilations", [1] * rank)
-    extra = call.integers("output_padding", [0] * rank)
+    strides = call.integers("strides", [1] * rank, least=1)
+    dilations = call.integers("dilations", [1] * rank, least=1)
+    extra = call.integers("output_padding", [0] * rank, least=0)
     mode = call.choice("auto_pad", "NOTSET", AUTO_PADS)
     pads = call.integers("pads", [0] * (2 * rank))
     wanted = call.attribute("output_shape", None)
     if wanted is not None:
         # Some exporters write the batch size and the channels too.
         wanted = [int(size) for size in wanted][-rank:]
+        if len(wanted) != rank:
+            raise call.error(f"'output_shape' has {len(wanted)} values, not {rank}")
     spreads: list[_Spread] = []
     for dim, (size, count) in enumerate(zip(sizes, taps, strict=True)):
         window = Window(count, strides[dim], dilations[dim])

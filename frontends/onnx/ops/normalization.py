@@ -140,7 +140,7 @@ def _instance_normalization(call: Call) -> Sequence[SSAValue]:
 
 def _group_normalization(call: Call) -> Sequence[SSAValue]:
     x, *parameters = call.floats(0, 1, 2)
-    groups = int(call.attribute("num_groups"))
+    groups = call.count("num_groups")
     call.attribute("stash_type", FLOAT)  # What is computed in is never less.
     n, channels, *spatial = shape_of(x)
     if channels % groups:
@@ -156,7 +156,7 @@ def _group_normalization(call: Call) -> Sequence[SSAValue]:
 def _layer_normalization(call: Call) -> Sequence[SSAValue]:
     x, *gains = call.floats(*(position for position in range(3) if call.has(position)))
     rank = len(shape_of(x))
-    axis = int(call.attribute("axis", -1)) % rank
+    axis = call.axis(int(call.attribute("axis", -1)), rank)
     statistics = _statistics(call, x, range(axis, rank))
     stash = element_type(int(call.attribute("stash_type", FLOAT)))
     if not isinstance(stash, AnyFloat):
@@ -172,7 +172,7 @@ def _layer_normalization(call: Call) -> Sequence[SSAValue]:
 def _local_response(call: Call) -> Sequence[SSAValue]:
     """Every element by the squares of its neighbours in the channels around it."""
     (x,) = call.floats(0)
-    size = int(call.attribute("size"))
+    size = call.count("size")
     alpha = call.number("alpha", 1e-4) / size
     beta, bias = call.number("beta", 0.75), call.number("bias", 1.0)
     emit, element, shape = call.emit, element_of(x), shape_of(x)

@@ -81,7 +81,7 @@ def _counts(window: Window, size: int, outputs: int, *, include_padding: bool) -
 def _windows(call: Call) -> tuple[Window, ...]:
     spatial = shape_of(call.input(0))[2:]
     taps = tuple(int(count) for count in call.attribute("kernel_shape"))
-    if len(taps) != len(spatial):
+    if len(taps) != len(spatial) or any(count < 1 for count in taps):
         raise call.error(f"'kernel_shape' is {list(taps)} for {len(spatial)} dimensions")
     return windows_of(call, spatial, taps)
 

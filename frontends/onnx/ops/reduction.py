@@ -31,7 +31,7 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
     element, shape = element_of(x), shape_of(x)
     one_axis = call.opset >= _ONE_AXIS_OPSET
-    axis = int(call.attribute("axis", -1 if one_axis else 1)) % max(len(shape), 1)
+    axis = call.axis(int(call.attribute("axis", -1 if one_axis else 1)), len(shape))
     axes = [axis] if one_axis else list(range(axis, len(shape)))
     kept = [1 if dim in axes else size for dim, size in enumerate(shape)]
     emit, wide = call.emit, wide_of(element)
@@ -98,7 +98,7 @@ def _axes(name: str, call: Call, rank: int) -> list[int]:
     is_noop = bool(call.attribute("noop_with_empty_axes", 0))
     if not given:
         return [] if is_noop else list(range(rank))
-    return sorted(int(axis) % rank for axis in given)
+    return sorted(call.axes(given, rank))
 
 
 OPERATORS: Mapping[str, Callable[[Call], Sequence[SSAValue]]] = {

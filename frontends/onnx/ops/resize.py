@@ -113,7 +113,7 @@ def _resize(call: Call) -> Sequence[SSAValue]:
 def _crops(call: Call, rank: int) -> dict[int, tuple[float, float]]:
     """Where in each dimension the part begins and ends that is resized, 0 to 1."""
     given = call.attribute("axes", None)
-    axes = list(range(rank)) if given is None else [int(axis) % rank for axis in given]
+    axes = list(range(rank)) if given is None else call.axes(given, rank)
     region = [float(end) for end in call.known(1, "the region").tolist()]
     if len(region) != 2 * len(axes):
         raise call.error(f"{len(region)} ends of a region for {len(axes)} axes")
@@ -148,7 +148,8 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
     mode = call.choice("mode", "nearest", ("nearest", "linear"))
     given = call.attribute("scales", None)
-    scales = [float(s) for s in (call.known(1, "the scales").tolist() if given is None else given)]
+    given = call.known(1, "the scales").tolist() if given is None else given
+    scales = _scales(call, given, len(shape_of(x)))
     taps = {
         dim: _taps(mode, np.arange(int(size * scale)) / scale, size, np.floor, 0, False)
         for dim, (size, scale) in enumerate(zip(shape_of(x), scales, strict=True))
@@ -166,18 +167,24 @@ def _target(
     """
     rank = len(shape)
     given = call.attribute("axes", None)
-    axes = list(range(rank)) if given is None else [int(axis) % rank for axis in given]
+    axes = list(range(rank)) if given is None else call.axes(given, rank)
     policy = call.choice(
         "keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller")
     )
     at_scales = 1 if old else 2
     scales, sizes = [1.0] * rank, list(shape)
     if call.has(at_scales) and call.known(at_scales, "the scales").size:
-        for axis, scale in zip(axes, call.known(at_scales, "the scales").tolist(), strict=True):
-            scales[axis], sizes[axis] = float(scale), int(np.floor(shape[axis] * scale))
+        given = call.known(at_scales, "the scales").tolist()
+        for axis, scale in zip(axes, _scales(call, given, len(axes)), strict=True):
+            scales[axis], sizes[axis] = scale, int(np.floor(shape[axis] * scale))
         return scales, _scaled(shape, scales), sizes
     wanted = [int(n) for n in call.known(3, "the sizes").tolist()]
-    ratios = [size / shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+    have = [shape[axis] for axis in axes]
+    if len(wanted) != len(have) or any(
+        size != old and min(size, old) < 1 for size, old in zip(wanted, have, strict=True)
+    ):
+        raise call.error(f"sizes {have} are not resized to {wanted}")
+    ratios = [1.0 if n == size else size / n for n, size in zip(have, wanted, strict=True)]
     if policy != "stretch":
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
         ratios = [ratio] * len(axes)
@@ -186,6 +193,13 @@ def _target(
         scales[axis], sizes[axis] = ratio, size
     lengths = list(map(float, sizes)) if policy == "stretch" else _scaled(shape, scales)
     return scales, lengths, sizes
+
+
+def _scales(call: Call, given: Sequence[float], count: int) -> list[float]:
+    """What a node gives as the scales of so many dimensions."""
+    if len(given) != count or any(scale <= 0 for scale in given):
+        raise call.error(f"{list(given)} are not {count} scales above 0")
+    return [float(scale) for scale in given]
 
 
 def _scaled(shape: Sequence[int], scales: Sequence[float]) -> list[float]:

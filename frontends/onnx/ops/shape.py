@@ -48,6 +48,8 @@ def _reshape(call: Call) -> Sequence[SSAValue]:
     if wanted is None:
         wanted = call.known(1, "the shape").tolist()
     keeps_zeros = bool(call.attribute("allowzero", 0))
+    if not keeps_zeros and any(n == 0 for n in wanted[len(have) :]):
+        raise call.error(f"its shape {list(wanted)} keeps a size that {list(have)} does not have")
     shape = [have[d] if n == 0 and not keeps_zeros else int(n) for d, n in enumerate(wanted)]
     if -1 in shape:
         rest = prod(n for n in shape if n != -1)
@@ -57,15 +59,18 @@ def _reshape(call: Call) -> Sequence[SSAValue]:
 
 def _flatten(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
-    axis = int(call.attribute("axis", 1))
-    axis += len(shape_of(x)) if axis < 0 else 0
+    axis, rank = int(call.attribute("axis", 1)), len(shape_of(x))
+    axis = rank if axis == rank else call.axis(axis, rank)
     return [call.emit.reshape(x, (prod(shape_of(x)[:axis]), prod(shape_of(x)[axis:])))]
 
 
 def _transpose(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
-    rank = len(shape_of(x))
-    return [call.emit.transpose(x, call.integers("perm", range(rank)[::-1]))]
+    axes = range(len(shape_of(x)))
+    order = call.integers("perm", axes[::-1])
+    if sorted(order) != list(axes):
+        raise call.error(f"'perm' {list(order)} is no order of {len(axes)} axes")
+    return [call.emit.transpose(x, order)]
 
 
 def _axes(call: Call, default: Sequence[int] | None) -> list[int] | None:
@@ -80,7 +85,7 @@ def _squeeze(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
     shape = shape_of(x)
     axes = _axes(call, [dim for dim, size in enumerate(shape) if size == 1]) or []
-    axes = [axis % len(shape) for axis in axes]
+    axes = call.axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in axes):
         raise call.error(f"axes {axes} of {list(shape)} are not all of size 1")
     return [call.emit.reshape(x, [n for d, n in enumerate(shape) if d not in axes])]
@@ -92,7 +97,7 @@ def _unsqueeze(call: Call) -> Sequence[SSAValue]:
     if axes is None:
         raise call.error("its axes are missing")
     rank = len(shape_of(x)) + len(axes)
-    axes = [axis % rank for axis in axes]
+    axes = call.axes(axes, rank)
     sizes = iter(shape_of(x))
     return [call.emit.reshape(x, [1 if d in axes else next(sizes) for d in range(rank)])]
 
@@ -100,7 +105,7 @@ def _unsqueeze(call: Call) -> Sequence[SSAValue]:
 def _concat(call: Call) -> Sequence[SSAValue]:
     parts = call.inputs
     shape = list(shape_of(parts[0]))
-    axis = int(call.attribute("axis", 1)) % len(shape)
+    axis = call.axis(int(call.attribute("axis", 1)), len(shape))
     for part in parts:
         others = [n for d, n in enumerate(shape_of(part)) if d != axis]
         if others != [n for d, n in enumerate(shape) if d != axis] or element_of(
@@ -117,12 +122,12 @@ def _concat(call: Call) -> Sequence[SSAValue]:
 def _split(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
     shape = list(shape_of(x))
-    axis = int(call.attribute("axis", 0)) % len(shape)
+    axis = call.axis(int(call.attribute("axis", 0)), len(shape))
     sizes = call.attribute("split", None)
     if call.opset >= _AXES_INPUT_OPSET and call.has(1):
         sizes = call.known(1, "the sizes").tolist()
     if sizes is None:
-        count = int(call.attribute("num_outputs", len(call.node.outputs)))
+        count = call.count("num_outputs", len(call.node.outputs))
         part = -(-shape[axis] // count)
         sizes = [part] * (count - 1) + [shape[axis] - part * (count - 1)]
     if sum(sizes) != shape[axis]:
@@ -146,7 +151,10 @@ def _slice(call: Call) -> Sequence[SSAValue]:
         starts, ends = (call.known(i, "the bounds").tolist() for i in (1, 2))
         axes = call.known(3, "the axes").tolist() if call.has(3) else range(len(starts))
         steps = call.known(4, "the steps").tolist() if call.has(4) else [1] * len(starts)
+    if len({len(starts), len(ends), len(axes), len(steps)}) != 1:
+        raise call.error("its bounds, axes and steps are not as many as each other")
     chosen = [range(size) for size in shape]
+    axes = call.axes(axes, len(shape))
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         chosen[axis] = range(shape[axis])[slice(start, end, step)]
     if any(indices.step < 0 for indices in chosen):
@@ -166,7 +174,7 @@ def _pad(call: Call) -> Sequence[SSAValue]:
         amounts = [int(n) for n in call.known(1, "the padding").tolist()]
         value = call.known(2, "the value").item() if call.has(2) else 0
         given = call.known(3, "the axes").tolist() if call.has(3) else range(rank)
-        axes = [int(axis) % rank for axis in given]
+        axes = call.axes(given, rank)
     if len(amounts) != 2 * len(axes):
         raise call.error(f"{len(amounts)} amounts of padding for {len(axes)} axes")
     low, high = [0] * rank, [0] * rank

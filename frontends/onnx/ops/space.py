@@ -19,7 +19,7 @@ _MODES = ("DCR", "CRD")
 
 def _arguments(call: Call) -> tuple[SSAValue, tuple[int, int, int, int], int, bool]:
     """The images, their shape, the size of a block, and whether blocks are the slowest part."""
-    x, block = call.input(0), int(call.attribute("blocksize"))
+    x, block = call.input(0), call.count("blocksize")
     mode = call.choice("mode", "DCR", _MODES)
     shape = shape_of(x)
     if len(shape) != 4:

@@ -21,8 +21,8 @@ def windows_of(call: Call, sizes: Sequence[int], taps: Sequence[int]) -> tuple[W
         OnnxError: attributes contradict each other.
     """
     rank = len(sizes)
-    strides = call.integers("strides", [1] * rank)
-    dilations = call.integers("dilations", [1] * rank)
+    strides = call.integers("strides", [1] * rank, least=1)
+    dilations = call.integers("dilations", [1] * rank, least=1)
     mode = call.choice("auto_pad", "NOTSET", AUTO_PADS)
     pads = call.integers("pads", [0] * (2 * rank))
     windows: list[Window] = []
