@@ -248,6 +248,8 @@ CASES = {
     "one dimension": Case(2, 20, 36, (50,), (window(16, 8, 4),)),
     "three dimensions": Case(1, 4, 6, (5, 6, 7), (window(3, 2, 1), window(2, 1, 1), window(1, 2))),
     "deep": Case(1, 700, 130, (3, 5), (window(3, 1, 1), window(3, 1, 1))),
+    "few positions": Case(1, 64, 112, (7, 7), (window(3, 1, 1), window(3, 1, 1))),
+    "few positions, wide": Case(1, 64, 330, (7, 7), (window(3, 1, 1), window(3, 1, 1))),
     "wide": Case(1, 3, 300, (4, 4), (window(2), window(2))),
     "sixty-four bits": Case(
         1, 9, 21, (6, 5), (window(3, 2, 1), window(3, 1, 1)), types=("f64", "f64", "f64")

@@ -28,6 +28,13 @@ all, and their rows of A stay in that cache."""
 SCRATCH_BYTES = 256 * 1024
 """Sums of an item on their way to C, on the stack of the thread and in its cache."""
 
+FEW_CHUNKS = 2
+"""Where no more items than this read a panel, they find it in a cache only if they follow each
+other."""
+
+KEPT_BYTES = 640 * 1024
+"""Weights that stay in the second-level cache until the next item reads them."""
+
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
 
@@ -73,6 +80,9 @@ class Blocking:
     """Rows in a line of the row table, slack included."""
     items_per_group: int
     """Items of one group."""
+    panels_first: bool
+    """Whether neighbouring items are pieces of the positions for the same panels; else panels for
+    the same positions."""
     groups: int
     """Groups that are products of their own; 1 if vectors hold several groups."""
     columns: int
@@ -133,6 +143,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     if chunks * groups * parts < MIN_ITEMS:
         wanted = -(-MIN_ITEMS // (groups * parts))
         chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
+    weights = taps * spec.depth * columns
     bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
     longest = max(b - a for line in bounds for a, b in pairwise(line))
     width = -(-longest // tile.rows) * tile.rows + SLACK
@@ -155,6 +166,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         depth_block=depth_block,
         table_width=width,
         items_per_group=chunks * parts,
+        panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.depth * parts,
         groups=groups,
         columns=columns,
         scratch_columns=0 if direct else -(-panels // parts) * panel_columns,

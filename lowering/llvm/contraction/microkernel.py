@@ -53,6 +53,9 @@ class PanelShape:
     """Elements between two depths of a broadcast tile's panel; None if they follow each other."""
     holes: HoleStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
+    asks: bool = False
+    """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
+    broadcast tiles."""
 
 
 def tile_function(
@@ -76,6 +79,7 @@ def tile_function(
             (f"{PTR} noalias", "outs"),
             (I64, "column"),
             (I64, "add"),
+            *(((I64, "ahead"),) if shape.asks else ()),
             *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
             *(shape.holes.PARAMETERS if shape.holes is not None else ()),
         ),
@@ -193,6 +197,8 @@ class _BroadcastSteps:
                 beside[row]()
         for store in beside[len(self.rows) :]:
             store()
+        if self.shape.asks:
+            f.prefetch(f.offset(weights, f.argument("ahead")), level=2)
         if self.shape.streams:
             # The whole of the next tile, a part with each step.
             place = f.element(self.rows[0], depth, self.tile.rows * lanes.bytes, "part")

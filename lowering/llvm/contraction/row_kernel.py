@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.llvm.contraction.blocking import FEW_CHUNKS, KEPT_BYTES
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.epilogue import Epilogue
 from convir.lowering.llvm.contraction.fused_store import FusedStore
@@ -21,7 +22,7 @@ from convir.lowering.llvm.contraction.microkernel import (
     tile_function,
 )
 from convir.lowering.llvm.contraction.row_tables import OutLister, PhaseTables, TableFiller
-from convir.lowering.llvm.contraction.tiles import GroupTile
+from convir.lowering.llvm.contraction.tiles import BroadcastTile, GroupTile
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.fused import FusedEpilogue
@@ -101,6 +102,45 @@ class RowKernel:
         behind = all(axis.row_stride * axis.step == self.spec.depth for axis in axes)
         return behind and self.cuts.panels == 1 and all(p.taps == 1 for p in self.spec.phases)
 
+    @property
+    def _asks(self) -> bool:
+        """Whether tiles ask for the panel, or the block of it, that comes next.
+
+        It is not in the second-level cache if an item has more weights than that keeps, or is one
+        of few that read them.
+        """
+        cuts = self.cuts
+        several = cuts.panels > cuts.column_parts or cuts.depth_block < self.spec.depth
+        plain = isinstance(cuts.tile, BroadcastTile) and self.holes is None
+        taps = max(phase.taps for phase in self.spec.phases)
+        weights = taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
+        far = weights > KEPT_BYTES or cuts.chunks <= FEW_CHUNKS
+        return several and plain and far and not cuts.in_place
+
+    def _ahead(
+        self, f: Function, panels: tuple[Value, Value, Value], end: Operand, bytes_: Operand
+    ) -> tuple[Value, Value]:
+        """From the panel whose depths end at `end` to the one that comes next.
+
+        Args:
+            f: the function.
+            panels: the number of the panel, the first one of the item, and the end of them.
+            end: where its depths end.
+            bytes_: between two panels.
+
+        Returns:
+            The bytes, and whether one comes next.
+        """
+        number, first, last = panels
+        following = f.add(number, 1)
+        within = f.compare("slt", following, last)
+        line = self.cuts.panel_columns * self.lanes.bytes
+        wrapped = f.mul(f.sub(first, number), bytes_)
+        wrapped = f.add(wrapped, self.cuts.depth_block * line, "next.block")
+        ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
+        more = f.compare("slt", end, self.spec.depth)
+        return ahead, f.emit("i1", "more", f"or {within}, {more.text}")
+
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
     ) -> tuple[Function, Function]:
@@ -118,6 +158,7 @@ class RowKernel:
             streams=self._streams,
             line_elements=self.spec.b.depth_stride if cuts.in_place else None,
             holes=None if self.holes is None else HoleStores(self.lanes, cuts.panel_columns),
+            asks=self._asks,
         )
         last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
         if self.holes is not None:
@@ -184,6 +225,9 @@ class RowKernel:
             if isinstance(cuts.tile, GroupTile):
                 # The groups of a panel are a part of the row.
                 begin = f.mul(number, cuts.panel_columns // spec.columns * spec.depth, "begin")
+            ahead: tuple[Value, Value] | None = None
+            if self._asks:
+                ahead = self._ahead(f, (number, first_panel, last_panel), end, panel_bytes)
             with f.loop("row", 0, count, height, runs=True) as row:
                 bytes_ = f.mul(row.index, POINTER_BYTES)
                 at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
@@ -191,7 +235,16 @@ class RowKernel:
                 if holes is not None:
                     number_of_tile = f.div(row.index, height)
                     share = holes.share(f, number_of_tile, tiles_of_piece, begin)
-                f.call(tile, at, taps, begin, end, weights, out, column, add, *ending, *share)
+                asked: list[Operand] = []
+                if ahead is not None:
+                    vector = f.div(row.index, height, "vector")
+                    asks = f.compare("slt", vector, cuts.panel_columns // self.lanes.count)
+                    asks = f.emit("i1", "asks", f"and {asks}, {ahead[1].text}")
+                    line_ahead = f.add(ahead[0], f.mul(vector, _LINE_BYTES))
+                    asked = [f.select(asks, line_ahead, 0, "line.ahead")]
+                f.call(
+                    tile, at, taps, begin, end, weights, out, column, add, *asked, *ending, *share
+                )
 
         with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
             depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
@@ -237,8 +290,14 @@ class RowKernel:
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             group = f.div(item.index, cuts.items_per_group, "group")
             within = f.rem(item.index, cuts.items_per_group, "within")
-            chunk = f.div(within, cuts.column_parts, "chunk")
-            part = f.rem(within, cuts.column_parts, "part")
+            if cuts.panels_first:
+                chunk, part = (
+                    f.rem(within, cuts.chunks, "chunk"),
+                    f.div(within, cuts.chunks, "part"),
+                )
+            else:
+                chunk = f.div(within, cuts.column_parts, "chunk")
+                part = f.rem(within, cuts.column_parts, "part")
             first_panel = f.div(f.mul(part, cuts.panels), cuts.column_parts, "first.panel")
             next_part = f.mul(f.add(part, 1), cuts.panels)
             last_panel = f.div(next_part, cuts.column_parts, "last.panel")
