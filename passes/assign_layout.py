@@ -81,8 +81,13 @@ class _Rewriter:
         self._permuted: dict[SSAValue, SSAValue] = {}
         self._original: dict[SSAValue, SSAValue] = {}
 
-    def rewrite(self, block: Block) -> None:
-        """Compute the component permuted, and transpose at its edges."""
+    def rewrite(self, block: Block) -> dict[SSAValue, SSAValue]:
+        """Compute the component permuted, and transpose at its edges.
+
+        Gives what stands for values that are not of the component, but of ops that read it.
+        """
+        replaced: dict[SSAValue, SSAValue] = {}
+        rewritten: list[Operation] = []
         for op in list(block.ops):
             linked = [value for value in links_of(op, self._inside) if value in self._inside]
             if not linked:
@@ -90,12 +95,17 @@ class _Rewriter:
                 continue
             new = self._moved(op, set(linked))
             Rewriter.insert_op(new, InsertPoint.before(op))
+            rewritten.append(op)
             for old, result in zip(op.results, new.results, strict=True):
                 result.name_hint = old.name_hint
                 if old in linked:
                     self._permuted[old] = result
                 else:
                     old.replace_all_uses_with(result)
+                    replaced[old] = result
+        for op in reversed(rewritten):
+            Rewriter.erase_op(op)
+        return replaced
 
     def _read_originals(self, op: Operation) -> None:
         """Let an op outside of the component read what it computes, transposed back."""
@@ -229,7 +239,8 @@ class AssignLayoutPass(ModulePass):
                 eliminate_dead_code(function)
 
     def _assign(self, block: Block, device: str) -> None:
-        for component in components(block):
+        found = components(block)
+        for number, component in enumerate(found):
             first = component.convolutions[0]
             count = f"{len(component.convolutions)} convolutions"
             gained = component.gained(device)
@@ -248,4 +259,7 @@ class AssignLayoutPass(ModulePass):
                 f"instead of {gained}"
             )
             remarks.fired(_NAME, first, why)
-            _Rewriter(component, permutation_of(self.layout, component.rank)).rewrite(block)
+            permutation = permutation_of(self.layout, component.rank)
+            replaced = _Rewriter(component, permutation).rewrite(block)
+            for other in found[number + 1 :]:
+                other.values = [replaced.get(value, value) for value in other.values]

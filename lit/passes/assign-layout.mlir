@@ -128,3 +128,29 @@ func.func @frames(%x: tensor<1x16x8xf32>, %w: tensor<16x16x1xf32>) -> tensor<1x1
   %2 = conv.fprop layouts(NCW, KCS, NCW) ins(%1, %w : tensor<1x16x8xf32>, tensor<16x16x1xf32>) outs(%zeros : tensor<1x16x8xf32>)
   return %2 : tensor<1x16x8xf32>
 }
+
+// -----
+
+// What reads images of one component and computes those of another is of both, one after the other.
+// CHECK-LABEL: func.func @volumes_to_images
+// CHECK:       conv.fprop layouts(NDHWC, KCTRS, NDHWC)
+// CHECK:       %[[V:.*]] = conv.fprop layouts(NDHWC, KCTRS, NDHWC)
+// CHECK-NOT:   linalg.transpose
+// CHECK:       %[[S:.*]] = linalg.generic {{.*}} ins(%[[V]] : tensor<1x2x4x4x8xf32>) outs(%{{.*}} : tensor<1x2x4x8xf32>)
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC) ins(%[[S]]
+// CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC)
+// CHECK:       linalg.transpose
+func.func @volumes_to_images(%x: tensor<1x8x2x4x4xf32>, %w: tensor<8x8x1x1x1xf32>, %f: tensor<8x8x1x1xf32>) -> tensor<1x8x2x4xf32> {
+  %volumes = arith.constant dense<0.0> : tensor<1x8x2x4x4xf32>
+  %images = arith.constant dense<0.0> : tensor<1x8x2x4xf32>
+  %0 = conv.fprop layouts(NCDHW, KCTRS, NCDHW) ins(%x, %w : tensor<1x8x2x4x4xf32>, tensor<8x8x1x1x1xf32>) outs(%volumes : tensor<1x8x2x4x4xf32>)
+  %1 = conv.fprop layouts(NCDHW, KCTRS, NCDHW) ins(%0, %w : tensor<1x8x2x4x4xf32>, tensor<8x8x1x1x1xf32>) outs(%volumes : tensor<1x8x2x4x4xf32>)
+  %2 = linalg.generic {indexing_maps = [affine_map<(n, c, d, h, w) -> (n, c, d, h, w)>, affine_map<(n, c, d, h, w) -> (n, c, d, h)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%1 : tensor<1x8x2x4x4xf32>) outs(%images : tensor<1x8x2x4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %s = arith.addf %out, %in : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x2x4xf32>
+  %3 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%2, %f : tensor<1x8x2x4xf32>, tensor<8x8x1x1xf32>) outs(%images : tensor<1x8x2x4xf32>)
+  %4 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%3, %f : tensor<1x8x2x4xf32>, tensor<8x8x1x1xf32>) outs(%images : tensor<1x8x2x4xf32>)
+  return %4 : tensor<1x8x2x4xf32>
+}
