@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from conv_lines import CUBES, NCHW, NHWC, NWC, PLANES, SLICES, THREE, TIME
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar, shallow
 from convir.lowering.cuda.direct.config import (
-    GroupedConfig,
-    Math,
-    NarrowConfig,
-    ScalarConfig,
-    ShallowConfig,
     parse_grouped,
-    parse_narrow,
-    parse_scalar,
     parse_shallow,
 )
-from convir.lowering.cuda.direct.ring import Copies
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.runtime.cuda.compile import kernel_usage
@@ -224,47 +212,3 @@ def test_illegal_configs_are_refused() -> None:
         plan = grouped.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason
-
-
-numbers = st.integers(1, 512)
-blocks = st.tuples(numbers, numbers)
-
-
-copies = st.sampled_from(get_args(Copies))
-maths = st.sampled_from(get_args(Math))
-
-
-@given(st.builds(GroupedConfig, *[numbers] * 8, st.integers(0, 4), copies, maths, blocks))
-def test_grouped_configs_print_and_parse(config: GroupedConfig) -> None:
-    assert parse_grouped(str(config)) == config
-
-
-@given(st.builds(NarrowConfig, *[numbers] * 5, st.integers(0, 4), blocks))
-def test_narrow_configs_print_and_parse(config: NarrowConfig) -> None:
-    assert parse_narrow(str(config)) == config
-
-
-@given(st.builds(ScalarConfig, *[numbers] * 3, blocks))
-def test_scalar_configs_print_and_parse(config: ScalarConfig) -> None:
-    assert parse_scalar(str(config)) == config
-
-
-@given(st.builds(ShallowConfig, *[numbers] * 4, blocks))
-def test_shallow_configs_print_and_parse(config: ShallowConfig) -> None:
-    assert parse_shallow(str(config)) == config
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "scalar",
-        "scalar 1x1 warps=4",
-        "scalar 1 warps=4 blocks=132x2",
-        "scalar 1x1 warps=0 blocks=132x2",
-        "scalar 1x1 warps=4 blocks=132",
-        "narrow 1x1 warps=4 blocks=132x2",
-    ],
-)
-def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"written|sizes|at least"):
-        parse_scalar(text)

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped_pairs
-from convir.lowering.cuda.direct.config import GroupedPairsConfig, parse_grouped_pairs
+from convir.lowering.cuda.direct.config import parse_grouped_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer, TensorMap
 from convir.runtime.cuda.compile import kernel_usage
@@ -129,25 +127,3 @@ def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     found = grouped_pairs.kernels(problem.contraction, problem.epilogue, config)
     assert isinstance(found, Refusal)
     assert reason in found.reason
-
-
-numbers = st.integers(1, 512)
-
-
-@given(st.builds(GroupedPairsConfig, numbers, numbers, numbers, st.tuples(numbers, numbers)))
-def test_configs_print_and_parse(config: GroupedPairsConfig) -> None:
-    assert parse_grouped_pairs(str(config)) == config
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "grouped-pairs",
-        "grouped-pairs 13 slots=3 blocks=132x1",
-        "grouped-pairs 13 slots=0 parts=4 blocks=132x1",
-        "grouped 13 slots=3 parts=4 blocks=132x1",
-    ],
-)
-def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"written|at least"):
-        parse_grouped_pairs(text)

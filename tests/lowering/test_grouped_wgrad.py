@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped_wgrad, grouped_wgrad_rule
-from convir.lowering.cuda.direct.config import GroupedWgradConfig, parse_grouped_wgrad
-from convir.lowering.cuda.direct.ring import Copies
+from convir.lowering.cuda.direct.config import parse_grouped_wgrad
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.runtime.cuda.compile import kernel_usage
@@ -100,37 +95,3 @@ def test_illegal_configs_are_refused() -> None:
         plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason
-
-
-numbers = st.integers(1, 512)
-
-
-@given(
-    st.builds(
-        GroupedWgradConfig,
-        *[numbers] * 7,
-        st.integers(0, 4),
-        st.sampled_from(get_args(Copies)),
-        st.tuples(numbers, numbers),
-    )
-)
-def test_configs_print_and_parse(config: GroupedWgradConfig) -> None:
-    assert parse_grouped_wgrad(str(config)) == config
-
-
-REST = "tiles=1 stages=2 warps=4 loaders=0"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "grouped-wgrad",
-        f"grouped-wgrad 64 slice=16 rows=1 {REST} copies=async blocks=132x1",
-        f"grouped-wgrad 64x9 slice=16 rows=0 {REST} copies=async blocks=132x1",
-        f"grouped-wgrad 64x9 slice=16 rows=1 {REST} copies=mail blocks=132x1",
-        f"grouped 64x9 slice=16 rows=1 {REST} copies=async blocks=132x1",
-    ],
-)
-def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"written|sizes|at least|one of"):
-        parse_grouped_wgrad(text)

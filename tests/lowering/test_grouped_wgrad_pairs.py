@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.templates import TEMPLATES, plan_on
 from convir.lowering.cuda.direct import grouped_wgrad_pairs
-from convir.lowering.cuda.direct.config import (
-    GroupedWgradPairsConfig,
-    parse_grouped_wgrad_pairs,
-)
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer, TensorMap
 from convir.runtime.cuda.compile import kernel_usage
@@ -100,25 +94,3 @@ def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     found = plan_on(H200, problem, f"grouped-wgrad-pairs {text} blocks=132x1")
     assert isinstance(found, Refusal)
     assert reason in found.reason
-
-
-numbers = st.integers(1, 512)
-
-
-@given(st.builds(GroupedWgradPairsConfig, numbers, numbers, st.tuples(numbers, numbers)))
-def test_configs_print_and_parse(config: GroupedWgradPairsConfig) -> None:
-    assert parse_grouped_wgrad_pairs(str(config)) == config
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "grouped-wgrad-pairs",
-        "grouped-wgrad-pairs 13 blocks=132x1",
-        "grouped-wgrad-pairs 13 slots=0 blocks=132x1",
-        "grouped-wgrad 13 slots=3 blocks=132x1",
-    ],
-)
-def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"written|at least"):
-        parse_grouped_wgrad_pairs(text)

@@ -242,8 +242,8 @@ def parse_grouped(text: str) -> GroupedConfig:
         ValueError: none does.
     """
     keys = ("slice", "rows", "outputs", "tiles", "stages", "warps", "loaders")
-    taken = _taken(text, GROUPED, (*keys, "copies", "math"))
-    channels, cols = sizes(taken.word, 2)
+    taken = _taken(text, GROUPED, 2, (*keys, "copies", "math"))
+    channels, cols = taken.sizes
     return GroupedConfig(
         channels, cols, *taken.numbers, copies=taken.copies, math=taken.math, blocks=taken.blocks
     )
@@ -255,8 +255,8 @@ def parse_grouped_pairs(text: str) -> GroupedPairsConfig:
     Raises:
         ValueError: none does.
     """
-    taken = _taken(text, GROUPED_PAIRS, ("slots", "parts"))
-    return GroupedPairsConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
+    taken = _taken(text, GROUPED_PAIRS, 1, ("slots", "parts"))
+    return GroupedPairsConfig(*taken.sizes, *taken.numbers, blocks=taken.blocks)
 
 
 def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
@@ -266,8 +266,8 @@ def parse_grouped_wgrad(text: str) -> GroupedWgradConfig:
         ValueError: none does.
     """
     keys = ("slice", "rows", "tiles", "stages", "warps", "loaders")
-    taken = _taken(text, GROUPED_WGRAD, (*keys, "copies"))
-    channels, cols = sizes(taken.word, 2)
+    taken = _taken(text, GROUPED_WGRAD, 2, (*keys, "copies"))
+    channels, cols = taken.sizes
     return GroupedWgradConfig(
         channels, cols, *taken.numbers, copies=taken.copies, blocks=taken.blocks
     )
@@ -279,8 +279,8 @@ def parse_grouped_wgrad_pairs(text: str) -> GroupedWgradPairsConfig:
     Raises:
         ValueError: none does.
     """
-    taken = _taken(text, GROUPED_WGRAD_PAIRS, ("slots",))
-    return GroupedWgradPairsConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
+    taken = _taken(text, GROUPED_WGRAD_PAIRS, 1, ("slots",))
+    return GroupedWgradPairsConfig(*taken.sizes, *taken.numbers, blocks=taken.blocks)
 
 
 def parse_narrow(text: str) -> NarrowConfig:
@@ -289,8 +289,8 @@ def parse_narrow(text: str) -> NarrowConfig:
     Raises:
         ValueError: none does.
     """
-    taken = _taken(text, NARROW, ("depth", "tiles", "stages", "warps", "loaders"))
-    return NarrowConfig(int(taken.word), *taken.numbers, blocks=taken.blocks)
+    taken = _taken(text, NARROW, 1, ("depth", "tiles", "stages", "warps", "loaders"))
+    return NarrowConfig(*taken.sizes, *taken.numbers, blocks=taken.blocks)
 
 
 def parse_scalar(text: str) -> ScalarConfig:
@@ -299,8 +299,8 @@ def parse_scalar(text: str) -> ScalarConfig:
     Raises:
         ValueError: none does.
     """
-    taken = _taken(text, SCALAR, ("warps",))
-    rows, cols = sizes(taken.word, 2)
+    taken = _taken(text, SCALAR, 2, ("warps",))
+    rows, cols = taken.sizes
     return ScalarConfig(rows, cols, *taken.numbers, blocks=taken.blocks)
 
 
@@ -310,8 +310,8 @@ def parse_shallow(text: str) -> ShallowConfig:
     Raises:
         ValueError: none does.
     """
-    taken = _taken(text, SHALLOW, ("tiles", "warps"))
-    rows, columns = sizes(taken.word, 2)
+    taken = _taken(text, SHALLOW, 2, ("tiles", "warps"))
+    rows, columns = taken.sizes
     return ShallowConfig(rows, columns, *taken.numbers, blocks=taken.blocks)
 
 
@@ -319,26 +319,27 @@ def parse_shallow(text: str) -> ShallowConfig:
 class _Taken:
     """What the text of a config says."""
 
-    word: str
+    sizes: tuple[int, ...]
     numbers: list[int]
     copies: Copies
     math: Math
     blocks: tuple[int, int]
 
 
-def _taken(text: str, family: str, keys: tuple[str, ...]) -> _Taken:
-    """The word of a config, the numbers in the order of `keys`, and the rest."""
+def _taken(text: str, family: str, count: int, keys: tuple[str, ...]) -> _Taken:
+    """The first so many sizes of a config, the numbers in the order of `keys`, and the rest."""
     taken = ConfigText.parse(text)
     expected = (*keys, "blocks")
     if taken.family != family or len(taken.words) != 1 or tuple(taken.values) != expected:
         raise ValueError(f"it is written {family} SIZES {'=… '.join(expected)}=…")
     counted = [key for key in keys if key not in ("copies", "math")]
+    first = sizes(taken.words[0], count)
     numbers = [int(taken.values[key]) for key in counted]
     multiprocessors, resident = sizes(taken.values["blocks"], 2)
     least = [0 if key == "loaders" else 1 for key in counted]
     if (
         any(n < low for n, low in zip(numbers, least, strict=True))
-        or min(multiprocessors, resident) < 1
+        or min(*first, multiprocessors, resident) < 1
     ):
         raise ValueError("its numbers are at least 1, loaders at least 0")
     copies: dict[str, Copies] = {each: each for each in get_args(Copies)}
@@ -347,4 +348,4 @@ def _taken(text: str, family: str, keys: tuple[str, ...]) -> _Taken:
     if named[0] not in copies or named[1] not in math:
         raise ValueError(f"copies are one of {', '.join(copies)}, math one of {', '.join(math)}")
     blocks = multiprocessors, resident
-    return _Taken(taken.words[0], numbers, copies[named[0]], math[named[1]], blocks)
+    return _Taken(first, numbers, copies[named[0]], math[named[1]], blocks)
