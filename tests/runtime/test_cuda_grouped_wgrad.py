@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conv_cases import normals
-from gpu import cupy_or_skip
-from poisoned_memory import check_template
-from xdsl.dialects.builtin import ModuleOp
-
-from convir.api.compile import compile as convir_compile
-from convir.frontends.conv_module import function_of
-from convir.frontends.miopen import parse_line
+from poisoned_memory import check_same_bits, check_template
 
 pytestmark = pytest.mark.gpu
 
@@ -58,11 +51,4 @@ def test_gradients(name: str, command: str) -> None:
 
 @pytest.mark.parametrize("name", ["8-channels", "stride-2-32-channels", "few-pixels", "many-parts"])
 def test_the_same_bits_run_after_run(name: str) -> None:
-    cupy = cupy_or_skip()
-    (problem,) = parse_line(f"convfp16 {LINES[name]} -F 4").problems.values()
-    lhs, rhs = (
-        cupy.asarray(normals(s, problem.dtype, i)) for i, s in enumerate(problem.shapes[:2])
-    )
-    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
-    runs = [cupy.asnumpy(executable(lhs, rhs)[0]).tobytes() for _ in range(4)]
-    assert len(set(runs)) == 1
+    check_same_bits(f"convfp16 {LINES[name]} -F 4")

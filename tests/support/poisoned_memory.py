@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from conv_cases import DTYPES, small_integers, torch_answer
+from conv_cases import DTYPES, normals, small_integers, torch_answer
 from cuda_contractions import kernels_of
 from gpu import cupy_or_skip
 from xdsl.dialects.builtin import ModuleOp
@@ -42,3 +42,15 @@ def check_template(line: str, families: Collection[str]) -> None:
     assert np.array_equal(found[around:-around].reshape(spec.shape), expected.astype("f8"))
     assert np.isnan(found[:around]).all()
     assert np.isnan(found[-around:]).all()
+
+
+def check_same_bits(line: str) -> None:
+    """A line's program computes the same bits run after run, however its blocks meet."""
+    cupy = cupy_or_skip()
+    (problem,) = parse_line(line).problems.values()
+    lhs, rhs = (
+        cupy.asarray(normals(s, problem.dtype, i)) for i, s in enumerate(problem.shapes[:2])
+    )
+    executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")
+    runs = [cupy.asnumpy(executable(lhs, rhs)[0]).tobytes() for _ in range(4)]
+    assert len(set(runs)) == 1
