@@ -53,6 +53,8 @@ class TensorMap:
     """Every how many elements one is copied; all of them if empty."""
     is_tf32: bool = False
     """Whether elements of f32 are rounded to TF32 on the way."""
+    promotion: Literal[128, 256] = 256
+    """Bytes of memory that a miss brings to the L2 cache."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
@@ -43,6 +43,9 @@ MOST_SUMS = 160
 """Sums of a thread: taps times columns of its slice, halved."""
 
 SUM_BYTES = STORAGE_BYTES["f32"]
+
+LINE_BYTES: Final = 128
+"""What a miss brings: the channels beside are other blocks', which ask for them at another time."""
 
 MOST_ONCE_BYTES = 1 << 28
 """Operands up to here leave the L2 cache first, before what others wrote to it: a larger part of
@@ -215,8 +218,10 @@ def kernels(
     if config.copies == TMA:
         shape, of_c = ring_shape(merged, config), gradient_channels(merged, config)
         of_all = merged.groups * merged.depth, merged.groups * merged.columns
-        rows = box_map(problem, rows, of_all[0], config.channels, shape)
-        gradients = box_map(_without_windows(problem), gradients, of_all[1], of_c, shape)
+        rows = box_map(problem, rows, of_all[0], config.channels, shape, LINE_BYTES)
+        gradients = box_map(
+            _without_windows(problem), gradients, of_all[1], of_c, shape, LINE_BYTES
+        )
     return launch_sums(
         "GroupedWgrad",
         problem,

@@ -59,6 +59,7 @@ _STRIDED = (
 """For positions that share little of what they read."""
 
 _NARROW_STRIDED = (
+    _Shape(64, 100, 16, 1, 1, 7, 4, 4, 1, TMA),
     _Shape(64, 100, 16, 1, 1, 5, 4, 4, 1, TMA),
     _Shape(64, 25, 16, 1, 1, 3, 8, 4, 1, TMA),
     _Shape(128, 25, 16, 1, 1, 2, 8, 1, 1),
@@ -74,6 +75,8 @@ _DENSE = (
 """For neighbouring rows that share their windows."""
 
 _NARROW_DENSE = (
+    _Shape(64, 50, 16, 2, 1, 5, 8, 4, 1, TMA),
+    _Shape(64, 25, 16, 3, 1, 4, 8, 4, 1, TMA),
     _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
     _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
     *_DENSE,

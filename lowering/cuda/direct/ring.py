@@ -117,7 +117,12 @@ def map_strides(strides: Iterable[int]) -> tuple[int, ...]:
 
 
 def box_map(
-    problem: DirectProblem, operand: Pointer, of_all: int, channels: int, shape: RingShape
+    problem: DirectProblem,
+    operand: Pointer,
+    of_all: int,
+    channels: int,
+    shape: RingShape,
+    promotion: Literal[128, 256] = 256,
 ) -> TensorMap:
     """The map by which the copy engine brings rows of A.
 
@@ -127,6 +132,7 @@ def box_map(
         of_all: channels of all groups.
         channels: channels of A in a pixel of the ring.
         shape: what the schedule says of it.
+        promotion: bytes of memory that a miss brings to the L2 cache.
     """
     rows, cols = problem.rows, problem.cols
     strides = (cols.a_stride, rows.a_stride, problem.a_image)
@@ -138,6 +144,7 @@ def box_map(
         map_strides(strides),
         (atom, _pixels(problem, shape), 1, 1),
         cast("Literal[32, 64, 128]", atom * ELEMENT_BYTES),
+        promotion=promotion,
     )
 
 
