@@ -146,20 +146,19 @@ def _execute(text: str, module: dict[str, Any], names: dict[str, object]) -> Non
 def _method_made_when_called(
     name: str, text: str, module: dict[str, Any], **given: object
 ) -> Callable[..., object]:
-    @cache  # what stands in the class may be a wrapper that keeps calling `method`
-    def made() -> Callable[..., object]:
-        names: dict[str, Callable[..., Callable[..., object]]] = {}
-        exec(text, module, names)
-        real = names[_MAKER](**given)
-        real.__qualname__ = method.__qualname__
-        return real
+    kept: list[Callable[..., object]] = []
 
     def method(self: object, *arguments: object, **named: object) -> object:
-        real = made()
-        for owner in type(self).__mro__:
-            if vars(owner).get(name) is method:
-                type.__setattr__(owner, name, real)
-        return real(self, *arguments, **named)
+        if not kept:
+            names: dict[str, Callable[..., Callable[..., object]]] = {}
+            exec(text, module, names)
+            kept.append(names[_MAKER](**given))
+            kept[0].__qualname__ = method.__qualname__
+            for owner in type(self).__mro__:
+                if vars(owner).get(name) is method:
+                    type.__setattr__(owner, name, kept[0])
+        # Whatever stands in the class now, a wrapper of this method or a copy may call it again.
+        return kept[0](self, *arguments, **named)
 
     method.__name__ = name
     return method
