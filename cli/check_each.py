@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import SymbolTable
 
 from convir.cli.arguments import UsageError
+from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.diagnostics import Diagnostic, DiagnosticError, error_at
 from convir.runtime.check import Budget, Checker, Report
 from convir.runtime.reference.programs import tensor_types
@@ -54,7 +55,7 @@ class CheckEach:
         Raises:
             DiagnosticError: the module computes something else than before.
         """
-        if self._before is None or self._before.is_structurally_equivalent(module):
+        if self._before is None or is_equivalent(self._before, module):
             return
         if self._checker is None:
             self._types = _function_types(self._before)

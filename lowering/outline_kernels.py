@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from convir.dialects import kernel
+from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.zeros import constant_fill_of
 from convir.lowering.op_groups import ALIASES, FREE
 
@@ -163,7 +164,7 @@ def _same_kernel(a: kernel.FuncOp, b: kernel.FuncOp) -> bool:
         a.function_type == b.function_type
         and a.configs == b.configs
         and a.attributes == b.attributes
-        and a.body.is_structurally_equivalent(b.body)
+        and is_equivalent(a.body, b.body)
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import scf, tensor
 from xdsl.ir import Operation, SSAValue
 
+from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.refusal import Refusal
 from convir.dialects.scalars import scalar_constant
 from convir.dialects.slices import slice_view
@@ -258,7 +259,5 @@ def _alike(one: Operation, other: Operation) -> bool:
         one.name == other.name
         and one.properties == other.properties
         and one.result_types == other.result_types
-        and all(
-            a.is_structurally_equivalent(b) for a, b in zip(one.regions, other.regions, strict=True)
-        )
+        and all(is_equivalent(a, b) for a, b in zip(one.regions, other.regions, strict=True))
     )

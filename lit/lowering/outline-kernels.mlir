@@ -98,3 +98,57 @@ func.func @main(%x: tensor<4xf32>, %s: f32) -> tensor<4xf32> {
   } -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// Windows of two lengths are two kernels, though only the type of what counts them says so.
+// CHECK:       kernel.func @windows_0
+// CHECK:         tensor.empty() : tensor<3xf32>
+// CHECK:       kernel.func @windows_1
+// CHECK:         tensor.empty() : tensor<2xf32>
+// CHECK:       func.func @windows
+// CHECK:         kernel.call @windows_0
+// CHECK:         kernel.call @windows_1
+func.func @windows(%x: tensor<9xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %zeros = arith.constant dense<0.0> : tensor<3xf32>
+  %three = kernel.region {
+    %window = tensor.empty() : tensor<3xf32>
+    %sums = linalg.generic {indexing_maps = [affine_map<(i, j) -> (3 * i + j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x, %window : tensor<9xf32>, tensor<3xf32>) outs(%zeros : tensor<3xf32>) {
+    ^bb0(%in: f32, %none: f32, %out: f32):
+      %s = arith.addf %out, %in : f32
+      linalg.yield %s : f32
+    } -> tensor<3xf32>
+    kernel.yield %sums : tensor<3xf32>
+  } -> tensor<3xf32>
+  %two = kernel.region {
+    %window = tensor.empty() : tensor<2xf32>
+    %sums = linalg.generic {indexing_maps = [affine_map<(i, j) -> (3 * i + j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x, %window : tensor<9xf32>, tensor<2xf32>) outs(%zeros : tensor<3xf32>) {
+    ^bb0(%in: f32, %none: f32, %out: f32):
+      %s = arith.addf %out, %in : f32
+      linalg.yield %s : f32
+    } -> tensor<3xf32>
+    kernel.yield %sums : tensor<3xf32>
+  } -> tensor<3xf32>
+  return %three, %two : tensor<3xf32>, tensor<3xf32>
+}
+
+// -----
+
+// So are roundings to two types that are widened again.
+// CHECK:       kernel.func @roundings_0
+// CHECK:         arith.truncf {{.*}} to tensor<9xf16>
+// CHECK:       kernel.func @roundings_1
+// CHECK:         arith.truncf {{.*}} to tensor<9xbf16>
+func.func @roundings(%x: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf32>) {
+  %half = kernel.region {
+    %0 = arith.truncf %x : tensor<9xf32> to tensor<9xf16>
+    %1 = arith.extf %0 : tensor<9xf16> to tensor<9xf32>
+    kernel.yield %1 : tensor<9xf32>
+  } -> tensor<9xf32>
+  %brain = kernel.region {
+    %0 = arith.truncf %x : tensor<9xf32> to tensor<9xbf16>
+    %1 = arith.extf %0 : tensor<9xbf16> to tensor<9xf32>
+    kernel.yield %1 : tensor<9xf32>
+  } -> tensor<9xf32>
+  return %half, %brain : tensor<9xf32>, tensor<9xf32>
+}
