@@ -23,55 +23,70 @@ namespace convir::stacked_wgrad {
 
 using hopper::Ring;
 
+constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
 constexpr int kLoadBarrier = 2;  // of the warps that load; the others have math_groups::kBarrier
+
+// A stage's X and dY, as wgmma finds them.
+template <class P, class C>
+struct Operands {
+  using L = Layout<P, C>;
+  unsigned x;
+  unsigned long long from_x, from_y;
+
+  __device__ __forceinline__ Operands(unsigned of_x, unsigned of_y)
+      : x(of_x),
+        from_x(hopper::atoms_descriptor(of_x, L::kAlongX)),
+        from_y(hopper::planes_descriptor(of_y, L::kAlongY, L::kPlaneBytes)) {}
+};
 
 template <class P, class C>
 struct Sums {
   using L = Layout<P, C>;
-  float of[C::kTapCols][L::kStack8][4];
+  using Operands = stacked_wgrad::Operands<P, C>;
+  float sums[C::kTapCols][L::kStack8][4];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int i = 0; i < L::kTiles8; ++i) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) of[i / L::kStack8][i % L::kStack8][k] = 0.0f;
+      for (int k = 0; k < 4; ++k) sums[i / L::kStack8][i % L::kStack8][k] = 0.0f;
     }
   }
   __device__ __forceinline__ const float (&operator()(int tile8) const)[4] {
-    return of[tile8 / L::kStack8][tile8 % L::kStack8];
+    return sums[tile8 / L::kStack8][tile8 % L::kStack8];
   }
 
   // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
-  __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
+  __device__ __forceinline__ void multiply(const Operands& of, int slab,
                                            const int (&shift)[C::kTapCols]) {
-    const unsigned x =
-        of_x + row_of(slab) * L::kXRowBytes + col_of(slab) * hopper::kSwizzleBytes;
-    const auto from_x = hopper::atoms_descriptor(x, L::kAlongX);
-    const auto from_y = descriptor_of_y(of_y, slab);
+    const auto from_x = hopper::moved(of.from_x, x_of(slab));
+    const auto from_y = hopper::moved(of.from_y, y_of(slab));
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(of[s], from_x, from_y + shift[s]);
+      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], from_x,
+                                                          hopper::moved(from_y, 16 * shift[s]));
     }
     hopper::wgmma_commit();
   }
 
   // The same with X's slab in registers.
-  __device__ __forceinline__ void multiply(unsigned of_x, unsigned of_y, int slab,
+  __device__ __forceinline__ void multiply(const Operands& of, int slab,
                                            const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
-    load_x(a, of_x, slab);
-    const auto from_y = descriptor_of_y(of_y, slab);
+    load_x(a, of.x, slab);
+    const auto from_y = hopper::moved(of.from_y, y_of(slab));
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(of[s], a, from_y + shift[s]);
+      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], a,
+                                                          hopper::moved(from_y, 16 * shift[s]));
     }
     hopper::wgmma_commit();
   }
 
   __device__ __forceinline__ void hold() {
 #pragma unroll
-    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(of[i / L::kStack8][i % L::kStack8]);
+    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(sums[i / L::kStack8][i % L::kStack8]);
   }
 
   // Where a slab begins; groups that have rows of their own have every other slab.
@@ -82,15 +97,17 @@ struct Sums {
   static __device__ __forceinline__ int col_of(int slab) {
     return slab / L::kBetweenRows % L::kSlabsOfRow * L::kSlabCols;
   }
-  static __device__ __forceinline__ unsigned long long descriptor_of_y(unsigned of_y, int slab) {
-    const unsigned y = of_y + L::y_of(row_of(slab)) + col_of(slab) * 16;
-    return hopper::planes_descriptor(y, L::kAlongY, L::kPlaneBytes);
+  // Bytes of a stage's X, and of its dY, before a slab.
+  static __device__ __forceinline__ int x_of(int slab) {
+    return row_of(slab) * L::kXRowBytes + col_of(slab) * hopper::kSwizzleBytes;
+  }
+  static __device__ __forceinline__ int y_of(int slab) {
+    return L::y_of(row_of(slab)) + col_of(slab) * 16;
   }
   static __device__ __forceinline__ void load_x(unsigned (&a)[4], unsigned of_x, int slab) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
-    load_transposed(a, of_x + row_of(slab) * L::kXRowBytes +
-                           (col_of(slab) + lane % 8) * hopper::kSwizzleBytes +
+    load_transposed(a, of_x + x_of(slab) + lane % 8 * hopper::kSwizzleBytes +
                            lane / 16 * L::kAlongX + chunk * 16);
   }
 };
@@ -265,7 +282,7 @@ struct Block {
       Taps taps(place);
       const int group = thread / kGroupThreads;
       const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
-      int turn = L::kShareSums ? group : 0;
+      int turn = L::kTurns > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
         hopper::wait(full + 8 * reading.slot, reading.parity);
@@ -273,8 +290,9 @@ struct Block {
         __syncthreads();
         fill_next();
         const unsigned stage = stages + reading.slot * L::kStageBytes;
+        const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
         for (int slab = turn; slab < L::kSlabs; slab += L::kTurns) {
-          sums.multiply(stage + depths, stage + L::kXBytes, slab, taps.shift);
+          sums.multiply(operands, slab, taps.shift);
         }
         hopper::wgmma_wait<0>();
         sums.hold();
@@ -356,13 +374,14 @@ struct Block {
       done.advance();
     };
     const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
-    int turn = L::kShareSums ? group : 0;
+    int turn = L::kTurns > 1 ? group : 0;
     for (int step = work.begin; step < work.end; ++step) {
       const unsigned stage = stages + ring.slot * L::kStageBytes;
       hopper::wait(full + 8 * ring.slot, ring.parity);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
+      const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
       const auto in_turn = [&](int slab, auto&&... a) {
-        sums.multiply(stage + depths, stage + L::kXBytes, slab, taps.shift, a...);
+        sums.multiply(operands, slab, taps.shift, a...);
       };
       // wgmma reads registers until the next one but one is under way.
       [[maybe_unused]] unsigned first[4], a[2][4];
@@ -379,6 +398,10 @@ struct Block {
           in_turn(turn + i * L::kTurns, a[i % 2]);
           hopper::wgmma_wait<1>();
         }
+      } else if constexpr (L::kSlabs % L::kTurns == 0 && L::kSlabs <= kMostUnrolled * L::kTurns) {
+        // No branches: what is between two products takes longer than a short one.
+#pragma unroll
+        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) in_turn(turn + i * L::kTurns);
       } else {
         for (int slab = turn + L::kTurns; slab < L::kSlabs; slab += L::kTurns) {
           in_turn(slab);

@@ -22,6 +22,12 @@ __device__ __forceinline__ unsigned long long planes_descriptor(unsigned address
          static_cast<unsigned long long>(along_k / 16) << 16 | (address & 0x3ffff) >> 4;
 }
 
+// What either says of what lies so many bytes, a multiple of 16, further on.
+__device__ __forceinline__ unsigned long long moved(unsigned long long descriptor, int bytes) {
+  const unsigned low = static_cast<unsigned>(descriptor) + bytes / 16;
+  return descriptor >> 32 << 32 | low;
+}
+
 // A thread's d[j] has, of columns 8 j and on, what m16n8k16 gives it of its warp's 16 rows; `a` is
 // that instruction's first operand.
 template <class Element, int kN8>
