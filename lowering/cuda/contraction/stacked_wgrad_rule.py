@@ -14,6 +14,7 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
     MAX_BOX,
     MAX_STACKED,
     MAX_SUMS,
+    MAX_WAITING,
     SLAB,
     StackedWgradConfig,
     legality,
@@ -128,7 +129,9 @@ def candidates(
             steps = _steps(spec, problem, tile, gpu)
             fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
             for config in fastest[:_STEPS_TRIED]:
-                yield from _partitioned(spec, problem, config)
+                for divided in _partitioned(spec, problem, config):
+                    yield from _asked_at_once(spec, problem, divided, gpu)
+                    yield divided
 
 
 def _divided(taps: int, most: int) -> list[int]:
@@ -174,6 +177,18 @@ def _partitioned(
         if parts <= room and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
             yield replace(config, partition=within, cluster=parts)
+
+
+def _asked_at_once(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
+) -> Iterator[StackedWgradConfig]:
+    """`config` with all rows of a block asked for at once, if they are those of few steps."""
+    steps = busiest_steps(config.schedule(spec, problem))
+    if config.y != "bulk" or not config.waiting < steps <= MAX_WAITING:
+        return
+    asked = replace(config, stages=steps, waiting=steps)
+    if legality(spec, problem, asked, gpu.shared_bytes) is None:
+        yield asked
 
 
 def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> float:
