@@ -18,6 +18,7 @@ reads what another wrote; everything a sample computes has a form for several.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects import scf, tensor
@@ -27,7 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.contraction import contraction_dims
+from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.passes import remarks
@@ -59,6 +60,19 @@ library reads matrices, and has the memory to write them with."""
 PACKING = frozenset({"host"})
 """The devices whose products copy their operands into panels: each sample's, and for each launch
 what the samples share."""
+
+
+IN_PLACE_ROWS = 64
+"""With so few rows of what is shared, the host's products read a sample that a cache holds where it
+lies, instead of packing it."""
+
+VECTOR = 16
+"""Elements of the widest vectors: what is read in place has whole ones."""
+
+
+MOST_LOST = 12
+"""One lane of so many may be empty where a sample's columns lie in vectors, for the host's products
+to have what is shared as their rows."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +109,11 @@ def traffic_of(samples: Samples, device: str) -> Traffic:
                 continue
             owner = _computed(operand.value, inside)
             if owner is None:
-                shared.add(operand.value)
+                sample = _computed(dims.inputs[1 - position].value, inside)
+                if sample not in samples.leaves or not _are_rows(dims, position):
+                    shared.add(operand.value)
                 continue
-            if device in PACKING:
+            if device in PACKING and not _is_read_in_place(dims, position, CACHE_BYTES[device]):
                 packed.add(owner)
             if owner not in samples.leaves:
                 copied.add(owner)
@@ -110,6 +126,31 @@ def traffic_of(samples: Samples, device: str) -> Traffic:
 
 def _bytes(values: Iterable[SSAValue]) -> int:
     return sum(bytes_of(value) or 0 for value in values)
+
+
+def _is_read_in_place(dims: ContractionDims, position: int, most_bytes: int) -> bool:
+    """Whether products with few rows read input `position`, a sample's matrix, unpacked."""
+    operand = dims.inputs[position]
+    size = bytes_of(operand.value)
+    rows, columns = (dims.m, dims.n) if position == 1 else (dims.n, dims.m)
+    if size is None or size > most_bytes or not columns or not operand.index:
+        return False
+    neighbours = operand.index[-1].bare
+    follows = neighbours in columns and dims.out.index[-1].bare == neighbours
+    whole = operand.shape[-1] % VECTOR == 0
+    heights = [bound for loop in rows if (bound := dims.bounds[loop]) is not None]
+    return follows and whole and len(heights) == len(rows) and prod(heights) <= IN_PLACE_ROWS
+
+
+def _are_rows(dims: ContractionDims, position: int) -> bool:
+    """Whether input `position`, which samples share, has the rows of each sample's product, and is
+    not packed: the columns of a sample nearly fill their vectors."""
+    sample = dims.inputs[1 - position]
+    if not sample.index or sample.index[-1].bare not in (dims.n if position == 0 else dims.m):
+        return False
+    columns = sample.shape[-1]
+    lanes = -(-columns // VECTOR) * VECTOR
+    return columns > 0 and (lanes - columns) * MOST_LOST <= lanes
 
 
 def _computed(value: SSAValue, inside: set[Operation]) -> Operation | None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from convir.runtime.program import Array, Program, TensorSpec
 
 
+_SEQUENCES = frozenset({list, tuple})
+
+
 class DeviceProgram(Protocol):
     """A program compiled for one device."""
 
@@ -155,8 +158,10 @@ class Executable:
             results = [new_result() for new_result in self._new_results]
             self._compiled.run(inputs, results)
         else:
-            is_one = len(self._outputs) == 1 and border.is_ready(out, self._outputs[0])
-            results = [out] if is_one and out.flags.writeable else self._destinations(out)
+            is_held = type(out) in _SEQUENCES and len(out) == 1
+            one = out[0] if is_held else out
+            is_one = len(self._outputs) == 1 and border.is_ready(one, self._outputs[0])
+            results = [one] if is_one and one.flags.writeable else self._destinations(out)
             if not self._compiled.run_apart(inputs, results):
                 self._run_into(inputs, results)
         return results[0] if len(results) == 1 else tuple(results)

@@ -72,20 +72,20 @@ func.func @unrolled(%x: tensor<2x32x40xf32>, %w: tensor<16x32xf32>, %y: tensor<2
 
 // On the host each launch packs the filter. Where that is more than the samples' workspace, one
 // launch is better than two that stay in the cache; a budget that is given is kept nevertheless.
-// HOST-DAG: remark: [batch-gemms] tensor.insert_slice rewritten: 2 samples at once: 1048576 bytes of workspace exceed 524288, but 2 chunks pack 4194304 bytes of what they share again
-// PARTS: tensor.insert_slice rewritten: 2 samples in turns: 524288 bytes of workspace, as two exceed 30000
+// HOST-DAG: remark: [batch-gemms] tensor.insert_slice rewritten: 2 samples at once: 655360 bytes of workspace exceed 524288, but 2 chunks pack 4194304 bytes of what they share again
+// PARTS: tensor.insert_slice rewritten: 2 samples in turns: 327680 bytes of workspace, as two exceed 30000
 // CHECK-LABEL: func.func @large_filter
-// CHECK:       linalg.generic {{.*}}ins(%w, %x : tensor<1024x1024xf32>, tensor<2x1024x128xf32>)
-func.func @large_filter(%x: tensor<2x1024x128xf32>, %w: tensor<1024x1024xf32>) -> tensor<2x1024x128xf32> {
-  %zero = arith.constant dense<0.0> : tensor<1024x128xf32>
-  %y = tensor.empty() : tensor<2x1024x128xf32>
-  %x0 = tensor.extract_slice %x[0, 0, 0] [1, 1024, 128] [1, 1, 1] : tensor<2x1024x128xf32> to tensor<1024x128xf32>
-  %p0 = linalg.matmul ins(%w, %x0 : tensor<1024x1024xf32>, tensor<1024x128xf32>) outs(%zero : tensor<1024x128xf32>) -> tensor<1024x128xf32>
-  %r0 = tensor.insert_slice %p0 into %y[0, 0, 0] [1, 1024, 128] [1, 1, 1] : tensor<1024x128xf32> into tensor<2x1024x128xf32>
-  %x1 = tensor.extract_slice %x[1, 0, 0] [1, 1024, 128] [1, 1, 1] : tensor<2x1024x128xf32> to tensor<1024x128xf32>
-  %p1 = linalg.matmul ins(%w, %x1 : tensor<1024x1024xf32>, tensor<1024x128xf32>) outs(%zero : tensor<1024x128xf32>) -> tensor<1024x128xf32>
-  %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 1024, 128] [1, 1, 1] : tensor<1024x128xf32> into tensor<2x1024x128xf32>
-  return %r1 : tensor<2x1024x128xf32>
+// CHECK:       linalg.generic {{.*}}ins(%w, %x : tensor<512x2048xf32>, tensor<2x2048x40xf32>)
+func.func @large_filter(%x: tensor<2x2048x40xf32>, %w: tensor<512x2048xf32>) -> tensor<2x512x40xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x40xf32>
+  %y = tensor.empty() : tensor<2x512x40xf32>
+  %x0 = tensor.extract_slice %x[0, 0, 0] [1, 2048, 40] [1, 1, 1] : tensor<2x2048x40xf32> to tensor<2048x40xf32>
+  %p0 = linalg.matmul ins(%w, %x0 : tensor<512x2048xf32>, tensor<2048x40xf32>) outs(%zero : tensor<512x40xf32>) -> tensor<512x40xf32>
+  %r0 = tensor.insert_slice %p0 into %y[0, 0, 0] [1, 512, 40] [1, 1, 1] : tensor<512x40xf32> into tensor<2x512x40xf32>
+  %x1 = tensor.extract_slice %x[1, 0, 0] [1, 2048, 40] [1, 1, 1] : tensor<2x2048x40xf32> to tensor<2048x40xf32>
+  %p1 = linalg.matmul ins(%w, %x1 : tensor<512x2048xf32>, tensor<2048x40xf32>) outs(%zero : tensor<512x40xf32>) -> tensor<512x40xf32>
+  %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 512, 40] [1, 1, 1] : tensor<512x40xf32> into tensor<2x512x40xf32>
+  return %r1 : tensor<2x512x40xf32>
 }
 
 // A loop over the groups inside of the one over samples: both become dimensions of one product.

@@ -56,13 +56,14 @@ _STORED: dict[type, StorageType] = {
 
 
 def read_fused(
-    callee: kernel.FuncOp, cost: Callable[[Contraction], object]
+    callee: kernel.FuncOp, cost: Callable[[Contraction], object], *, shares_rows: bool = False
 ) -> FusedContraction | Refusal:
     """Read the body of `callee`, or say why it is no contraction with an epilogue.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
+        shares_rows: whether groups may read the same rows, as of `read_contraction`.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -71,7 +72,7 @@ def read_fused(
     body = _Body.of(returned.operands[0], _computed_from_contractions(callee))
     if isinstance(body, Refusal):
         return _unread_contraction(callee) or body
-    call = read_contraction(_stripped(callee, body), cost)
+    call = read_contraction(_stripped(callee, body), cost, shares_rows=shares_rows)
     if isinstance(call, Refusal):
         return call
     return _fused(body, call, returned.operands[0])

@@ -27,7 +27,7 @@ from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
-from convir.lowering.contraction.reading_cost import reading_cost
+from convir.lowering.contraction.reading_cost import LANES, reading_cost
 from convir.lowering.contraction.spec import (
     READABLE,
     Axis,
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
 MAX_TAPS = 1 << 16
 """Of one axis: more are the positions of an image that is taken for a filter."""
+
+MOST_LOST = 12
+"""One lane of so many may be empty where products of one matrix with many have their columns in
+vectors; with more of them transposed samples take less time."""
 
 
 @dataclass(frozen=True)
@@ -356,14 +360,18 @@ class _Reader:
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """Loops of B and C as the columns of one product, and as products of the same rows.
 
-        As many are columns as lie behind each other in both; None for both if those are none.
+        As many are columns as lie behind each other in both. None for both if there are none, or if
+        the last vector of them, which every group has, leaves too many lanes empty.
         """
         steps = self.c.steps
         longer = sorted((loop for loop in loops if self._bound(loop) != 1), key=steps.__getitem__)
         for count in range(len(longer) - 1, 0, -1):
             columns = self._joined(longer[:count], self.c, self.b)
             groups = self._joined(longer[count:], self.b, self.c)
-            if columns is not None and columns[1:] == (1, 1) and groups is not None:
+            if columns is None or groups is None or columns[1:] != (1, 1):
+                continue
+            lanes = -(-columns[0] // LANES) * LANES
+            if (lanes - columns[0]) * MOST_LOST <= lanes:
                 return columns, (groups[0], 0, *groups[1:])
         return None, None
 

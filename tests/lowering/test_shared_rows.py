@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from convir.lowering.contraction.spec import (
     Weights,
 )
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.llvm.contraction.blocking import IN_PLACE_ROWS
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
@@ -184,3 +186,86 @@ def test_devices_that_do_not_share_rows_read_samples_as_rows():
 def test_matrices_that_many_rows_read_are_packed(m: int, packs: bool):
     plan = plan_contraction(Products(4, m, 300, 64).spec, target("x86-64-v3"))
     assert ("packed" in plan.workspace) == packs
+
+
+@dataclass(frozen=True)
+class Layers:
+    """max(Σ W[m, k] · X[n, k, p] + bias[…] + R[n, m, p], 0), in the type that is stored."""
+
+    products: Products
+    bias: str
+    """The loops that it has elements of: some of n, m and p."""
+    residual: bool
+    stored: StorageType
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """W, X, the bias and the residual, of small integers."""
+        w, x, y = self.products.operands()
+        sizes = {"n": self.products.n, "m": self.products.m, "p": self.products.p}
+        shape = [sizes[loop] for loop in self.bias]
+        values = [i % 7 - 3.0 for i in range(prod(shape))]
+        return [w, x, np.array(values).reshape(shape), y]
+
+    @property
+    def text(self) -> str:
+        case = replace(self.products, transposed=False, accumulate=False, inputs="f32")
+        y = f"tensor<{case.n}x{case.m}x{case.p}x{self.stored}>"
+        sums, bias = y.replace(self.stored, "f32"), "x".join(map(str, self.arrays[2].shape))
+        bias = f"tensor<{bias}{'x' if bias else ''}f32>"
+        narrow = "" if self.stored == "f32" else f"%d = arith.truncf %m : f32 to {self.stored}"
+        added = "arith.addf %s, %r : f32" if self.residual else "arith.addf %s, %zero : f32"
+        head, _ = case.text.replace("%y:", "%init:").split("return")
+        head = head.replace(f"-> {sums} {{", f"-> {y} {{", 1)
+        head = head.replace("%init:", f"%bias: {bias}, %res: {sums}, %init:", 1)
+        maps = ", ".join(f"affine_map<(n, m, p) -> ({', '.join(at)})>" for at in (self.bias, "nmp"))
+        whole = "affine_map<(n, m, p) -> (n, m, p)>"
+        return f"""{head}
+            %e = tensor.empty() : {y}
+            %z = linalg.generic {{indexing_maps = [{whole}, {maps}, {whole}],
+                iterator_types = ["parallel", "parallel", "parallel"]}}
+              ins(%r, %bias, %res : {sums}, {bias}, {sums}) outs(%e : {y}) {{
+            ^bb0(%a: f32, %b: f32, %q: f32, %o: {self.stored}):
+              %s = arith.addf %a, %b : f32
+              %t = {added.replace("%r", "%q")}
+              %m = arith.maximumf %t, %zero : f32
+              {narrow}
+              linalg.yield {"%d" if narrow else "%m"} : {self.stored}
+            }} -> {y}
+            return %z : {y}
+          }}"""
+
+    def expected(self) -> np.ndarray:
+        w, x, bias, residual = self.arrays
+        shape = [n if i in self.bias else 1 for i, n in zip("nmp", residual.shape, strict=True)]
+        sums = np.einsum("mk,nkp->nmp", w, x) + bias.reshape(shape)
+        return np.maximum(sums + (residual if self.residual else 0), 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    case=st.builds(
+        Layers,
+        products=CASES,
+        bias=st.sampled_from(["m", "m", "m", "p", "nm", "mp", "n", ""]),
+        residual=st.booleans(),
+        stored=st.sampled_from(["f32", "f32", "f16"]),
+    )
+)
+def test_a_bias_of_rows_is_added_where_they_are_stored(case: Layers):
+    w, x, bias, residual = (array.astype(np.float32) for array in case.arrays)
+    compiled = compile_module(case.text, "canonicalize,cse", device="host")
+    out = np.full(residual.shape, np.nan, DTYPES[case.stored])
+    compiled(w, x, bias, residual, residual, out=out)
+    np.testing.assert_array_equal(out, case.expected().astype(out.dtype))
+
+
+@pytest.mark.parametrize(("bias", "shares"), [("m", True), ("", True), ("p", False), ("nm", False)])
+def test_epilogues_that_tiles_of_shared_rows_store_through(bias: str, shares: bool):
+    layers = Layers(Products(4, 16, 32, 64), bias, residual=True, stored="f32")
+    module = read_module(layers.text)
+    FuseEpiloguePass().apply(new_context(), module)
+    (region,) = (op for op in module.walk() if isinstance(op, kernel.RegionOp))
+    reading = read_host_contraction(outlined(region, "main")[0])
+    assert not isinstance(reading, Refusal) or not shares, reading.reason
+    assert (not isinstance(reading, Refusal) and reading.spec.shares_rows) == shares

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from convir.api.compile import compile as compile_module
 from convir.dialects.context import read_module
+from convir.lowering.contraction import read_kernel
+from convir.lowering.llvm.contraction import blocking
 from convir.passes import run
-from convir.passes.batch_gemms import CACHE_BYTES, Traffic, choose_chunks, chunks_of
+from convir.passes.batch_gemms import (
+    CACHE_BYTES,
+    IN_PLACE_ROWS,
+    MOST_LOST,
+    Traffic,
+    choose_chunks,
+    chunks_of,
+)
 from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
@@ -197,6 +206,37 @@ def test_batched_loops_run_on_the_host(form: Form, budget: str) -> None:
     out = np.full(expected.shape, np.nan, np.float32)
     compiled(*arguments, out=out)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("rows", [IN_PLACE_ROWS, IN_PLACE_ROWS + 1])
+def test_what_the_remark_says_of_workspace_is_what_the_plan_has(rows: int) -> None:
+    w, x, y = ([rows, 24], [4, 24, 32], [4, rows, 32])
+    text = f"""
+      func.func @main(%x: {tensor(x)}, %w: {tensor(w)}) -> {tensor(y)} {{
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c4 = arith.constant 4 : index
+        %zeros = arith.constant dense<0.0> : {tensor(y[1:])}
+        %y = tensor.empty() : {tensor(y)}
+        %r = scf.for %n = %c0 to %c4 step %c1 iter_args(%acc = %y) -> ({tensor(y)}) {{
+          %xs = tensor.extract_slice %x[%n, 0, 0] {[1, *x[1:]]} [1, 1, 1]
+              : {tensor(x)} to {tensor(x[1:])}
+          %p = linalg.matmul ins(%w, %xs : {tensor(w)}, {tensor(x[1:])})
+              outs(%zeros : {tensor(y[1:])}) -> {tensor(y[1:])}
+          %s = tensor.insert_slice %p into %acc[%n, 0, 0] {[1, *y[1:]]} [1, 1, 1]
+              : {tensor(y[1:])} into {tensor(y)}
+          scf.yield %s : {tensor(y)}
+        }}
+        return %r : {tensor(y)}
+      }}"""
+    (remark,) = run(text, "batch-gemms").remarks
+    assert ("which need no workspace" in remark.reason) == (rows == IN_PLACE_ROWS)
+    compiled = compile_module(text, "batch-gemms,canonicalize,cse", device="host")
+    assert rows > IN_PLACE_ROWS or compiled.program.arena_bytes == 0
+
+
+def test_the_pass_expects_what_the_kernels_do() -> None:
+    assert (IN_PLACE_ROWS, MOST_LOST) == (blocking.IN_PLACE_ROWS, read_kernel.MOST_LOST)
 
 
 def test_chunks_are_few_and_even() -> None:

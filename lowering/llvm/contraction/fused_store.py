@@ -3,7 +3,8 @@ which lanes.
 
 An operand either lies as the result does (a residual), so that its element is as far from its
 beginning as the result's is, or does not depend on the position (a bias), so that it has one
-element a channel, or one for all.
+element a channel, or one for all. Where groups share their rows (products of one matrix with many),
+it may have one element a row.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
             if operand.type != epilogue.stored:
                 return f"its epilogue adds {operand.type} to a result of {epilogue.stored}"
             continue
-        if any(any(phase.axis_strides) for phase in operand.phases):
+        if reads_rows(operand) and not _finds_rows(spec, operand):
             return "its epilogue reads an operand at some of the result's positions"
         if len({phase.offset for phase in operand.phases}) != 1:
             return "its epilogue reads another element in every phase"
@@ -56,6 +57,24 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         if spec.c.stride == 1 and channel_stride(spec, operand) not in (0, 1):
             return "its epilogue reads channels that are no neighbours"
     return unsupported(epilogue)
+
+
+def reads_rows(operand: EpilogueOperand) -> bool:
+    """Whether an operand has elements of its own for some positions, and does not lie as the result
+    does."""
+    return not operand.follows_result and any(any(x.axis_strides) for x in operand.phases)
+
+
+def _finds_rows(spec: Contraction, operand: EpilogueOperand) -> bool:
+    """Whether where a row of the result begins says which of the operand's elements is its own."""
+    (phase, *others) = spec.phases
+    if not spec.shares_rows or others or len(phase.axes) != 1 or phase.out_offset:
+        return False
+    (axis,) = phase.axes
+    is_direct = (spec.c.stride, spec.c.type) == (1, spec.element)
+    is_repeated = spec.c.group_stride % (axis.size * axis.out_stride) == 0
+    is_of_rows = operand.column_stride == operand.group_stride == 0
+    return is_direct and is_repeated and is_of_rows and spec.columns <= axis.out_stride
 
 
 def channel_stride(spec: Contraction, operand: EpilogueOperand) -> int:
@@ -74,11 +93,13 @@ class FusedStore:
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         """Of functions that store: for each operand where its first channel is, or how many bytes
-        it lies behind the result."""
-        return tuple(
+        it lies behind the result; and where the result begins, if one has elements of rows."""
+        operands = self.epilogue.operands
+        own = tuple(
             (I64, f"e{i}") if operand.follows_result else (PTR, f"e{i}")
-            for i, operand in enumerate(self.epilogue.operands)
+            for i, operand in enumerate(operands)
         )
+        return (*own, (I64, "first.result")) if any(map(reads_rows, operands)) else own
 
     def arguments(self, f: Function) -> list[Value]:
         """The values of `parameters` in a function that has them."""
@@ -95,30 +116,54 @@ class FusedStore:
             else:
                 start = operand.phases[0].offset * Storage(self.lanes, operand.type).bytes
                 found.append(f.offset(address, start))
-        return found
+        return [*found, base] if any(map(reads_rows, self.epilogue.operands)) else found
 
     def moved(self, f: Function, arguments: Sequence[Value], channel: Operand) -> list[Value]:
         """The arguments for the channels from number `channel` on."""
-        return [
+        operands = self.epilogue.operands
+        moved = [
             argument
             if operand.follows_result
             else f.element(argument, channel, self._stride_bytes(operand), "e.moved")
-            for operand, argument in zip(self.epilogue.operands, arguments, strict=True)
+            for operand, argument in zip(operands, arguments, strict=False)
         ]
+        return [*moved, *arguments[len(operands) :]]
 
     def behind(self, f: Function, place: Value, spill_row: Value) -> list[Value | None]:
-        """For operands that follow the result: where their elements for the row at `place` are.
+        """For operands that follow the result, or have elements of rows: where theirs for the row
+        at `place` are.
 
         A row that nobody reads has none: it stands for its own.
         """
         found: list[Value | None] = []
-        for operand, argument in zip(self.epilogue.operands, self.arguments(f), strict=True):
-            if not operand.follows_result:
+        for operand, argument in zip(self.epilogue.operands, self.arguments(f), strict=False):
+            if not operand.follows_result and not reads_rows(operand):
                 found.append(None)
                 continue
+            if operand.follows_result:
+                own = f.offset(place, argument)
+            else:
+                own = self._of_row(f, operand, argument, place)
             is_spilled = f.emit("i1", "spilled", f"icmp eq {place}, {spill_row.text}")
-            found.append(f.select(is_spilled, spill_row, f.offset(place, argument), "behind"))
+            found.append(f.select(is_spilled, spill_row, own, "behind"))
         return found
+
+    def _of_row(self, f: Function, operand: EpilogueOperand, first: Value, place: Value) -> Value:
+        """The address of a row's one element; all groups have the same rows."""
+        (axis,) = self.spec.phases[0].axes
+        (stride,) = operand.phases[0].axis_strides
+        begin = f.emit(I64, "row.address", f"ptrtoint {place} to i64")
+        apart = f.sub(begin, f.argument("first.result"), "apart")
+        line_bytes = axis.out_stride * Storage(self.lanes, self.spec.c.type).bytes
+        row = f.rem(f.div(apart, line_bytes), axis.size, "row.number")
+        return f.element(first, row, stride * Storage(self.lanes, operand.type).bytes)
+
+    def along(self, f: Function, behind: Sequence[Value | None], offset: int) -> list[Value | None]:
+        """Where the operands' elements for the result `offset` bytes on in the same row are."""
+        return [
+            place if place is None or reads_rows(operand) else f.offset(place, offset)
+            for operand, place in zip(self.epilogue.operands, behind, strict=True)
+        ]
 
     def of_channels(
         self,
@@ -135,15 +180,15 @@ class FusedStore:
             total: a vector, or a scalar if `active` is 0.
             column: the number of its first channel, counted from that of the arguments.
             active: lanes that hold channels.
-            behind: for operands that follow the result, the address of that channel's element.
+            behind: the address of that channel's element, for operands that follow the result; of
+                the row's, for those that have elements of rows.
         """
         elements: list[Value] = []
-        for operand, argument, place in zip(
-            self.epilogue.operands, self.arguments(f), behind, strict=True
-        ):
+        arguments = self.arguments(f)[: len(behind)]
+        for operand, argument, place in zip(self.epilogue.operands, arguments, behind, strict=True):
             storage = Storage(self.lanes, operand.type)
             address = place or f.element(argument, column, self._stride_bytes(operand))
-            is_one = place is None and not channel_stride(self.spec, operand)
+            is_one = not operand.follows_result and not channel_stride(self.spec, operand)
             elements.append(_loaded(f, storage, address, total, 0 if is_one else active))
         return self._steps.write(f, total, elements)
 

@@ -405,7 +405,7 @@ def _store_fused(
     for piece in pieces:
         column = f.add(first, piece.column, "channel")
         offset = piece.column * lanes.bytes
-        here = [None if x is None else f.offset(x, offset) for x in behind[piece.row]]
+        here = fused.along(f, behind[piece.row], offset)
         total = fused.of_channels(f, piece.sums, column, piece.active, here)
         _store(f, lanes, total, f.offset(places[piece.row], offset), piece)
 

@@ -77,7 +77,15 @@ def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
         return _too_many_taps(plain.spec) or HostContraction(
             plain.spec, None, plain.a, plain.other, plain.init
         )
-    fused = read_fused(callee, _fused_cost)
+    sharing = _read_fused(callee, shares_rows=True)
+    if not isinstance(sharing, Refusal):
+        return sharing
+    return _read_fused(callee, shares_rows=False)
+
+
+def _read_fused(callee: kernel.FuncOp, *, shares_rows: bool) -> HostContraction | Refusal:
+    """Read a body with an epilogue, in one of the ways in which it is stored from tiles."""
+    fused = read_fused(callee, _fused_cost, shares_rows=shares_rows)
     if isinstance(fused, Refusal):
         return fused
     reason = refusal(fused.contraction, fused.epilogue)

@@ -23,6 +23,10 @@ MAX_ROWS = 8
 MAX_DOT_COLUMNS = 8
 """Columns of a dot tile, and no more than lanes; more would rather be a vector."""
 
+MOST_DOT_VECTORS = 2
+"""With more vectors of columns than this a dot tile saves little of the last one, and reads more
+than the first-level cache holds: each column of its panel is as long as a row."""
+
 LATENCY_CHAINS = 8
 """Independent multiply-adds that keep the arithmetic busy: latency 4, two a cycle."""
 
@@ -181,7 +185,8 @@ def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> 
     heights = range(1, min(most_rows, MAX_ROWS) + 1)
     vectors = range(1, min(-(-shape.columns // lanes), cpu.vector_registers) + 1)
     candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
-    widths = range(1, min(shape.columns, lanes, MAX_DOT_COLUMNS) + 1)
+    few = min(shape.columns, lanes, MAX_DOT_COLUMNS)
+    widths = range(1, few + 1 if shape.columns <= MOST_DOT_VECTORS * lanes else 1)
     candidates += [DotTile(rows, width) for rows in heights for width in widths]
     if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
         most = -(-shape.groups // (lanes // shape.columns))
