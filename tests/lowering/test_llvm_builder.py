@@ -12,7 +12,7 @@ import pytest
 from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, integers, value
 from convir.lowering.llvm.contraction.scalars import Lanes
 from convir.lowering.llvm.contraction.storage import Storage
-from convir.lowering.llvm.contraction.tiles import Shape, choose
+from convir.lowering.llvm.contraction.tiles import MAX_ROWS, Shape, choose
 from convir.lowering.llvm.contraction.transpose import pieces, transpose
 from convir.lowering.llvm.target import target
 from convir.runtime.host.jit import compile_ir
@@ -162,6 +162,6 @@ def test_pieces_cover_a_dimension():
 @pytest.mark.parametrize("groups", [1, 32])
 def test_tiles_fit_the_registers(columns: int, groups: int, cpu: str):
     machine = target(cpu)
-    shape = Shape(((3136, 9),), 64, columns, groups, fuses=True)
+    shape = Shape(((3136, (9.0,) * MAX_ROWS),), 64, columns, groups, fuses=True)
     tile = choose(shape, machine.lanes(32), machine)
     assert tile.registers(machine) <= machine.vector_registers

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from convir.lowering.llvm.contraction.live_taps import live_taps
 from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
 from convir.lowering.llvm.contraction.tiles import (
     MAX_ROWS,
@@ -114,8 +115,8 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         ValueError: there are too many taps for a row table on the stack.
     """
     positions = tuple(phase.positions for phase in spec.phases)
-    worked = tuple((phase.positions, phase.taps) for phase in spec.phases if phase.taps)
-    shapes = worked or tuple((count, 1) for count in positions)
+    worked = tuple((phase.positions, live_taps(phase)) for phase in spec.phases if phase.taps)
+    shapes = worked or tuple((count, (1.0,) * MAX_ROWS) for count in positions)
     fuses = spec.a.group_stride == spec.depth and (
         spec.c.group_stride == spec.columns * spec.c.stride
     )

@@ -59,7 +59,7 @@ class BroadcastTile:
         """Elements of one tap of a packed panel, `[depth][column]`."""
         return depth * self.vectors * lanes
 
-    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, depth: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
         return taps * depth * _step_cycles(self.rows, self.vectors)
 
@@ -88,7 +88,7 @@ class DotTile:
         """Elements of one tap of a packed panel, `[depth vector][column][lane]`."""
         return -(-depth // lanes) * lanes * self.width
 
-    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, depth: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
         steps = taps * -(-depth // lanes) * _step_cycles(self.rows, self.width)
         return steps + HORIZONTAL_SUM_COST * self.rows * self.width
@@ -126,7 +126,7 @@ class GroupTile:
         """Elements of one tap of a packed panel, `[depth][vector][lane]`."""
         return depth * self.vectors * lanes
 
-    def cycles(self, taps: int, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, depth: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
         spread = 0.0 if depth == self.width == 1 else SPREAD_COST
         loads = -(-self.groups_per_vector(lanes) * depth // lanes)
@@ -153,8 +153,9 @@ def _step_cycles(left: int, right: int) -> float:
 class Shape:
     """What the choice of a tile depends on."""
 
-    phases: tuple[tuple[int, int], ...]
-    """(positions, taps) of each phase that has taps; at least one."""
+    phases: tuple[tuple[int, tuple[float, ...]], ...]
+    """The positions of each phase that has taps, at least one, and how many taps tiles of 1 to
+    `MAX_ROWS` rows meet."""
     depth: int
     columns: int
     """Columns of one group."""
@@ -175,7 +176,8 @@ def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> 
             columns, times = columns * times, 1
         whole, rest = divmod(columns, tile.columns(lanes))
         total = 0.0
-        for positions, taps in shape.phases:
+        for positions, live in shape.phases:
+            taps = live[tile.rows - 1]
             panels = whole * tile.cycles(taps, shape.depth, lanes)
             if rest:
                 panels += tile.narrowed(rest, lanes).cycles(taps, shape.depth, lanes)
