@@ -178,19 +178,22 @@ def _read_insertions(levels: _Levels) -> None:
         view = static_slice(op)
         if view is None or view.kind != "insert_slice" or not isinstance(view.dest, BlockArgument):
             continue
-        for use in list(view.source.uses):
-            reader = use.operation
+        places: dict[Operation, list[int]] = {}
+        for use in view.source.uses:
+            places.setdefault(use.operation, []).append(use.index)
+        for reader, numbers in places.items():
             if reader not in levels.links or levels.of(reader) <= levels.of(op):
                 continue
             offsets, sizes = (
-                cast("tuple[int, ...]", numbers) for numbers in (view.offsets, view.mixed_sizes)
+                cast("tuple[int, ...]", given) for given in (view.offsets, view.mixed_sizes)
             )
             part = tensor.ExtractSliceOp.from_static_parameters(
                 view.result, offsets, sizes, (1,) * len(sizes)
             )
             part.location = reader.location
             Rewriter.insert_op(part, InsertPoint.before(reader))
-            reader.operands[use.index] = part.result
+            for number in numbers:
+                reader.operands[number] = part.result
             levels.links[reader] = tuple(
                 part.result if value is view.source else value for value in levels.links[reader]
             )
