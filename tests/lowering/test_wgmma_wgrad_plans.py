@@ -142,11 +142,13 @@ def test_configs_print_and_parse() -> None:
 @pytest.mark.parametrize(
     ("text", "drained"),
     [
-        ("128x128 5 3 split-k:3:slices", 0),
-        ("128x128 6 3 split-k:3:slices", 1),
+        ("128x128 4 3 split-k:3:slices", 0),
+        ("128x128 5 3 split-k:3:slices", 1),
+        ("128x128 6 3 split-k:3:slices", 2),
         ("128x160 5 4 split-k:4:slices", 2),
         ("128x64 7 5 split-k:5:slices", 0),
-        ("256x128 2 3 split-k:3:slices", 0),
+        ("64x128 8 5 split-k:5:slices 1:4", 1),
+        ("256x128 3 3 split-k:3:slices", None),
         ("64x64 8 2 split-k:4:slices 1:4", None),
         ("256x128 4 7 split-k:7:slices", None),
         ("128x128 5 1 split-k:3:slices", None),

@@ -32,6 +32,8 @@ _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
 _BARRIER_BYTES, _PUSHED_BARRIER_BYTES = 16, 8
 """Barriers of a stage, and of a warpgroup for sums that neighbours write."""
+_PUSHED_COLUMN = 4 * 128
+"""Sums of a warpgroup that go to one block: four of each thread."""
 _LEAST_KEPT = 3
 """Stages that are in use while neighbours write sums over the others."""
 _MOST_SHARED_BYTES = 232448
@@ -142,8 +144,8 @@ class WgmmaWgradConfig(WithRoles):
     @property
     def _pushed_bytes(self) -> int:
         """Sums of a tile that meet in a block of a cluster."""
-        vectors = self.block_m * self.block_n // self.math_groups // 4
-        return self.math_groups * -(-vectors // self.cluster) * self.cluster * 16
+        columns = self.block_m * self.block_n // self.math_groups // _PUSHED_COLUMN
+        return self.math_groups * -(-columns // self.cluster) * self.cluster * 4 * _PUSHED_COLUMN
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""

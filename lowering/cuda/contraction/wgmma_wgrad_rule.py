@@ -45,8 +45,9 @@ _SHARED_CLUSTER = 2
 # µs on an H200, fitted to measurements; see the template's page.
 _MULTIPLY = 0.63 / (256 * 128)
 """A step, for each sum of a tile."""
-_NARROW = 1.25
-"""How much longer that is where a multiplication has 64 columns: it waits for shared memory."""
+_NARROW = 1.3
+"""How much longer that is where a multiplication has 64 columns: it waits for shared memory, and
+those of one tap for copies."""
 _COLD_BOX, _TILED_BOX = 0.115, 0.052
 """A copy of 64 channels at 64 rows of a matrix, which few or several blocks read at a time."""
 _STRADDLING = 3
@@ -58,7 +59,7 @@ _START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
 """Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
 _SLICES, _SLICED_MB = 2.0, 0.35
 """Parts meet, and each megabyte of them is written and read."""
-_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.7
+_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.6
 """Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours; how
 much of that it takes if they write it."""
 _STORED_IN_TURN, _SLICED_IN_TURN = 0.65, 0.7
@@ -123,7 +124,7 @@ def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgrad
 def _sliced(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
     """Tiles whose parts all blocks add, which two warpgroups do apart."""
     most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
-    for parts in sorted({most, 3 * most // 4, most // 2, most // 4}):
+    for parts in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
         if parts > 1:
             yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
     for blocks, clusters in _CLUSTERS.items():
@@ -177,7 +178,7 @@ def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
     of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
     of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
     copies = config.block_m // CHUNK * of_c + ceil(config.block_n / CHUNK) * of_a
-    narrow = _NARROW if config.columns == CHUNK else 1.0
+    narrow = _NARROW if config.columns == CHUNK and problem.taps > 1 else 1.0
     multiply = config.block_m * config.block_n * _MULTIPLY * narrow
     return (multiply**4 + copies**4) ** 0.25
 

@@ -303,7 +303,7 @@ struct Kernel {
     if constexpr (Config::kIsPushed) {
       const Pushed sums = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
       hopper::cluster_wait();
-      sums.template operator()<kFixUp>(work.part, sum, store_from(Pushed::begin_of(work.part)));
+      sums(work.part, sum, Fours(out, m, columns, consumer, thread % kWarpgroup));
     } else if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread, workspace, flags};
       const int lane = (Parts::begin_of(work.part) + thread) % Config::kMathThreads;
