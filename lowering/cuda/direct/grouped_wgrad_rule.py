@@ -53,6 +53,7 @@ class _Shape:
 
 _STRIDED = (
     _Shape(64, 25, 32, 1, 1, 3, 8, 4, 1, TMA),
+    _Shape(64, 25, 32, 1, 1, 4, 8, 4, 1, TMA),
     _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
 )
@@ -75,8 +76,10 @@ _DENSE = (
 """For neighbouring rows that share their windows."""
 
 _NARROW_DENSE = (
-    _Shape(64, 50, 16, 2, 1, 5, 8, 4, 1, TMA),
+    _Shape(64, 100, 16, 2, 1, 5, 8, 4, 1, TMA),
     _Shape(64, 25, 16, 3, 1, 4, 8, 4, 1, TMA),
+    _Shape(64, 50, 16, 2, 1, 4, 8, 4, 1, TMA),
+    _Shape(64, 50, 16, 2, 1, 5, 4, 1, 2, TMA),
     _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
     _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
     *_DENSE,
