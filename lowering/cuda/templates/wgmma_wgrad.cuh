@@ -242,6 +242,12 @@ struct Kernel {
     return consumer % Config::kWarpgroupsN * (kN / kChunk);
   }
 
+  // Lanes meet first: one of them was alone when it gave its stage back.
+  static __device__ __forceinline__ void announce_drained() {
+    __syncwarp();
+    hopper::cluster_arrive_relaxed();
+  }
+
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
                                          hopper::Ring<kStages>& ring) const {
     const int lane = threadIdx.x % 32;
@@ -269,14 +275,14 @@ struct Kernel {
     if constexpr (kTakesTurns) {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
-      if constexpr (kDrained > 0) hopper::cluster_arrive_relaxed();
+      if constexpr (kDrained > 0) announce_drained();
       hopper::named_sync_if(consumer == 1, kTurn, Config::kMathThreads);
       multiply_to(turn, work.end);
       hopper::named_arrive_if(consumer == 0, kTurn, Config::kMathThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
       multiply_to(work.begin, drained);
-      hopper::cluster_arrive_relaxed();
+      announce_drained();
       multiply_to(drained, work.end);
     } else {
       multiply_to(work.begin, work.end);
