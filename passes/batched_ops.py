@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     DenseArrayBase,
     IntegerAttr,
@@ -15,12 +17,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from convir.dialects.dependence import operands_of
 from convir.dialects.refusal import Refusal
 from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of, splitting
+from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 from convir.passes.im2col import ImageProduct, image_product
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute
 
+    from convir.dialects.slices import SliceView
     from convir.dialects.structured import Structured
     from convir.passes.sample_templates import Leaf, Samples
 
@@ -300,8 +304,38 @@ class Batcher:
     ) -> Batched:
         """`op` on many samples, which come to lie in dimension `axis`."""
         result = self._type(op.result, axis)
-        reshape = collapse_shape if isinstance(op, tensor.CollapseShapeOp) else expand_shape
-        return Batched(self._emit(reshape(source, groups, result), op), axis)
+        if isinstance(op, tensor.CollapseShapeOp):
+            return Batched(self._collapsed(source, groups, result, op), axis)
+        return Batched(self._emit(expand_shape(source, groups, result), op), axis)
+
+    def _collapsed(
+        self,
+        source: SSAValue,
+        groups: Sequence[Sequence[int]],
+        result: TensorType[Attribute],
+        like: Operation,
+    ) -> SSAValue:
+        """`source` collapsed to `result`.
+
+        A slice that leaves what is merged whole is cut from the collapsed tensor, where kernels
+        read it in place: a slice that is reshaped is a copy.
+        """
+        cut = slice_view(source.op) if isinstance(source, OpResult) else None
+        if cut is None or not _cuts_beside(cut, groups):
+            return self._emit(collapse_shape(source, groups, result), like)
+        whole = cast("TensorType[Attribute]", cut.source.type).get_shape()
+        shape = [prod(whole[dim] for dim in group) for group in groups]
+        collapsed = collapse_shape(cut.source, groups, TensorType(result.element_type, shape))
+        offsets, strides = (
+            [cast("int", values[group[0]]) for group in groups]
+            for values in (cut.offsets, cut.strides)
+        )
+        op = tensor.ExtractSliceOp.build(
+            operands=[self._emit(collapsed, like), [], [], []],
+            result_types=[result],
+            properties=_slice_properties(offsets, result.get_shape(), strides),
+        )
+        return self._emit(op, like)
 
     def _pointwise(self, op: Operation) -> Batched | Refusal:
         axes = {x.axis for x in map(self._of, op.operands) if isinstance(x, Batched)}
@@ -367,6 +401,18 @@ class Batcher:
         element = cast("TensorType[Attribute]", value.type).element_type
         groups = splitting(len(shape), axis)
         return self._emit(collapse_shape(value, groups, TensorType(element, shape)), like)
+
+
+def _cuts_beside(cut: SliceView, groups: Sequence[Sequence[int]]) -> bool:
+    """Whether a static slice takes all of every dimension that is merged with another."""
+    if cut.kind != "extract_slice" or cut.dropped or None in (*cut.offsets, *cut.strides):
+        return False
+    shapes = (cast("TensorType[Attribute]", x.type).get_shape() for x in (cut.source, cut.result))
+    whole, part = shapes
+    if DYNAMIC_INDEX in (*whole, *part):
+        return False
+    merged = [dim for group in groups if len(group) > 1 for dim in group]
+    return all(whole[dim] == part[dim] for dim in merged)
 
 
 def _slice_properties(

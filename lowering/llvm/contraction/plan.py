@@ -183,9 +183,11 @@ class _Planner:
             replace(axis, out_stride=stride)
             for axis, stride in zip(phase.axes, strides, strict=True)
         )
-        self._stage("c", "c_copy", dimensions, (spec.groups, channels), spec.c)
+        sizes = spec.groups, channels
+        self._stage("c", "c_copy", dimensions, sizes, spec.c, phase.out_offset)
         layout = Channels(spec.element, 1, spec.columns)
-        self.spec = replace(spec, phases=(replace(phase, axes=axes),), c=layout)
+        moved = replace(phase, axes=axes, out_offset=0)
+        self.spec = replace(spec, phases=(moved,), c=layout)
         return "c_copy"
 
     def _is_readable(self, layout: Channels) -> bool:

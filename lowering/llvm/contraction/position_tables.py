@@ -59,6 +59,8 @@ def gather_positions(module: Module, phase: Phase, element_bytes: int) -> Functi
         f.emit(I64, "base", f"ptrtoint {f.argument(name)} to i64") for name in ("a", "c")
     )
     a_base = f.add(a_base, f.mul(shift, inner.row_stride * element_bytes), "a.shifted")
+    if phase.out_offset:
+        c_base = f.add(c_base, phase.out_offset * element_bytes, "c.first")
     first = f.div(begin, inner.size, "outer.first")
     last = f.add(f.div(f.sub(end, 1), inner.size), 1, "outer.last")
     with f.loop("outer", first, last, carried=[Value(I64, "0")], runs=True) as outer:
