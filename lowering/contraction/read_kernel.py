@@ -96,16 +96,14 @@ def read_contraction(
     cost: Callable[[Contraction], object] = reading_cost,
     *,
     shares_rows: bool = False,
-    cuts_c: bool = False,
 ) -> ContractionCall | Refusal:
     """Read the body of `callee`, or say why it is no contraction.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
-        shares_rows: whether groups may read the same rows: those of one matrix that is multiplied
-            with many.
-        cuts_c: whether C may be a slice of its argument where B is computed.
+        shares_rows: whether groups may read the same rows, those of one matrix that is multiplied
+            with many, and where B is computed C may be a slice of its argument.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -121,7 +119,7 @@ def read_contraction(
     calls: list[ContractionCall] = []
     reasons: list[str] = []
     for rows, computed in product((0, 1), _RESULTS):
-        call = _read_pieces(pieces, result, rows, computed, shares_rows=shares_rows, cuts_c=cuts_c)
+        call = _read_pieces(pieces, result, rows, computed, shares_rows=shares_rows)
         if isinstance(call, ContractionCall):
             calls.append(call)
         else:
@@ -132,19 +130,12 @@ def read_contraction(
 
 
 def _read_pieces(
-    pieces: list[_Piece],
-    result: SSAValue,
-    rows: int,
-    computed: Result,
-    *,
-    shares_rows: bool,
-    cuts_c: bool,
+    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, *, shares_rows: bool
 ) -> ContractionCall | Refusal:
     """Read all pieces with their input number `rows` as A, as one contraction."""
     shape = shape_of(result)
     readings = [
-        _read_piece(piece, shape, rows, computed, shares_rows=shares_rows, cuts_c=cuts_c)
-        for piece in pieces
+        _read_piece(piece, shape, rows, computed, shares_rows=shares_rows) for piece in pieces
     ]
     for reading in readings:
         if isinstance(reading, Refusal):
@@ -202,13 +193,7 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
 
 
 def _read_piece(
-    piece: _Piece,
-    out_shape: tuple[int, ...],
-    rows: int,
-    result: Result,
-    *,
-    shares_rows: bool,
-    cuts_c: bool,
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, *, shares_rows: bool
 ) -> ContractionCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
@@ -232,7 +217,7 @@ def _read_piece(
     reader = _Reader(dims, a, b, c, shares_rows and result == "C")
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1}):
         return Refusal("its result is stored with gaps")
-    if result == "B" and other.base and not cuts_c:
+    if result == "B" and other.base and not shares_rows:
         return Refusal("its gradients are a slice")
     stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
     stored["B" if result == "C" else "C"] = types.inputs[1 - rows]

@@ -72,7 +72,7 @@ def _too_many_taps(spec: Contraction) -> Refusal | None:
 
 def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it."""
-    plain = read_contraction(callee, _plain_cost, shares_rows=True, cuts_c=True)
+    plain = read_contraction(callee, _plain_cost, shares_rows=True)
     if not isinstance(plain, Refusal):
         return _too_many_taps(plain.spec) or HostContraction(
             plain.spec, None, plain.a, plain.other, plain.init
