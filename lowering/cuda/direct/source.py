@@ -105,16 +105,11 @@ def launch(
     if stores is not None:
         pointers += f", {_parameter(stores, element, 'c_map')}"
         handed.append(_passed(stores, "c_map"))
-    lines = [
-        *_definitions(template, problem, epilogue, features, schedule),
-        f'extern "C" __global__ void __launch_bounds__({schedule["threads"]}, {blocks_per_sm})',
-        f"{SYMBOL}({given}, const {element}* b, {element}* c{pointers}) {{",
-        f"  convir::{template}<Problem, Schedule>::run({', '.join(handed)});",
-        "}",
-        "",
-    ]
+    parameters = f"{given}, const {element}* b, {element}* c{pointers}"
+    definitions = _definitions(template, problem, epilogue, features, schedule)
+    entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
     kernel = CudaKernel(
-        "\n".join(lines),
+        "\n".join([*definitions, *entry]),
         SYMBOL,
         (grid, 1, 1),
         (schedule["threads"], 1, 1),
@@ -156,19 +151,14 @@ def launch_sums(
     """
     rows, gradients = operands
     element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
-    parameters = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
-    lines = [
-        *_definitions(template, problem, epilogue, features, schedule),
-        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks_per_sm})',
-        f"{SYMBOL}({parameters}, {element}* b, float* parts, unsigned* counters) {{",
-        f"  convir::{template}<Problem, Schedule>::run({_passed(rows, 'a')},",
-        f"      {_passed(gradients, 'c')}, b, parts, counters);",
-        "}",
-        "",
-    ]
+    given = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
+    parameters = f"{given}, {element}* b, float* parts, unsigned* counters"
+    handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
+    definitions = _definitions(template, problem, epilogue, features, schedule)
+    entry = _entry(template, threads, blocks_per_sm, parameters, handed)
     units = owners * schedule["parts"]
     kernel = CudaKernel(
-        "\n".join(lines),
+        "\n".join([*definitions, *entry]),
         SYMBOL,
         (units, 1, 1),
         (threads, 1, 1),
@@ -177,6 +167,19 @@ def launch_sums(
         is_cooperative=schedule["parts"] > 1,
     )
     return KernelPlan((kernel,), (units * sum_bytes,), (owners * _COUNTER_BYTES,))
+
+
+def _entry(
+    template: str, threads: int, blocks_per_sm: int, parameters: str, handed: str
+) -> list[str]:
+    """The lines of the entry, which hands its parameters to the template's `run`."""
+    return [
+        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks_per_sm})',
+        f"{SYMBOL}({parameters}) {{",
+        f"  convir::{template}<Problem, Schedule>::run({handed});",
+        "}",
+        "",
+    ]
 
 
 def _parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
