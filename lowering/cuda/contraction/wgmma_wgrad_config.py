@@ -11,6 +11,7 @@ from convir.lowering.cuda.contraction.config import (
     parse_roles,
     sizes,
 )
+from convir.lowering.cuda.gpu import H200
 from convir.lowering.partition.partition import SPLIT_K, Partition
 from convir.lowering.partition.schedule import SUM_BYTES
 
@@ -36,7 +37,7 @@ _PUSHED_COLUMN = 4 * 128
 """Sums of a warpgroup that go to one block: four of each thread."""
 _LEAST_KEPT = 3
 """Stages that are in use while neighbours write sums over the others."""
-_MOST_SHARED_BYTES = 232448
+_MOST_SHARED_BYTES = H200.shared_bytes
 """Of a block on sm_90."""
 
 
