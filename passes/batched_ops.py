@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.traits import is_side_effect_free
 
 from convir.dialects.dependence import operands_of
 from convir.dialects.refusal import Refusal
@@ -83,6 +84,8 @@ class Batcher:
         if leaf is not None:
             self.known[op.results[0]] = self._slice(leaf)
             return None
+        if not is_side_effect_free(op):
+            return Refusal(f"{op.name} may have effects")
         if not any(isinstance(self._of(value), Batched) for value in operands_of(op)):
             mapping = {value: cast("SSAValue", self._of(value)) for value in operands_of(op)}
             clone = op.clone(mapping)
@@ -255,24 +258,22 @@ class Batcher:
         source = self._of(op.source)
         if not isinstance(source, Batched) or op.low or op.high:
             return Refusal("a pad by amounts that are not constant")
-        terminator = op.region.block.last_op
-        assert terminator is not None
-        fill = terminator.operands[0]
-        if fill.owner is op.region.block:
-            return Refusal("a pad with its own index")
+        mapping: dict[SSAValue, SSAValue] = {}
+        for inner in op.region.walk():
+            for value in inner.operands:
+                found = self._of(value)
+                if value.owner is op.region.block:
+                    return Refusal("a pad with its own index")
+                if isinstance(found, Batched):
+                    return Refusal("a pad with a value of the sample's own")
+                mapping[value] = found
         low, high = (list(x.get_values()) for x in (op.static_low, op.static_high))
         for amounts in (low, high):
             amounts.insert(source.axis, 0)
         result = self._type(op.result, source.axis)
         body = Block(arg_types=[op.region.block.args[0].type] * len(low))
-        owner = fill.owner
-        if isinstance(owner, Operation) and owner.parent is op.region.block:
-            clone = owner.clone()
-            body.add_op(clone)
-            fill = clone.results[0]
-        else:
-            fill = cast("SSAValue", self._of(fill))
-        body.add_op(tensor.YieldOp(fill))
+        for inner in op.region.block.ops:
+            body.add_op(inner.clone(mapping))
         padded = tensor.PadOp(source.value, [], [], Region(body), low, high, result)
         return Batched(self._emit(padded, op), source.axis)
 
@@ -326,10 +327,9 @@ class Batcher:
         whole = cast("TensorType[Attribute]", cut.source.type).get_shape()
         shape = [prod(whole[dim] for dim in group) for group in groups]
         collapsed = collapse_shape(cut.source, groups, TensorType(result.element_type, shape))
-        offsets, strides = (
-            [cast("int", values[group[0]]) for group in groups]
-            for values in (cut.offsets, cut.strides)
-        )
+        offsets = [cast("int", cut.offsets[group[0]]) for group in groups]
+        # What is merged is whole: the stride of a dimension of size 1 says nothing.
+        strides = [1 if len(group) > 1 else cast("int", cut.strides[group[0]]) for group in groups]
         op = tensor.ExtractSliceOp.build(
             operands=[self._emit(collapsed, like), [], [], []],
             result_types=[result],

@@ -13,6 +13,7 @@ from xdsl.dialects import scf, tensor
 from xdsl.ir import Operation, SSAValue
 
 from convir.dialects.compat.equivalence import is_equivalent
+from convir.dialects.dependence import operands_of
 from convir.dialects.refusal import Refusal
 from convir.dialects.scalars import scalar_constant
 from convir.dialects.slices import slice_view
@@ -79,7 +80,7 @@ def samples_of_loop(loop: scf.ForOp) -> Samples | Refusal:
     ops = [op for op in block.ops if op not in (terminator, view.op)]
     leaves: dict[Operation, Leaf] = {}
     for op in ops:
-        if index not in op.operands and carried not in op.operands:
+        if {index, carried}.isdisjoint(operands_of(op)):
             continue
         leaf = _loop_leaf(op, index, carried, stored)
         if isinstance(leaf, Refusal):
@@ -92,7 +93,7 @@ def samples_of_loop(loop: scf.ForOp) -> Samples | Refusal:
 def _loop_leaf(op: Operation, index: SSAValue, carried: SSAValue, stored: Leaf) -> Leaf | Refusal:
     view = slice_view(op)
     if view is None or view.kind != "extract_slice":
-        if carried in op.operands:
+        if carried in operands_of(op):
             return Refusal(
                 f"{op.name} reads what other samples wrote: samples depend on each other"
             )
@@ -189,10 +190,16 @@ class _Unrolled:
         self.ops: list[Operation] = []
         self.leaves: dict[Operation, Leaf] = {}
         self._chain = {view.op for view in views}
+        self._others: dict[Operation, list[Operation]] = {}
+        """By op of the first sample, the ops of all."""
+        self._shared: set[SSAValue] = set()
 
     def compare(self) -> Refusal | None:
         """Collect the ops of the first sample; why the others do not compute alike."""
-        return self._same([view.source for view in self.views])
+        refusal = self._same([view.source for view in self.views])
+        if refusal is None and any(not self._shared.isdisjoint(op.results) for op in self.ops):
+            return Refusal("a sample reads what another one computes for itself")
+        return refusal
 
     def _same(self, values: Sequence[SSAValue]) -> Refusal | None:
         """Compare one value of each sample with the first one's, operands first."""
@@ -201,6 +208,7 @@ class _Unrolled:
             owner = first.owner
             if isinstance(owner, Operation) and owner in self._chain:
                 return Refusal(DEPENDENT)
+            self._shared.add(first)
             return None
         ops = [value.owner for value in values]
         if any(isinstance(op, Operation) and op in self._chain for op in ops):
@@ -208,8 +216,10 @@ class _Unrolled:
         if any(not isinstance(op, Operation) for op in ops):
             return Refusal("the samples read different tensors")
         found = cast("list[Operation]", ops)
-        if found[0] in self.ops:
-            return None
+        if found[0] in self._others:
+            same = self._others[found[0]] == found
+            return None if same else Refusal("the samples are not computed alike")
+        self._others[found[0]] = found
         if isinstance(found[0], tensor.ExtractSliceOp):
             leaf = self._leaf(found)
             if not isinstance(leaf, Refusal):
@@ -249,6 +259,8 @@ class _Unrolled:
             expected[dim] = start + i * (second - start)
             if list(view.offsets) != expected or view.sizes != first.sizes:
                 return Refusal("the samples' slices are not evenly spaced")
+            if view.strides != first.strides or view.dropped != first.dropped:
+                return Refusal("the samples' slices are of different kinds")
         if second < start:
             return Refusal("the samples' slices lie in another order than their results")
         return Leaf(first.source, first, dim, start, second - start)
