@@ -43,7 +43,7 @@ from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from convir.cli.arguments import Part
     from convir.dialects.problem import ConvProblem
@@ -175,19 +175,28 @@ def _compiled(source: str, arch: str) -> bool:
 def tune(
     kernels: Sequence[ToTune], bench: BenchDevice, load: Loads, effort: Effort, file: Path
 ) -> int:
-    """Measure, save after every kernel, and print a line for each; returns the exit status."""
+    """Measure, save after every kernel, and print a line for each; returns the exit status.
+
+    It is a failure where a config is wrong or cannot be compiled, and where a kernel is left
+    without a time; a config that spills is skipped with a note.
+    """
     console = Console()
     failed = False
     for each in kernels:
-        record = _record(each, bench, load, effort)
+        spilling: set[str] = set()
+        record = _record(each, bench, load, effort, spilling)
         save(file, [record])
-        _print(console, record)
-        failed |= any(measured.us is None for measured in record.measurements)
+        _print(console, record, spilling)
+        failed |= record.best is None
+        failed |= any(m.us is None and m.config not in spilling for m in record.measurements)
     console.print(f"{len(kernels)} kernels measured: {file}")
     return EXIT_FAILURE if failed else EXIT_OK
 
 
-def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Record:
+def _record(
+    each: ToTune, bench: BenchDevice, load: Loads, effort: Effort, spilling: set[str]
+) -> Record:
+    """The measurements of one kernel; configs that spill are added to `spilling`."""
     problem, candidates = each.problem, each.kernel.candidates
     inputs = bench.inputs(problem, effort.seed)
     relative = tolerance_of(problem, tf32=candidates.tf32)
@@ -195,7 +204,10 @@ def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Re
 
     def candidate(config: str) -> Candidate:
         if each.module.gpu is not None:
-            _refuse_spills(each.configs[config], each.module.gpu)
+            spilled = _spilled(each.configs[config], each.module.gpu)
+            if spilled is not None:
+                spilling.add(config)
+                raise spilled
         module = each.module.lowered(each.kernel, config)
         return bench.ours(config, load(read_program(module, FUNCTION)), inputs)
 
@@ -207,17 +219,19 @@ def _record(each: ToTune, bench: BenchDevice, load: Loads, effort: Effort) -> Re
     return Record(each.module.machine, candidates.signature, str(problem), measured)
 
 
-def _refuse_spills(launches: Sequence[CudaKernel], gpu: Gpu) -> None:
-    """Raise where a kernel spills more than its config declares: no rule would choose it.
+def _spilled(launches: Sequence[CudaKernel], gpu: Gpu) -> CompileError | None:
+    """Why a kernel is not measured: it spills more than its config declares, and no rule would
+    choose it.
 
     Raises:
-        CompileError: it does, or cannot be compiled.
+        CompileError: it cannot be compiled.
     """
     for kernel in launches:
         usage = kernel_usage(kernel.source, gpu.arch)[kernel.symbol]
         if usage.spill_bytes > kernel.spill_bytes:
             message = f"{kernel.symbol} spills {usage.spill_bytes} bytes of registers"
-            raise CompileError(message, source=kernel.source, options=gpu.arch, log=str(usage))
+            return CompileError(message, source=kernel.source, options=gpu.arch, log=str(usage))
+    return None
 
 
 def _formula(problem: ConvProblem, inputs: Sequence[Array]) -> Array:
@@ -225,13 +239,15 @@ def _formula(problem: ConvProblem, inputs: Sequence[Array]) -> Array:
     return evaluate(module, FUNCTION, inputs, float_format=FloatFormat.WIDE)[0]
 
 
-def _print(console: Console, record: Record) -> None:
+def _print(console: Console, record: Record, spilling: Collection[str]) -> None:
     first, best = record.measurements[0], record.best
     lines = [f"rule    {_figures(first)}"]
     if best is not None and best is not first:
         lines.append(f"record  {_figures(best)}")
-    failed = [m for m in record.measurements if m.us is None and m is not first]
-    lines += [f"failed  {_figures(measured)}" for measured in failed]
+    for measured in record.measurements:
+        if measured.us is None and measured is not first:
+            what = "skipped" if measured.config in spilling else "failed "
+            lines.append(f"{what} {_figures(measured)}")
     console.print("\n".join([record.problem, *lines]), soft_wrap=True, markup=False)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from gpu import nvrtc_or_skip
 
+from convir.cli import bench_tune
 from convir.cli.arguments import Part
 from convir.cli.bench import main
 from convir.cli.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
@@ -22,6 +23,7 @@ from convir.runtime.bench.device import Candidate
 from convir.runtime.bench.session import Effort
 from convir.runtime.bench.tune import FIRST_ROUNDS, ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compare import Difference
+from convir.runtime.cuda.usage import Usage
 from convir.runtime.object_cache import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
@@ -155,6 +157,40 @@ def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 1
     assert "wrong: error 1" in capsys.readouterr().out
     assert read_records(file)[0].measurements[0].us is None
+
+
+@pytest.mark.parametrize(("spilling", "status"), [(1, 0), (MOST, 1)])
+def test_configs_that_spill_are_skipped_while_another_one_runs(
+    spilling: int,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "records.jsonl"
+    (kernel,) = kernels_to_tune([problem(LINE)], GPU, Wanted(file, 4))
+    assert len(kernel.configs) > 1
+    sources = [launch.source for launches in kernel.configs.values() for launch in launches]
+
+    def usage(source: str, arch: str) -> dict[str, Usage]:
+        del arch
+        spilled = 4096 if sources.index(source) >= len(sources) - spilling else 0
+        return {
+            launch.symbol: Usage(255, 0, spilled)
+            for launches in kernel.configs.values()
+            for launch in launches
+            if launch.source == source
+        }
+
+    monkeypatch.setattr(bench_tune, "kernel_usage", usage)
+    us = dict.fromkeys(kernel.configs, 10.0)
+    assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == status
+    (record,) = read_records(file)
+    skipped = [m for m in record.measurements if m.us is None]
+    assert len(skipped) == min(spilling, len(us))
+    assert all("spills 4096 bytes of registers" in (m.failure or "") for m in skipped)
+    out = capsys.readouterr().out
+    assert ("skipped" in out, "failed" in out) == (True, False)
 
 
 def test_every_config_of_a_kernel_lowers_to_one_program(tmp_path: Path) -> None:
