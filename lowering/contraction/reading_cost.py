@@ -39,8 +39,13 @@ def _multiplied(depth: int, columns: int) -> int:
     return depth * -(-columns // LANES) * LANES
 
 
-def reading_cost(spec: Contraction) -> float:
-    """About how many cycles a contraction takes with its operands laid out as they are."""
+def reading_cost(spec: Contraction, *, packs: bool = True) -> float:
+    """About how many cycles a contraction takes with its operands laid out as they are.
+
+    Args:
+        spec: the contraction.
+        packs: whether B, where C is computed, is moved to panels.
+    """
     steps = sum(phase.positions * phase.taps for phase in spec.phases)
     products = -(-_multiplied(spec.depth, spec.columns) // PRODUCTS_A_CYCLE)
     cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
@@ -50,7 +55,7 @@ def reading_cost(spec: Contraction) -> float:
     c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
     copied = a if spec.a.stride != 1 else 0
     if spec.result == "C":
-        packed = b + (c if spec.c.stride != 1 else 0)
+        packed = (b if packs else 0) + (c if spec.c.stride != 1 else 0)
     else:
         copied += c if spec.c.stride != 1 else 0
         packed = b if spec.b.column_stride != 1 and spec.b.depth_stride != 1 else 0

@@ -175,6 +175,13 @@ def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
     assert workspace == ({"a_copy": 16 * 144 * 4} if transposed else {})
 
 
+def test_one_product_reads_its_matrix_in_place_too():
+    reading = read_host_contraction(function_of(Products(1, 16, 144, 64)))
+    assert not isinstance(reading, Refusal), reading.reason
+    assert (reading.spec.phases[0].positions, reading.spec.columns) == (16, 64)
+    assert not plan_contraction(reading.spec, target("x86-64-v3")).workspace
+
+
 def test_devices_that_do_not_share_rows_read_samples_as_rows():
     call = read_contraction(function_of(Products(8, 16, 144, 64)))
     assert not isinstance(call, Refusal), call.reason

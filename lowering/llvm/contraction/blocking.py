@@ -175,7 +175,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         last_columns=last_columns,
         panel_elements=panel_elements,
         last_elements=last_tile.panel_elements(spec.depth, lanes.count),
-        in_place=isinstance(tile, BroadcastTile) and _reads_in_place(spec, lanes),
+        in_place=isinstance(tile, BroadcastTile) and reads_in_place(spec, lanes.count, lanes.bytes),
     )
 
 
@@ -188,15 +188,15 @@ IN_PLACE_ROWS = 64
 group, which is read once."""
 
 
-def _reads_in_place(spec: Contraction, lanes: Lanes) -> bool:
-    """Whether the tiles can read the weights unpacked: one tap, columns in whole vectors, and
-    little of it or little to do with it."""
+def reads_in_place(spec: Contraction, lanes: int, element_bytes: int) -> bool:
+    """Whether tiles that broadcast can read the weights unpacked: one tap, columns in whole vectors
+    of `lanes` elements, and little of it or little to do with it."""
     b = spec.b
     stored = b.type == spec.element and b.column_stride == 1
-    small = spec.depth * b.depth_stride * lanes.bytes <= IN_PLACE_BYTES
+    small = spec.depth * b.depth_stride * element_bytes <= IN_PLACE_BYTES
     small |= spec.shares_rows and spec.phases[0].positions <= IN_PLACE_ROWS
     begins = [weight for axis in spec.phases[0].axes for weight in axis.tap_weights]
-    whole = spec.columns % lanes.count == 0
+    whole = spec.columns % lanes == 0
     return stored and small and whole and spec.taps == 1 and not any(begins)
 
 

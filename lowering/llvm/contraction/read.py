@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_fused import read_fused
 from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.contraction.reading_cost import reading_cost
-from convir.lowering.llvm.contraction.blocking import MAX_TAPS, MAX_TAPS_OF_FULL_TILES
+from convir.lowering.contraction.reading_cost import LANES, reading_cost
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.llvm.contraction.blocking import (
+    MAX_TAPS,
+    MAX_TAPS_OF_FULL_TILES,
+    reads_in_place,
+)
 from convir.lowering.llvm.contraction.fused_store import EPILOGUE_BUFFERS, refusal
 
 if TYPE_CHECKING:
@@ -54,15 +59,21 @@ def _most_taps(spec: Contraction) -> int:
     return max(phase.taps for phase in spec.phases) if spec.result == "C" else 0
 
 
+def _cost(spec: Contraction) -> float:
+    """About how many cycles the host's kernels take."""
+    in_place = spec.result == "C" and reads_in_place(spec, LANES, STORAGE_BYTES[spec.element])
+    return reading_cost(spec, packs=not in_place)
+
+
 def _plain_cost(spec: Contraction) -> tuple[bool, float]:
     """What has room in a row table first."""
-    return _most_taps(spec) > MAX_TAPS, reading_cost(spec)
+    return _most_taps(spec) > MAX_TAPS, _cost(spec)
 
 
 def _fused_cost(spec: Contraction) -> tuple[bool, bool, bool, float]:
     """Results whose channels are a tile's columns first: a bias is a vector beside them."""
     is_crowded = _most_taps(spec) > MAX_TAPS_OF_FULL_TILES
-    return is_crowded, spec.result == "B", spec.c.stride != 1, reading_cost(spec)
+    return is_crowded, spec.result == "B", spec.c.stride != 1, _cost(spec)
 
 
 def _too_many_taps(spec: Contraction) -> Refusal | None:
