@@ -172,8 +172,8 @@ class Batcher:
     def _structured(self, view: Structured) -> Batched | Refusal:
         if len(view.inits) != 1:
             return Refusal(f"{view.op.name} has several results")
-        for value in operands_of(view.op):
-            if value not in view.operands and isinstance(self._of(value), Batched):
+        for inner in view.body.walk():
+            if any(isinstance(self._of(value), Batched) for value in inner.operands):
                 return Refusal(f"the body of {view.op.name} reads a sample's tensor by itself")
         operands: list[SSAValue] = []
         maps: list[AffineMap] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, i32
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from xdsl.ir.affine import AffineMap
 
     from convir.dialects.structured import Structured
-
-_SEGMENTS = "operandSegmentSizes"
 
 
 def rebuilt(
@@ -38,7 +36,8 @@ def rebuilt(
     if new_maps != view.maps:
         if not isinstance(op, GenericOp):
             kind = GenericOp
-            properties = {_SEGMENTS: op.properties[_SEGMENTS]}
+            segments = (len(view.inputs), len(view.inits))
+            properties = {"operandSegmentSizes": DenseArrayBase.from_list(i32, segments)}
         properties["indexing_maps"] = ArrayAttr([AffineMapAttr(new_map) for new_map in new_maps])
         properties["iterator_types"] = ArrayAttr(
             [

@@ -144,3 +144,49 @@ func.func @rewritten(%x: tensor<3x4x1x3xf32>, %w: tensor<4x4xf32>, %y: tensor<3x
   }
   return %r : tensor<3x4x4xf32>
 }
+
+// -----
+
+// Not rewritten because a body reads a whole tensor of its sample, be it one that it walks as well.
+// CHECK: scf.for not rewritten: the body of linalg.generic reads a sample's tensor by itself
+func.func @operand_in_a_body(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4xf32>) -> tensor<3x4x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3x4x4xf32>) {
+    %xn = tensor.extract_slice %x[%n, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<3x4x4xf32> to tensor<4x4xf32>
+    %p = linalg.matmul ins(%w, %xn : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+    %e = tensor.empty() : tensor<4x4xf32>
+    %g = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+    ^bb0(%v: f32, %o: f32):
+      %f = tensor.extract %p[%c0, %c0] : tensor<4x4xf32>
+      %s = arith.subf %v, %f : f32
+      linalg.yield %s : f32
+    } -> tensor<4x4xf32>
+    %s = tensor.insert_slice %g into %acc[%n, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+    scf.yield %s : tensor<3x4x4xf32>
+  }
+  return %r : tensor<3x4x4xf32>
+}
+
+// -----
+
+// Named ops that only rearrange become generics of all samples.
+// CHECK: scf.for rewritten: 3 samples at once
+// CHECK: agrees
+func.func @transposed(%x: tensor<3x4x5xf32>, %w: tensor<4x4xf32>, %y: tensor<3x5x4xf32>) -> tensor<3x5x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<5x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3x5x4xf32>) {
+    %xn = tensor.extract_slice %x[%n, 0, 0] [1, 4, 5] [1, 1, 1] : tensor<3x4x5xf32> to tensor<4x5xf32>
+    %e = tensor.empty() : tensor<5x4xf32>
+    %t = linalg.transpose ins(%xn : tensor<4x5xf32>) outs(%e : tensor<5x4xf32>) permutation = [1, 0]
+    %p = linalg.matmul ins(%t, %w : tensor<5x4xf32>, tensor<4x4xf32>) outs(%z : tensor<5x4xf32>) -> tensor<5x4xf32>
+    %s = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 5, 4] [1, 1, 1] : tensor<5x4xf32> into tensor<3x5x4xf32>
+    scf.yield %s : tensor<3x5x4xf32>
+  }
+  return %r : tensor<3x5x4xf32>
+}
