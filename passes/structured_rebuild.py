@@ -31,7 +31,7 @@ def rebuilt(
     """
     op = view.op
     new_maps = view.maps if maps is None else tuple(maps)
-    properties = dict(op.properties)
+    properties: dict[str, Attribute] = dict(op.properties)
     kind = type(op)
     if new_maps != view.maps:
         if not isinstance(op, GenericOp):
