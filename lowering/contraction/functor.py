@@ -111,6 +111,8 @@ class _Writer:
     def _pointwise(self, step: Step) -> Functor | Refusal:
         op = step.op
         tensors = list(op.operands)
+        if not all(isinstance(value.type, TensorType) for value in tensors):
+            return Refusal("its epilogue reads a scalar")
         types = [cast("TensorType[Attribute]", t.type).element_type for t in tensors]
         scalars = Block(arg_types=types).args
         identity = tuple(LinearIndex(((i, 1),)) for i in range(len(shape_of(step.main))))

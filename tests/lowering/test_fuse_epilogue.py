@@ -234,3 +234,20 @@ def test_it_is_one_kernel(dtype: str, columns: int, groups: int) -> None:
     assert selected.count("kernel.region") == 1
     assert 'host = "contraction"' in selected
     check(case)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_a_condition_for_all_elements_is_no_operand_of_a_tile(flag: bool) -> None:
+    kind = "tensor<5x8xf32>"
+    text = f"""
+      func.func @main(%x: tensor<5x6xf32>, %w: tensor<6x8xf32>, %f: i1, %u: {kind}) -> {kind} {{
+        %zero = arith.constant dense<0.0> : {kind}
+        %v = linalg.matmul ins(%x, %w : tensor<5x6xf32>, tensor<6x8xf32>)
+            outs(%zero : {kind}) -> {kind}
+        %r = arith.select %f, %v, %u : {kind}
+        return %r : {kind}
+      }}"""
+    rng = np.random.default_rng(0)
+    x, w, u = (rng.integers(-3, 4, s).astype(np.float32) for s in ((5, 6), (6, 8), (5, 8)))
+    result: Any = compile_module(text, device="host")(x, w, np.bool_(flag), u)
+    np.testing.assert_array_equal(result, x @ w if flag else u)
