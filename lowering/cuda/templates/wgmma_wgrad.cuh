@@ -353,12 +353,16 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
       kernel.init_barriers();
     }
     __syncwarp();
-    if constexpr (Config::kIsPushed) hopper::cluster_arrive_relaxed();
+    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
     hopper::named_arrive(kReady, Config::kThreads);
     if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
     if (loads) kernel.produce(c, a);
     __syncwarp();
     if constexpr (Config::kIsPushed) {
+      // Over drained stages nobody writes before warps that multiply have arrived, which have read all
+      // that is loaded there. What they still read is loaded to stages that they have given back, so
+      // these warps are here soon, even if arriving is to wait for all others: under racecheck it does.
+      if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
       hopper::cluster_wait();
     } else if constexpr (Kernel::kIsClustered) {
       Kernel::Parts::stand_by();
