@@ -5,7 +5,7 @@
 
 What `fuse-epilogue` left takes the cheap producers that only it reads; a reduction, which reads
 an element many times, stays alone. Reshapes at a border stay outside: on dense buffers they are
-another name of the same memory.
+another name of the same memory. What nobody reads is erased, before anything is grouped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 from convir.dialects import kernel
 from convir.lowering.op_groups import Groups, is_compute, is_reduction, wrap
 from convir.lowering.placements import placing_ops
+from convir.passes.dce import eliminate_dead_code
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -69,9 +70,10 @@ class FormKernelRegionsPass(ModulePass):
     name = "form-kernel-regions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every function with one block."""
+        """Run on every function with one block, without what nobody reads there."""
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
+                eliminate_dead_code(function)
                 form_regions(function.body.block)
                 if kernel.ALLOW_TF32 in function.attributes:
                     _allow_tf32(function)

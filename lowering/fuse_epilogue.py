@@ -37,6 +37,7 @@ from convir.lowering.op_groups import (
 )
 from convir.lowering.placements import placing_ops
 from convir.passes import remarks
+from convir.passes.dce import eliminate_dead_code
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -160,7 +161,8 @@ class FuseEpiloguePass(ModulePass):
     name = _NAME
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every function with one block."""
+        """Run on every function with one block, without what nobody reads there."""
         for function in list(op.walk()):
             if isinstance(function, func.FuncOp) and len(function.body.blocks) == 1:
+                eliminate_dead_code(function)
                 fuse_epilogues(function.body.block)

@@ -83,3 +83,18 @@ func.func @nothing_to_compute(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32
   %ones = arith.constant dense<1.0> : tensor<4xf32>
   return %x, %ones : tensor<4xf32>, tensor<4xf32>
 }
+
+// What nobody reads is in no kernel: it is erased, and what only it read.
+// CHECK-LABEL: func.func @unread
+// CHECK-NEXT:    kernel.region {
+// CHECK-NEXT:      arith.addf
+// CHECK-NEXT:      kernel.yield
+// CHECK-NOT:   matmul
+// CHECK:       return
+func.func @unread(%x: tensor<4x4xf32>, %y: tensor<8x8xf32>) -> tensor<4x4xf32> {
+  %0 = linalg.matmul ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = arith.negf %0 : tensor<4x4xf32>
+  %2 = tensor.insert_slice %1 into %y[0, 0] [4, 4] [2, 2] : tensor<4x4xf32> into tensor<8x8xf32>
+  %3 = arith.addf %x, %x : tensor<4x4xf32>
+  return %3 : tensor<4x4xf32>
+}

@@ -125,3 +125,18 @@ func.func @chain(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %v: tensor<6x6xf32>) 
   %1 = linalg.matmul ins(%0, %v : tensor<4x6xf32>, tensor<6x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
   return %1 : tensor<4x6xf32>
 }
+
+// A reader whose own result nobody reads keeps nothing from joining.
+// CHECK-LABEL: func.func @unread_reader
+// CHECK-NEXT:    %{{.*}} = arith.constant
+// CHECK-NEXT:    kernel.region {
+// CHECK-NEXT:      linalg.matmul
+// CHECK-NEXT:      arith.negf
+// CHECK-NEXT:      kernel.yield
+func.func @unread_reader(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<4x6xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%zeros : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = arith.addf %0, %0 : tensor<4x6xf32>
+  %2 = arith.negf %0 : tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
