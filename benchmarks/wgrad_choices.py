@@ -35,6 +35,7 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad_rule,
     wgmma_wgrad,
 )
+from convir.lowering.cuda.contraction.config import GROUP_WARPS
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
     from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
+    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
 
 SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20
@@ -148,16 +150,18 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
     """The best configs of either pipeline, of every template that has one of them."""
     found = contraction_of(problem)
     asked = (found.contraction, found.epilogue, H200)
+    dense = _planned(wgmma_wgrad.plan(*asked))
     both: list[tuple[Any, list[Any]]] = [
         (stacked_wgrad, list(stacked_configs(found))),
         (taps_wgrad, list(taps_configs(found))),
+        # Whichever pipeline the rule prefers, the same tiles are tried with the other one.
+        (wgmma_wgrad, list(dict.fromkeys(c for config in dense for c in _pipelines(config)))),
     ]
     families = [
         (column, family, [config for config in configs if (config.roles[0] > 0) == has_roles])
         for family, configs in both
         for column, has_roles in (("roles", True), ("uniform", False))
     ]
-    families.append(("roles", wgmma_wgrad, _planned(wgmma_wgrad.plan(*asked))))
     families.append(("uniform", implicit_gemm, _planned(implicit_gemm_rule.plan(*asked))))
     for column, family, configs in families:
         for config in configs[:PIPELINES]:
@@ -165,6 +169,13 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
             if isinstance(plan, KernelPlan):
                 template = str(config).partition(" ")[0]
                 yield Case(problem, f"{column} {template}", str(config), plan)
+
+
+def _pipelines(config: WgmmaWgradConfig) -> Iterable[WgmmaWgradConfig]:
+    """A config with warps that load, and without."""
+    load, math = config.roles
+    yield config if load else config.with_roles(GROUP_WARPS, math)
+    yield config.with_roles(0, math)
 
 
 def _planned(configs: tuple[Any, ...] | Refusal) -> list[Any]:
@@ -253,6 +264,8 @@ def main() -> None:
             list(pool.map(compile_cubin, sources, [H200.arch] * len(sources)))
         return
     clock = Clock()
+    where = clock.bench.describe()
+    print(", ".join(f"{key} {where[key]}" for key in ("gpu", "driver", "cudnn", "clock")))
     for problem, each in cases.items():
         inputs = list(clock.bench.inputs(problem, 1))
         cudnn, expected = clock.cudnn(problem, inputs)
@@ -268,16 +281,19 @@ def main() -> None:
         for column, (time, config) in best.items():
             print(f"  {time:8.1f} {column:22} {cudnn / time:5.2f}  {config}")
         if is_roles:
-            print(f"           uniform / roles        {_ratio(best):5.2f}")
+            print(f"           uniform / roles        {_ratios(best)}")
 
 
-def _ratio(best: Mapping[str, tuple[float, str]]) -> float:
-    """How much longer the best uniform config takes than the best one with roles."""
-    times = [
-        min(time for column, (time, _) in best.items() if column.startswith(pipeline))
-        for pipeline in ("uniform", "roles")
-    ]
-    return times[0] / times[1]
+def _ratios(best: Mapping[str, tuple[float, str]]) -> str:
+    """How much longer the best uniform config takes than the best one with roles, over all
+    templates and within each that has both."""
+    times: dict[str, dict[str, float]] = {}
+    for column, (time, _) in best.items():
+        pipeline, template = column.split()
+        times.setdefault(pipeline, {})[template] = time
+    uniform, roles = times["uniform"], times["roles"]
+    within = "".join(f", {t} {uniform[t] / roles[t]:.2f}" for t in roles if t in uniform)
+    return f"{min(uniform.values()) / min(roles.values()):5.2f}{within}"
 
 
 if __name__ == "__main__":

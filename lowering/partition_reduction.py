@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K, Partition
+from convir.lowering.partition.partition import DATA_PARALLEL, PERSISTENT, SPLIT_K, Partition
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class PartitionReductionPass(ModulePass):
     """`linear`, `tree`, or for split-K also `slices`."""
     parts: int = 1
     """Parts of split-K."""
+    waves: str = PERSISTENT
+    """What does the tiles that stream-K leaves whole: `persistent`, the blocks that stream, or
+    `blocks` of their own."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet.
@@ -49,6 +52,7 @@ class PartitionReductionPass(ModulePass):
         """
         words = {DATA_PARALLEL: [], SPLIT_K: [str(self.parts)]}.get(self.kind, [])
         words += [] if self.kind == DATA_PARALLEL else [self.reduction]
+        words += [] if self.waves == PERSISTENT else [self.waves]
         try:
             partition = Partition.parse(":".join((self.kind, *words)))
         except ValueError as error:

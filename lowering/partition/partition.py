@@ -17,6 +17,7 @@ Waves: TypeAlias = Literal["persistent", "blocks"]
 DATA_PARALLEL: Final = "data-parallel"
 SPLIT_K: Final = "split-k"
 STREAM_K: Final = "stream-k"
+PERSISTENT: Final = "persistent"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Partition:
     reduction: Reduction = "linear"
     """Parts are added one after the other to the last one; or in pairs; or every unit adds a slice
     of all parts, for which all units of a tile must run at the same time."""
-    waves: Waves = "persistent"
+    waves: Waves = PERSISTENT
     """Whole tiles of stream-K: each unit does some after its share, or each is one of its own."""
 
     def __post_init__(self) -> None:
@@ -39,7 +40,7 @@ class Partition:
             raise ValueError("data-parallel has nothing to reduce")
         if self.reduction == "slices" and self.kind != SPLIT_K:
             raise ValueError(f"{self.kind} is not reduced by slices")
-        if self.kind != STREAM_K and self.waves != "persistent":
+        if self.kind != STREAM_K and self.waves != PERSISTENT:
             raise ValueError(f"{self.kind} has no whole tiles beside its parts")
 
     def __str__(self) -> str:
@@ -47,7 +48,7 @@ class Partition:
             return self.kind
         if self.kind == SPLIT_K:
             return f"{self.kind}:{self.parts}:{self.reduction}"
-        waves = "" if self.waves == "persistent" else f":{self.waves}"
+        waves = "" if self.waves == PERSISTENT else f":{self.waves}"
         return f"{self.kind}:{self.reduction}{waves}"
 
     @staticmethod
@@ -64,8 +65,8 @@ class Partition:
         if kind == SPLIT_K and len(rest) == len(("parts", "reduction")) and rest[0].isdecimal():
             found = Partition(SPLIT_K, int(rest[0]), reduction_of(rest[1]))
         if kind == STREAM_K and rest:
-            waves = rest[1] if len(rest) > 1 else "persistent"
-            if waves in ("persistent", "blocks"):
+            waves = rest[1] if len(rest) > 1 else PERSISTENT
+            if waves in (PERSISTENT, "blocks"):
                 found = Partition(STREAM_K, 1, reduction_of(rest[0]), waves)
         if found is None or str(found) != text:
             raise ValueError(

@@ -46,14 +46,21 @@ CONFIG = f"{FAMILY} 1x8 stages=3 math=mma roles=0:4 partition=data-parallel bloc
 
 
 PARTITIONS = st.sampled_from(
-    ("data-parallel", "split-k:2:tree", "split-k:9:linear", "split-k:2:slices", "stream-k:linear")
+    (
+        "data-parallel",
+        "split-k:2:tree",
+        "split-k:9:linear",
+        "split-k:2:slices",
+        "stream-k:linear",
+        "stream-k:tree:blocks",
+    )
 ).map(Partition.parse)
 
 
 def pass_text(partition: Partition) -> str:
     return (
         f"partition-reduction{{kind={partition.kind} reduction={partition.reduction} "
-        f"parts={partition.parts}}}"
+        f"parts={partition.parts} waves={partition.waves}}}"
     )
 
 

@@ -169,6 +169,8 @@ def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int |
         ("128x96 4 1 data-parallel", "tiles have 64, 128, 160, 192, 256 columns"),
         ("64x192 4 1 data-parallel", "64 for each warpgroup"),
         ("64x160 4 1 data-parallel", "64 for each warpgroup"),
+        ("128x128 2 1 data-parallel 0:4", "exceed the registers"),
+        ("128x128 4 1 data-parallel 0:2", "no roles of 0 and 2 warps"),
         ("256x192 2 1 data-parallel", "exceed the registers"),
         ("128x128 2 1 data-parallel 1:4", "exceed the registers"),
         ("128x128 4 1 data-parallel 2:8", "no roles of 2 and 8 warps"),
@@ -254,6 +256,12 @@ def test_every_planned_config_is_legal(text: str) -> None:
         (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 1:4"),
         (line(32, 128, 128, (14, 14), 3, 1, 1), "64x64 8 3 split-k:3:slices 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 4 1 split-k:3:linear 1:4"),
+        # A thread that multiplies asks for copies while a product is under way.
+        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:28:slices 0:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 3 split-k:3:slices 0:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree 0:8"),
+        (line(2, 256, 2376, (7, 7), 3, 1, 1), "128x256 4 1 stream-k:linear:blocks 0:8"),
+        (line(2, 32, 64, (6, 8, 7), 3, 1, 2), "64x192 4 1 split-k:2:linear 0:4"),
     ],
 )
 def test_kernels_compile_without_spills_or_waits_between_products(text: str, config: str) -> None:

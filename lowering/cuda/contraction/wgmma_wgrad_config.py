@@ -20,9 +20,9 @@ BLOCK_K = 64
 """Output positions of a stage."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
-ROLES = ((1, 4), (4, 4), (4, 8))
+ROLES = ((0, 4), (0, 8), (1, 4), (4, 4), (4, 8))
 """Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
-load give registers to eight that multiply."""
+load give registers to eight that multiply; where none does, a thread that multiplies copies."""
 BLOCKS_M = (64, 128, 256)
 BLOCKS_N = (64, 128, 160, 192, 256)
 MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}

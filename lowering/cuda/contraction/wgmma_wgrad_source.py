@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 SYMBOL = "wgmma_wgrad"
 
+_UNIFORM = ("wgmma_wgrad_uniform", "run_uniform")
+"""Header and kernel body where no warps load."""
+
 _KINDS = {"data-parallel": "kDataParallel", "split-k": "kSplitK", "stream-k": "kStreamK"}
 _REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
 
@@ -35,6 +38,7 @@ def source_of(
     Its arguments are B, the workspace, the flags, and the tensor maps of C and A.
     """
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
+    header, body = ("wgmma_wgrad", "run") if config.roles[0] else _UNIFORM
     slides, taps = problem.rows.slides, problem.tap_axes
     axes = {
         "size": [slide.size for slide in slides],
@@ -47,7 +51,7 @@ def source_of(
     }
     return (
         f"// {config}\n"
-        '#include "wgmma_wgrad.cuh"\n'
+        f'#include "{header}.cuh"\n'
         "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"
@@ -64,7 +68,7 @@ def source_of(
         f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
         f"{SYMBOL}(Epilogue::Stored* b, float* workspace, unsigned* flags,\n"
         "    const __grid_constant__ TensorMap c, const __grid_constant__ TensorMap a) {\n"
-        "  convir::wgrad::run<Problem, Config>(b, workspace, flags, c, a);\n"
+        f"  convir::wgrad::{body}<Problem, Config>(b, workspace, flags, c, a);\n"
         "}\n"
     )
 
@@ -95,6 +99,7 @@ def _config(config: WgmmaWgradConfig) -> str:
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.parts,
         f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",
+        str(partition.waves == "blocks").lower(),
         config.blocks,
     )
     return f"convir::wgrad::Config<{', '.join(map(str, values))}>"

@@ -42,7 +42,7 @@ struct Kernel {
   static constexpr int kSums = kTiles * kN / 2;  // of a thread
 
   using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
-                                       Config::kBlocks, Config::kParts, false>;
+                                       Config::kBlocks, Config::kParts, Config::kWholeAreBlocks>;
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kCluster > 1;
@@ -174,23 +174,32 @@ struct Kernel {
         if (i >= boxes_m) continue;
         load_rows(to_c + i * kBoxBytes, c, barrier, (m + i) * kChunk, position);
       }
-      int at[5] = {0, position, 0, 0, 0};
-      if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
+      int at[5];
+      pixel_at(position, at);
 #pragma unroll
       for (int i = 0; i < kBoxesN; ++i) {
         if (!is_inside[i]) continue;
         at[0] = first[i];
-        if constexpr (Problem::kSpatial > 0) {
-          hopper::load_im2col<Problem::kSpatial>(to_a + i * kBoxBytes, &a, barrier, at,
-                                                 offset[i]);
-        } else {
-          load_rows(to_a + i * kBoxBytes, a, barrier, at[0], position);
-        }
+        load_pixels(to_a + i * kBoxBytes, a, barrier, at, offset[i]);
       }
       ring.advance();
     }
   }
 
+  // A copy's first pixel, behind its channel: of a plain matrix its row.
+  static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
+    at[1] = position;
+    if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
+  }
+  static __device__ __forceinline__ void load_pixels(unsigned to, const TensorMap& a,
+                                                     unsigned barrier, const int (&at)[5],
+                                                     const int (&offset)[kMaxSpatial]) {
+    if constexpr (Problem::kSpatial > 0) {
+      hopper::load_im2col<Problem::kSpatial>(to, &a, barrier, at, offset);
+    } else {
+      load_rows(to, a, barrier, at[0], at[1]);
+    }
+  }
   static __device__ __forceinline__ void load_rows(unsigned to, const TensorMap& map,
                                                    unsigned barrier, int channel, int position) {
     if constexpr (Problem::kReadsOnce) {
@@ -223,15 +232,18 @@ struct Kernel {
     for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
   }
 
-  // Warpgroups: multiply the stages of their parts of every tile, and store.
-  __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags) const {
+  // Warpgroups: multiply the stages of their parts of every tile, and store. `ask()` follows every
+  // stage that is given back.
+  template <class Ask>
+  __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
+                                          Ask&& ask) const {
     const int consumer = threadIdx.x / kWarpgroup;
     Work work;
     hopper::Ring<kStages> ring;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
       for (Walk walk(unit); next(walk, work);) {
         Accumulators d;
-        reduce(d, consumer, work, ring);
+        reduce(d, consumer, work, ring, ask);
         finish(d, consumer, work, out, workspace, flags);
       }
     }
@@ -248,8 +260,9 @@ struct Kernel {
     hopper::cluster_arrive_relaxed();
   }
 
+  template <class Ask>
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
-                                         hopper::Ring<kStages>& ring) const {
+                                         hopper::Ring<kStages>& ring, Ask&& ask) const {
     const int lane = threadIdx.x % 32;
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
@@ -267,6 +280,7 @@ struct Kernel {
         hold(d);
         hopper::wgmma_wait<1>();
         if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+        if (!is_first) ask();
         held = ring.slot;
         is_first = false;
         ring.advance();
@@ -290,6 +304,7 @@ struct Kernel {
     hopper::wgmma_wait<0>();
     hold(d);
     if (lane == 0) hopper::arrive(empty + held * 8);
+    ask();
   }
 
   // Puts the parts of a tile together, and stores it.
@@ -371,7 +386,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
     hopper::named_sync(kReady, Config::kThreads);
     if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
-    kernel.consume(out, workspace, flags);
+    kernel.consume(out, workspace, flags, [] {});
   }
 }
 

@@ -18,7 +18,7 @@ enum Reduction : int { kLinear, kTree, kSlices };
 // together in their shared memory.
 template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumers_,
           int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kParts_,
-          Reduction kReduction_, int kBlocks_>
+          Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr int kConsumers = kConsumers_, kCluster = kCluster_;
@@ -33,6 +33,8 @@ struct Config {
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kParts = kParts_;
   static constexpr Reduction kReduction = kReduction_;
+  // Of stream-K: tiles that nobody divides have blocks of their own.
+  static constexpr bool kWholeAreBlocks = kWholeAreBlocks_;
   static constexpr int kBlocks = kBlocks_;  // that run at a time
   // Warpgroups share a tile's rows, or its columns if there are only 64 rows.
   static constexpr int kWarpgroupsM = kBlockM >= kConsumers * 64 ? kConsumers : 1;
