@@ -14,7 +14,7 @@ from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 from convir.lowering.contraction.scalar_program import Constant, Operand, ScalarOp, ScalarProgram
-from convir.lowering.loops.pointwise import is_pointwise, on_scalars
+from convir.lowering.loops.pointwise import is_pointwise, is_scalar_op, on_scalars
 from convir.lowering.operand_access import access_of, shape_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Writer:
         for op in view.body.ops:
             if op is yielded:
                 break
-            if len(op.results) != 1 or op.regions:
+            if len(op.results) != 1 or op.regions or not is_scalar_op(op):
                 return Refusal(f"its epilogue holds {op.name}")
             defined = self._define(op)
             if isinstance(defined, Refusal):

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 _DIALECTS = ("arith", "math")
 
 
+def is_scalar_op(op: Operation) -> bool:
+    """Whether `op` computes with the values of its operands alone, and not with its position."""
+    return op.name.partition(".")[0] in _DIALECTS
+
+
 def is_pointwise(op: Operation) -> bool:
     """Whether `op` does to tensors what it does to scalars: element by element, at one index."""
     return (
-        op.name.partition(".")[0] in _DIALECTS
+        is_scalar_op(op)
         and bool(op.operands)
         and len(op.results) == 1
         and isinstance(op.results[0].type, TensorType)

@@ -110,6 +110,20 @@ def test_epilogues_that_cannot_be_fused_say_why() -> None:
     assert refused.reason == "its epilogue rearranges elements"
 
 
+def test_epilogues_that_depend_on_the_position_are_refused() -> None:
+    add = "    %2 = arith.addf %a, %c : f32\n"
+    position = """
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i32
+    %f = arith.sitofp %j : i32 to f32
+    %2 = arith.addf %a, %f : f32
+"""
+    text = CHAIN.replace(add, position).replace("TYPE", "48xf32").replace("MAP", "n")
+    refused = read_problem(kernels_in(read_module(text))[0])
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "its epilogue holds linalg.index"
+
+
 def _transposing(text: str) -> str:
     """The chain with its sums read as columns, in one region by hand; the result is 48 x 64."""
     before, after = text.split("  %1 = ")
