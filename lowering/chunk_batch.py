@@ -44,6 +44,7 @@ from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
 from convir.lowering.select_kernels import SelectKernelsPass
 from convir.passes import remarks
+from convir.passes.option_checks import check_device, check_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +210,10 @@ class ChunkBatchPass(ModulePass):
 
         Raises:
             DiagnosticError: a function does not fit, and cannot be chunked.
+            PassFailedException: there is no such device, or no such workspace.
         """
+        check_device(self.device)
+        check_workspace(self.workspace_bytes)
         if self.workspace_bytes is None:
             return
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:

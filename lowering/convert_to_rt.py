@@ -55,6 +55,7 @@ from convir.lowering.op_groups import ALIASES, FREE, readers_of
 from convir.lowering.operand_access import access_of
 from convir.lowering.placements import PlacedResult, placed_results, placing_ops
 from convir.lowering.workspace import launch_state, launch_workspace
+from convir.passes.option_checks import check_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -486,7 +487,13 @@ class ConvertToRtPass(ModulePass):
     device: str = "host"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every function with one block."""
+        """Run on every function with one block.
+
+        Raises:
+            DiagnosticError: a function uses what no device can run.
+            PassFailedException: there is no such device.
+        """
+        check_device(self.device)
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
                 converted = convert_function(function, self.device)

@@ -35,6 +35,7 @@ from convir.lowering.planar.elementwise import elementwise
 from convir.lowering.planar.read import read_planar
 from convir.lowering.planar.rows import frame_convolution, splits_channels, static_slice
 from convir.passes import remarks
+from convir.passes.option_checks import check_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -256,7 +257,12 @@ class FuseFramesPass(ModulePass):
     templates are faster."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every function with one block."""
+        """Run on every function with one block.
+
+        Raises:
+            PassFailedException: there is no such device.
+        """
+        check_device(self.device)
         for function in list(op.walk()):
             if not isinstance(function, func.FuncOp) or len(function.body.blocks) != 1:
                 continue

@@ -20,6 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from convir.dialects import rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.passes import remarks
+from convir.passes.option_checks import check_workspace
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -135,7 +136,9 @@ class PlanMemoryPass(ModulePass):
 
         Raises:
             DiagnosticError: a plan's peak exceeds `workspace_bytes`.
+            PassFailedException: there is no such workspace.
         """
+        check_workspace(self.workspace_bytes)
         for program in op.ops:
             if isinstance(program, func.FuncOp) and rt.PROGRAM_ATTR in program.attributes:
                 self._plan(program)

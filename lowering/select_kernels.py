@@ -49,6 +49,7 @@ from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.read import read_planar
 from convir.lowering.records.read import find, records_of
 from convir.passes import remarks
+from convir.passes.option_checks import check_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -306,8 +307,10 @@ class SelectKernelsPass(ModulePass):
         """Run on every kernel region.
 
         Raises:
-            PassFailedException: `gpu` describes no GPU, or `without` names no implementation.
+            PassFailedException: there is no such device, `gpu` describes no GPU, or `without` names
+                no implementation.
         """
+        check_device(self.device)
         try:
             gpu = Gpu.parse(self.gpu)
         except ValueError as error:

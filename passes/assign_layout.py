@@ -44,6 +44,7 @@ from convir.dialects.structured import structured
 from convir.passes import remarks
 from convir.passes.dce import eliminate_dead_code
 from convir.passes.layout_links import CHANNELS_FIRST, HOST, components, links_of
+from convir.passes.option_checks import check_device
 from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -226,8 +227,9 @@ class AssignLayoutPass(ModulePass):
         """Run on every function with one block.
 
         Raises:
-            PassFailedException: `layout` is none of `LAYOUTS`.
+            PassFailedException: `layout` is none of `LAYOUTS`, or there is no such device.
         """
+        check_device(self.device)
         if self.layout not in LAYOUTS:
             known = " or ".join(LAYOUTS)
             raise PassFailedException(f"layout is {known}, not '{self.layout}'")

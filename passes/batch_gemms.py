@@ -26,7 +26,6 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
-from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.contraction import ContractionDims, contraction_dims
 from convir.dialects.refusal import Refusal
@@ -35,6 +34,7 @@ from convir.passes import remarks
 from convir.passes.batched_ops import Batcher
 from convir.passes.fold_constants import bytes_of
 from convir.passes.im2col import ImageProduct, image_product
+from convir.passes.option_checks import check_device, check_workspace
 from convir.passes.sample_templates import samples_of_chain, samples_of_loop
 
 if TYPE_CHECKING:
@@ -295,10 +295,8 @@ class BatchGemmsPass(ModulePass):
         Raises:
             PassFailedException: there is no such device, or no such workspace.
         """
-        if self.workspace_bytes is not None and self.workspace_bytes < 0:
-            raise PassFailedException(f"workspace-bytes is {self.workspace_bytes}, below 0")
-        if self.device not in CACHE_BYTES:
-            raise PassFailedException(f"device is host or cuda, not '{self.device}'")
+        check_workspace(self.workspace_bytes)
+        check_device(self.device)
         for loop in [found for found in op.walk() if isinstance(found, scf.ForOp)][::-1]:
             batch(samples_of_loop(loop), loop, self.device, self.workspace_bytes)
         for last in [found for found in op.walk() if isinstance(found, tensor.InsertSliceOp)]:
