@@ -4,7 +4,8 @@ Dimensions that must have one size are tied together, op by op: a loop and the d
 indexes alone, the two sides of a slice or a reshape that leave a dimension whole, an operand and
 its result. What is tied to the leading dimension of the first argument is the batch. It can be
 resized if nothing on the way fixes it: a window, a reshape that mixes it with others, a constant
-with elements of its own, arithmetic on its index, or an op that is not known here.
+with elements of its own, arithmetic on its index, or an op that is not known here; nor, where
+samples are to be computed independently, a sum over it.
 """
 
 from __future__ import annotations
@@ -46,10 +47,18 @@ Dim: TypeAlias = tuple[SSAValue | Operation, int]
 """A dimension of a tensor, or a loop of a structured op."""
 
 
-def with_batch(module: ModuleOp, function: str, size: int) -> ModuleOp | Refusal:
+def with_batch(
+    module: ModuleOp, function: str, size: int, *, independent: bool = False
+) -> ModuleOp | Refusal:
     """A copy of `module` in which the batch of `function` is `size`; why not, if it cannot be.
 
     The batch is whatever is tied to the leading dimension of the function's first argument.
+
+    Args:
+        module: what is copied.
+        function: the name of the function.
+        size: the samples of the copy.
+        independent: whether the copy must compute each sample as `module` does, from it alone.
     """
     copy = module.clone()
     func = next(
@@ -60,7 +69,7 @@ def with_batch(module: ModuleOp, function: str, size: int) -> ModuleOp | Refusal
     arguments = func.body.block.args
     if not arguments or not _shape(arguments[0]):
         return Refusal("the first argument is no tensor with a leading dimension")
-    ties = _Ties()
+    ties = _Ties(independent)
     for op in func.body.block.ops:
         _tie(op, ties)
     batch = ties.tied_to((arguments[0], 0))
@@ -74,7 +83,9 @@ def with_batch(module: ModuleOp, function: str, size: int) -> ModuleOp | Refusal
 class _Ties:
     """Dimensions that have one size, as a union-find, and why some must keep theirs."""
 
-    def __init__(self) -> None:
+    def __init__(self, independent: bool) -> None:
+        self.independent = independent
+        """Whether no value may be reduced over the batch."""
         self._parents: dict[Dim, Dim] = {}
         self._fixed: dict[Dim, str] = {}
 
@@ -92,7 +103,13 @@ class _Ties:
     def fix(self, dim: Dim, op: Operation) -> None:
         """`op` does not allow `dim` to be resized."""
         self._root(dim)
-        self._fixed[dim] = op.name
+        self._fixed[dim] = f"{op.name} does not let the batch be resized"
+
+    def reduce(self, dim: Dim, op: Operation) -> None:
+        """`op` reduces over `dim`, which fixes it where samples are to be independent."""
+        if self.independent:
+            self._root(dim)
+            self._fixed[dim] = f"a result is summed over the batch, by {op.name}"
 
     def fix_all(self, values: Iterable[SSAValue], op: Operation) -> None:
         """`op` does not allow any dimension of `values` to be resized."""
@@ -106,7 +123,7 @@ class _Ties:
         members = frozenset(other for other in tuple(self._parents) if self._root(other) == root)
         reason = next((self._fixed[other] for other in members if other in self._fixed), None)
         if reason is not None:
-            return Refusal(f"{reason} does not let the batch be resized")
+            return Refusal(reason)
         return members
 
 
@@ -158,6 +175,9 @@ def _tie_elementwise(op: Operation, ties: _Ties) -> None:
 
 def _tie_structured(view: Structured, ties: _Ties) -> None:
     op = view.op
+    for loop, kind in enumerate(view.iterators):
+        if kind != "parallel":
+            ties.reduce((op, loop), op)
     for operand, indexing_map in zip(view.operands, view.maps, strict=True):
         indices = linear_map(indexing_map)
         if indices is None:
@@ -238,6 +258,8 @@ def _tie_convolution(op: ConvOp, ties: _Ties) -> None:
     image, _, output = op.geometry.layouts
     batches = (values["input"], image.outer_axis), (values["output"], output.outer_axis)
     ties.tie(*batches)
+    if values["filter"] is op.init:
+        ties.reduce(batches[0], op)
     for dim in range(len(_shape(op.init))):
         ties.tie((op.init, dim), (op.result, dim))
     for value in values.values():

@@ -6,8 +6,8 @@
 
 The largest chunk whose plan fits is taken, and one arena serves all chunks in turn. Preconditions:
 the batch can be resized (`dialects.batch`); it is the leading dimension of every argument and
-result that has it, so that a chunk is a piece of memory; every result has it, so that no chunk
-adds to another's. Without a budget, or within it, nothing changes.
+result that has it, so that a chunk is a piece of memory; nothing is reduced over it, so that no
+chunk depends on another, or adds to its result. Without a budget, or within it, nothing changes.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ class _Chunker:
     def name(self) -> str:
         return self.function.sym_name.data
 
-    def lowered(self, size: int) -> _Lowered | Refusal:
-        """The function for a batch of `size`, in a module of its own."""
-        resized = with_batch(self.module, self.name, size)
+    def lowered(self, size: int, *, independent: bool = True) -> _Lowered | Refusal:
+        """The function for a batch of `size`, in a module of its own; refused where samples depend
+        on each other, if they must not."""
+        resized = with_batch(self.module, self.name, size, independent=independent)
         if isinstance(resized, Refusal):
             return resized
         for op in list(resized.ops):
@@ -225,8 +226,11 @@ class ChunkBatchPass(ModulePass):
         batch = _batch_of(chunker.function)
         if batch is None:
             return
-        full = chunker.lowered(batch)
-        if isinstance(full, Refusal) or full.peak <= budget:
+        full = chunker.lowered(batch, independent=False)
+        if isinstance(full, Refusal):
+            remarks.refused(NAME, chunker.function, full.reason)
+            return
+        if full.peak <= budget:
             return
         chunk = chunker.largest_within(batch - 1, budget)
         if isinstance(chunk, Refusal):

@@ -95,6 +95,22 @@ def test_what_fixes_the_batch(body: str, culprit: str) -> None:
     assert refusal == Refusal(f"{culprit} does not let the batch be resized")
 
 
+@pytest.mark.parametrize("independent", [False, True])
+def test_gradients_of_weights_are_sums_over_the_batch(independent: bool) -> None:
+    module = read_module("""
+    func.func @main(%x: tensor<4x5x5x2xf32>, %y: tensor<4x3x3x3xf32>, %i: tensor<3x3x3x2xf32>)
+        -> tensor<3x3x3x2xf32> {
+      %w = conv.wgrad layouts(NHWC, KRSC, NHWC) accumulate(f32)
+          ins(%x, %y : tensor<4x5x5x2xf32>, tensor<4x3x3x3xf32>) outs(%i : tensor<3x3x3x2xf32>)
+      func.return %w : tensor<3x3x3x2xf32>
+    }""")
+    resized = with_batch(module, "main", 1, independent=independent)
+    if independent:
+        assert resized == Refusal("a result is summed over the batch, by conv.wgrad")
+    else:
+        assert "ins(%x, %y : tensor<1x5x5x2xf32>" in str(resized)
+
+
 def test_conv_ops_tie_input_and_output() -> None:
     module = read_module("""
     func.func @main(%x: tensor<4x5x5x2xf32>, %w: tensor<3x3x3x2xf32>, %i: tensor<4x3x3x3xf32>)

@@ -58,6 +58,40 @@ func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x3xf32>) -> tensor<128x3xf32
 """
 
 
+MEAN_OF_THE_BATCH = """
+func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %row = arith.constant dense<0.0> : tensor<64xf32>
+  %square = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(n, c) -> (n, c)>, affine_map<(n, c) -> (c)>],
+      iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<64x64xf32>) outs(%row : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %1 = arith.addf %a, %o : f32
+    linalg.yield %1 : f32
+  } -> tensor<64xf32>
+  %centred = linalg.generic {indexing_maps = [affine_map<(n, c) -> (n, c)>,
+      affine_map<(n, c) -> (c)>, affine_map<(n, c) -> (n, c)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<64x64xf32>, tensor<64xf32>) outs(%square : tensor<64x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %1 = arith.subf %a, %b : f32
+    linalg.yield %1 : f32
+  } -> tensor<64x64xf32>
+  %0 = linalg.matmul ins(%centred, %w : tensor<64x64xf32>, tensor<64x64xf32>)
+      outs(%square : tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}
+"""
+"""What all samples together say of each, as a normalization in training has it."""
+
+
+def test_samples_that_depend_on_each_other_are_not_chunked() -> None:
+    convir_compile(MEAN_OF_THE_BATCH, "", "host", workspace_bytes=1 << 20)
+    message = "cannot be chunked: a result is summed over the batch, by linalg.generic"
+    with pytest.raises(DiagnosticError, match=message):
+        convir_compile(MEAN_OF_THE_BATCH, "", "host", workspace_bytes=12000)
+
+
 def test_sums_over_the_batch_are_not_chunked() -> None:
     with pytest.raises(DiagnosticError, match="cannot be chunked: a result is summed"):
         convir_compile(SUM_OVER_THE_BATCH, "", "host", workspace_bytes=10000)
