@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     AnyFloat,
     DenseArrayBase,
     FloatAttr,
@@ -20,11 +19,11 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Region
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from convir.dialects.generics import generic
 from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
 
 if TYPE_CHECKING:
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
 
     ScalarBody = Callable[["ScalarBuilder", Sequence[SSAValue]], SSAValue]
-
-_PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)
-_REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
 
 
 def tensor_type(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
@@ -157,16 +153,7 @@ class Emitter:
         terminator = linalg.ops.YieldOp(result)
         terminator.location = self.location
         block.add_op(terminator)
-        loops = num_parallel + num_reduction
-        op = linalg.ops.GenericOp(
-            [value for value, _ in inputs],
-            [init[0]],
-            Region(block),
-            [AffineMapAttr(AffineMap(loops, 0, tuple(exprs))) for _, exprs in operands],
-            [_PARALLEL] * num_parallel + [_REDUCTION] * num_reduction,
-            [init[0].type],
-        )
-        return self.insert(op)
+        return self.insert(generic(operands, block, num_parallel, num_reduction))
 
     def reduce(
         self,

@@ -10,18 +10,17 @@ from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
     DenseArrayBase,
     IntegerAttr,
     TensorType,
     i64,
 )
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.traits import is_side_effect_free
 
 from convir.dialects.dependence import operands_of
+from convir.dialects.generics import rearranging
 from convir.dialects.refusal import Refusal
 from convir.dialects.reshapes import collapse_shape, expand_shape, groups_of, splitting
 from convir.dialects.slices import slice_view
@@ -228,31 +227,7 @@ class Batcher:
             return Batched(self._emit(filled, like), axis)
         loops = [AffineExpr.dimension(loop) for loop in range(len(result.get_shape()))]
         source = [loop for loop in loops if loop != loops[axis]]
-        return Batched(self._copy(value, empty, source, loops, like), axis)
-
-    def _copy(
-        self,
-        value: SSAValue,
-        empty: SSAValue,
-        source: Sequence[AffineExpr],
-        out: Sequence[AffineExpr],
-        like: Operation,
-    ) -> SSAValue:
-        """A generic that yields the elements of `value`."""
-        element = cast("TensorType[Attribute]", value.type).element_type
-        body = Block(arg_types=[element, element])
-        body.add_op(linalg.ops.YieldOp(body.args[0]))
-        maps = [AffineMap(len(out), 0, tuple(exprs)) for exprs in (source, out)]
-        parallel = IteratorTypeAttr(IteratorType.PARALLEL)
-        op = linalg.ops.GenericOp(
-            [value],
-            [empty],
-            Region(body),
-            [AffineMapAttr(indexing_map) for indexing_map in maps],
-            [parallel] * len(out),
-            [empty.type],
-        )
-        return self._emit(op, like)
+        return Batched(self._emit(rearranging(value, source, empty, loops), like), axis)
 
     def _pad(self, op: tensor.PadOp) -> Batched | Refusal:
         source = self._of(op.source)
@@ -392,7 +367,7 @@ class Batcher:
         empty = self._emit(tensor.EmptyOp((), TensorType(element, [shape[d] for d in order])), like)
         source = [AffineExpr.dimension(order.index(d)) for d in range(len(shape))]
         out = [AffineExpr.dimension(d) for d in range(len(shape))]
-        return self._copy(found.value, empty, source, out, like)
+        return self._emit(rearranging(found.value, source, empty, out), like)
 
     def _merged(self, value: SSAValue, axis: int, like: Operation) -> SSAValue:
         """`value` with its dimension `axis` and the one of size 1 behind it as one."""

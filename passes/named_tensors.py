@@ -14,7 +14,6 @@ from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
     AnyFloat,
     BytesAttr,
     DenseArrayBase,
@@ -25,20 +24,17 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Region
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
+from convir.dialects.generics import generic
 from convir.dialects.reshapes import collapse_shape, expand_shape, splitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation, SSAValue
-
-_PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)
-_REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
 
 GROUP = "g"
 """The name of the dimension over groups, which splitting a dimension puts before it."""
@@ -235,22 +231,13 @@ class TensorBuilder:
     ) -> SSAValue:
         """A `linalg.generic` with one init, its body built by `body`, which returns the yield."""
         operands = [*inputs, init]
-        num_loops = num_parallel + num_reduction
         types = [cast("TensorType[Attribute]", value.type).element_type for value, _ in operands]
         block = Block(arg_types=types)
         builder = Builder(InsertPoint.at_end(block))
         builder.insert(linalg.ops.YieldOp(body(builder, block)))
         for op in block.ops:
             op.location = self._location
-        op = linalg.ops.GenericOp(
-            [value for value, _ in inputs],
-            [init[0]],
-            Region(block),
-            [AffineMapAttr(AffineMap(num_loops, 0, tuple(exprs))) for _, exprs in operands],
-            [_PARALLEL] * num_parallel + [_REDUCTION] * num_reduction,
-            [init[0].type],
-        )
-        return self.insert(op)
+        return self.insert(generic(operands, block, num_parallel, num_reduction))
 
     def cast(self, source: NamedTensor, element: AnyFloat) -> NamedTensor:
         """`source` with its elements extended or rounded to `element`; itself if they are that."""

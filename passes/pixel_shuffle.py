@@ -13,20 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
-from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint
 
+from convir.dialects.generics import rearranging
 from convir.dialects.linear import LinearIndex
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import size_of
 from convir.dialects.zeros import fill_of
 from convir.passes.scattered_contraction import erase_unused
 from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import TensorBuilder, element_type_of, sizes_of, tensor_type
+from convir.passes.tensor_builder import TensorBuilder, element_type_of, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,21 +144,10 @@ def _shuffled(plan: PixelShuffle, value: SSAValue, builder: TensorBuilder) -> SS
             taps = split.window.taps
             places[split.tap.loop] = LinearIndex.of({len(sizes): -1}, taps - 1).expression()
             sizes.append(taps)
-    element_type = element_type_of(value)
-    empty = builder.uninitialised(element_type, sizes)
-    read = _map(len(sizes), [places[loop] for loop in (*plan.rows, *plan.columns)])
-    body = Block(arg_types=[element_type, element_type])
-    body.add_op(YieldOp(body.args[0]))
-    return builder.insert(
-        GenericOp(
-            [value],
-            [empty],
-            Region(body),
-            ArrayAttr([AffineMapAttr(read), AffineMapAttr(AffineMap.identity(len(sizes)))]),
-            ArrayAttr([IteratorTypeAttr(IteratorType.PARALLEL)] * len(sizes)),
-            [tensor_type(element_type, sizes)],
-        )
-    )
+    empty = builder.uninitialised(element_type_of(value), sizes)
+    read = [places[loop] for loop in (*plan.rows, *plan.columns)]
+    out = [_bare(dim) for dim in range(len(sizes))]
+    return builder.insert(rearranging(value, read, empty, out))
 
 
 def _size(plan: PixelShuffle, loop: int) -> Size:
