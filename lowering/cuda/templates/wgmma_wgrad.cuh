@@ -27,6 +27,11 @@ constexpr int kConsumerRegisters = 232;
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
 constexpr int kMostLag = 4;  // steps
 
+template <int kValue>
+struct Count {
+  static constexpr int value = kValue;
+};
+
 template <class Problem, class Config>
 struct Kernel {
   using Input = typename Problem::Input;
@@ -73,6 +78,9 @@ struct Kernel {
   static constexpr int kLag = kFits < kMost ? kFits : kMost;
   static constexpr bool kTakesTurns =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
+  // Multiplications of a step, 16 positions each, and those of a whole tile's last step.
+  static constexpr int kOfStep = kBlockK / 16;
+  static constexpr int kOfLast = kIsWhole ? ((Problem::kPositions - 1) % kBlockK + 16) / 16 : kOfStep;
 
   unsigned stages, staging, full, empty, pushed;
   float4* stage_memory;
@@ -211,13 +219,15 @@ struct Kernel {
 
   using Accumulators = float[kTiles][kN / 2];
 
+  // The first kCount times 16 positions of a stage.
+  template <int kCount>
   static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
                                                   bool is_first) {
     const auto from_a = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(a);
     const auto from_b = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(b);
     constexpr int kStep = hopper::kDescriptorStep<hopper::kMajorMN>;
 #pragma unroll
-    for (int step = 0; step < kBlockK / 16; ++step) {
+    for (int step = 0; step < kCount; ++step) {
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         hopper::Wgmma<Input, kN, hopper::kMajorMN, hopper::kMajorMN>::run(
@@ -269,29 +279,33 @@ struct Kernel {
     const int first = first_stage();
     int held = 0;
     bool is_first = true;
-    const auto multiply_to = [&](int step, int end) {
-      for (; step < end; ++step) {
-        hopper::wait(full + ring.slot * 8, ring.parity);
-        const unsigned stage = stage_at(ring.slot, first);
-        hold(d);
-        hopper::wgmma_fence();
-        multiply(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes, is_first);
-        hopper::wgmma_commit();
-        hold(d);
-        hopper::wgmma_wait<1>();
-        if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
-        if (!is_first) ask();
-        held = ring.slot;
-        is_first = false;
-        ring.advance();
-      }
+    const auto multiply_next = [&](auto count) {
+      hopper::wait(full + ring.slot * 8, ring.parity);
+      const unsigned stage = stage_at(ring.slot, first);
+      hold(d);
+      hopper::wgmma_fence();
+      multiply<decltype(count)::value>(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes,
+                                       is_first);
+      hopper::wgmma_commit();
+      hold(d);
+      hopper::wgmma_wait<1>();
+      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+      if (!is_first) ask();
+      held = ring.slot;
+      is_first = false;
+      ring.advance();
     };
+    const auto multiply_to = [&](int step, int end) {
+      for (; step < end; ++step) multiply_next(Count<kOfStep>{});
+    };
+    const int end = work.end - (kOfLast < kOfStep);
     if constexpr (kTakesTurns) {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
       if constexpr (kDrained > 0) announce_drained();
       hopper::named_sync_if(consumer == 1, kTurn, Config::kMathThreads);
-      multiply_to(turn, work.end);
+      multiply_to(turn, end);
+      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
       hopper::named_arrive_if(consumer == 0, kTurn, Config::kMathThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
@@ -299,7 +313,8 @@ struct Kernel {
       announce_drained();
       multiply_to(drained, work.end);
     } else {
-      multiply_to(work.begin, work.end);
+      multiply_to(work.begin, end);
+      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
     hopper::wgmma_wait<0>();
     hold(d);
