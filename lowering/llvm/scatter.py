@@ -22,6 +22,8 @@ from convir.dialects.slices import slice_view
 from convir.dialects.zeros import is_zero
 from convir.lowering.llvm.contraction.builder import (
     I64,
+    LINE_BYTES,
+    POINTER_BYTES,
     PTR,
     Function,
     Module,
@@ -47,11 +49,6 @@ STREAM_BYTES = 32 << 20
 
 MAX_STRAIGHT = 16
 """Vectors that are written without a loop."""
-
-LINE_BYTES = 64
-"""A cache line: stores around the caches write whole ones, none that is partly in a cache."""
-
-POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from convir.lowering.llvm.contraction.builder import POINTER_BYTES
 from convir.lowering.llvm.contraction.live_taps import live_taps
-from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
+from convir.lowering.llvm.contraction.microkernel import SLACK
 from convir.lowering.llvm.contraction.tiles import (
     MAX_ROWS,
     BroadcastTile,

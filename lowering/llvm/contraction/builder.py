@@ -23,6 +23,12 @@ I1 = "i1"
 I64 = "i64"
 PTR = "ptr"
 
+POINTER_BYTES = 8
+
+LINE_BYTES = 64
+"""A line of the caches. Memory of a kernel's own begins at one, and stores around the caches write
+whole ones."""
+
 
 @dataclass(frozen=True)
 class Value:

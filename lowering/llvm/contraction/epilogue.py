@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.llvm.contraction.builder import (
     I1,
     I64,
+    POINTER_BYTES,
     PTR,
     Function,
     Module,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Channels
     from convir.lowering.llvm.contraction.fused_store import FusedStore
     from convir.lowering.llvm.contraction.scalars import Lanes
-
-POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)

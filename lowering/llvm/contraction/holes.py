@@ -12,8 +12,16 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Value, value, zero
-from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Value,
+    value,
+    zero,
+)
+from convir.lowering.llvm.contraction.microkernel import SLACK
 from convir.lowering.llvm.contraction.tiles import BroadcastTile
 
 if TYPE_CHECKING:

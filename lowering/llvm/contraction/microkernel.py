@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, vector, zero
+from convir.lowering.llvm.contraction.builder import (
+    I1,
+    I64,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    vector,
+    zero,
+)
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, DotTile, GroupTile
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.tiles import Tile
 
-POINTER_BYTES = 8
 
 SLACK = 8
 """Addresses that are read or written at a time, at least as many as a tile has rows; each line of

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, vector, zero
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    LINE_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+    vector,
+    zero,
+)
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, GroupTile
 
 if TYPE_CHECKING:
@@ -18,8 +27,6 @@ if TYPE_CHECKING:
     from convir.lowering.llvm.contraction.scalars import Lanes
     from convir.lowering.llvm.contraction.weight_blocking import WeightBlocking
 
-LINE_BYTES = 64
-"""Of the caches."""
 
 PANEL_PARAMETERS = (
     (PTR, "a_rows"),

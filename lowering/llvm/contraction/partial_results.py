@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
+from convir.lowering.llvm.contraction.builder import I64, LINE_BYTES, PTR, Function, Module, Value
 from convir.lowering.llvm.contraction.row_kernel import KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.storage import Storage
 from convir.lowering.llvm.contraction.tiles import BroadcastTile, GroupTile
@@ -23,8 +23,6 @@ ENTRY = "add_parts"
 
 SCRATCH_BYTES = 64 * 1024
 """Sums of a row on their way to B, if its columns are no neighbours there."""
-
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class PartialResults:
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
         parts, b = f.load(PTR, args, 8, "parts"), f.load(PTR, f.offset(args, 8), 8, "b")
-        scratch = f.stack(8 if direct else together * line_bytes, _LINE_BYTES, "scratch")
+        scratch = f.stack(8 if direct else together * line_bytes, LINE_BYTES, "scratch")
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             row, group = f.rem(item.index, cuts.rows, "row"), f.div(item.index, cuts.rows, "group")
             target = f.element(b, group, spec.b.group_stride * storage.bytes)

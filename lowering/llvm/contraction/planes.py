@@ -18,7 +18,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, zero
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    LINE_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+    zero,
+)
 from convir.lowering.llvm.contraction.fused_store import FusedStore
 from convir.lowering.llvm.contraction.row_kernel import ENTRY, KERNEL_PARAMETERS
 from convir.lowering.llvm.contraction.storage import Storage
@@ -50,8 +58,6 @@ MAX_SCRATCH_BYTES = 128 * 1024
 
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
-
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -302,7 +308,7 @@ class PlaneKernel:
         spec, cuts, fused = self.spec, self.cuts, self.fused
         (phase,) = spec.phases
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
-        scratch = f.stack(cuts.lines * cuts.line_bytes, _LINE_BYTES, "scratch")
+        scratch = f.stack(cuts.lines * cuts.line_bytes, LINE_BYTES, "scratch")
         args = f.argument("args")
         a, b, c = (f.load(PTR, f.offset(args, 8 * i), 8, name) for i, name in enumerate("abc"))
         beside: list[Value] = []

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.llvm.contraction.blocking import FEW_CHUNKS, KEPT_BYTES
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    LINE_BYTES,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+)
 from convir.lowering.llvm.contraction.epilogue import Epilogue
 from convir.lowering.llvm.contraction.fused_store import FusedStore
 from convir.lowering.llvm.contraction.holes import Holes, HoleStores
 from convir.lowering.llvm.contraction.microkernel import (
-    POINTER_BYTES,
     PanelShape,
     tile_function,
 )
@@ -39,8 +46,6 @@ ENTRY = "contract"
 
 _OPERANDS = ("a", "b", "c")
 """The first arguments of a kernel."""
-
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ class RowKernel:
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
         row_elements = self.spec.depth * (self.spec.groups // cuts.groups)
-        zero_row = module.zeros("zero_row", row_elements * lanes.bytes, _LINE_BYTES)
-        spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, _LINE_BYTES)
+        zero_row = module.zeros("zero_row", row_elements * lanes.bytes, LINE_BYTES)
+        spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
         fill = module.add(TableFiller(tables, cuts.table_width, zero_row, spill_row).function())
         finish = None
@@ -240,7 +245,7 @@ class RowKernel:
                     vector = f.div(row.index, height, "vector")
                     asks = f.compare("slt", vector, cuts.panel_columns // self.lanes.count)
                     asks = f.emit("i1", "asks", f"and {asks}, {ahead[1].text}")
-                    line_ahead = f.add(ahead[0], f.mul(vector, _LINE_BYTES))
+                    line_ahead = f.add(ahead[0], f.mul(vector, LINE_BYTES))
                     asked = [f.select(asks, line_ahead, 0, "line.ahead")]
                 f.call(
                     tile, at, taps, begin, end, weights, out, column, add, *asked, *ending, *share
@@ -272,13 +277,13 @@ class RowKernel:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         taps = max(1, *(phase.taps for phase in spec.phases))
-        rows = f.stack(taps * cuts.table_width * POINTER_BYTES, _LINE_BYTES, "rows")
-        outs = f.stack(cuts.table_width * POINTER_BYTES, _LINE_BYTES, "outs")
+        rows = f.stack(taps * cuts.table_width * POINTER_BYTES, LINE_BYTES, "rows")
+        outs = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "outs")
         scratch, sums = self._scratch(f)
         holes = self.holes
         listed = None
         if holes is not None:
-            listed = f.stack(holes.table_bytes, _LINE_BYTES, "holes")
+            listed = f.stack(holes.table_bytes, LINE_BYTES, "holes")
         a, b, c = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(_OPERANDS)
@@ -357,8 +362,8 @@ class RowKernel:
         if not cuts.scratch_columns:
             return Value(PTR, "null"), Value(PTR, "null")
         line_bytes = cuts.scratch_columns * self.lanes.bytes
-        scratch = f.stack(cuts.table_width * line_bytes, _LINE_BYTES, "scratch")
-        sums = f.stack(cuts.table_width * POINTER_BYTES, _LINE_BYTES, "sums")
+        scratch = f.stack(cuts.table_width * line_bytes, LINE_BYTES, "scratch")
+        sums = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "sums")
         with f.loop("line", 0, cuts.table_width, runs=True) as line:
             address = f.element(scratch, line.index, line_bytes)
             f.store(address, f.element(sums, line.index, POINTER_BYTES), POINTER_BYTES)

@@ -10,8 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.llvm.contraction.builder import I1, I64, PTR, Function, Value, integers
-from convir.lowering.llvm.contraction.microkernel import POINTER_BYTES, SLACK
+from convir.lowering.llvm.contraction.builder import (
+    I1,
+    I64,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Value,
+    integers,
+)
+from convir.lowering.llvm.contraction.microkernel import SLACK
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction

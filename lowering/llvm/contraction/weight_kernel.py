@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value
+from convir.lowering.llvm.contraction.builder import (
+    I64,
+    LINE_BYTES,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+)
 from convir.lowering.llvm.contraction.outer_product import GroupPanel, OuterPanel
 from convir.lowering.llvm.contraction.partial_results import PartialResults
 from convir.lowering.llvm.contraction.position_tables import SLACK, gather_positions
@@ -34,9 +42,6 @@ if TYPE_CHECKING:
 
 ENTRY = "contract_weights"
 """The kernel's name; its arguments are the addresses of A, C and the partial results, or B."""
-
-_LINE_BYTES = 64
-_POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class WeightKernel:
         """Of the sums of an item that wait: all of them, those of a tap, and those of a panel."""
         cuts, lanes = self.cuts, self.lanes
         if isinstance(cuts.tile, GroupTile):
-            return _LINE_BYTES, 0, 0
+            return LINE_BYTES, 0, 0
         height = -(-cuts.tiles // cuts.row_parts) * cuts.tile.rows
         panel = height * cuts.tile.vectors * lanes.count * lanes.bytes
         tap = -(-cuts.panels // cuts.panel_parts) * panel
@@ -100,14 +105,14 @@ class WeightKernel:
         (phase,) = spec.phases
         panel_functions = self._panel_functions(module)
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
-        table_bytes = (cuts.block + SLACK) * _POINTER_BYTES
-        tables = tuple(f.stack(table_bytes, _LINE_BYTES, name) for name in ("a.rows", "c.rows"))
-        ahead = tuple(f.stack(table_bytes, _LINE_BYTES, name) for name in ("a.ahead", "c.ahead"))
+        table_bytes = (cuts.block + SLACK) * POINTER_BYTES
+        tables = tuple(f.stack(table_bytes, LINE_BYTES, name) for name in ("a.rows", "c.rows"))
+        ahead = tuple(f.stack(table_bytes, LINE_BYTES, name) for name in ("a.ahead", "c.ahead"))
         count_slot = f.stack(8, 8, "count.slot")
         line_bytes = cuts.tile.vectors * self.lanes.count * size
-        panel = f.stack(cuts.block * line_bytes if cuts.packs else 8, _LINE_BYTES, "panel")
+        panel = f.stack(cuts.block * line_bytes if cuts.packs else 8, LINE_BYTES, "panel")
         waiting_bytes, tap_bytes, panel_bytes = self._waiting_bytes
-        waiting = f.stack(waiting_bytes, _LINE_BYTES, "waiting")
+        waiting = f.stack(waiting_bytes, LINE_BYTES, "waiting")
         a, c, results = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(("a", "c", "results"))

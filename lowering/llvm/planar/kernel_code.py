@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.builder import (
     I64,
+    LINE_BYTES,
+    POINTER_BYTES,
     PTR,
     Function,
     Module,
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 
     from convir.lowering.llvm.target import Target
     from convir.lowering.planar.program import Binding, Bound, PlanarProgram
-
-_POINTER_BYTES = 8
-_LINE_BYTES = 64
 
 
 def planar_ir(
@@ -115,7 +114,7 @@ def _function(
         whole = f.minimum(end, whole, "whole")
     stride = division.vectors * lanes.count * lanes.bytes
     temporaries = [
-        f.stack(channels * stride, _LINE_BYTES, "temporary") for channels in program.temporaries
+        f.stack(channels * stride, LINE_BYTES, "temporary") for channels in program.temporaries
     ]
     rows = [(distance.row, distance.tap) for distance in distances]
     code = StageCode(f, lanes, rows, temporaries, stride, sums.sums)
@@ -147,7 +146,7 @@ def _entry(
     f = Function(name, KERNEL_PARAMETERS, external=True)
     args = f.argument("args")
     pointers = [
-        f.load(PTR, f.element(args, bound.argument, _POINTER_BYTES), _POINTER_BYTES, "array")
+        f.load(PTR, f.element(args, bound.argument, POINTER_BYTES), POINTER_BYTES, "array")
         for bound in binding.parameters
     ]
     with f.loop("item", f.argument("begin"), f.argument("end")) as loop:
