@@ -35,7 +35,6 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad_rule,
     wgmma_wgrad,
 )
-from convir.lowering.cuda.contraction.config import GROUP_WARPS
 from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
@@ -154,7 +153,7 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
     both: list[tuple[Any, list[Any]]] = [
         (stacked_wgrad, list(stacked_configs(found))),
         (taps_wgrad, list(taps_configs(found))),
-        # Whichever pipeline the rule prefers, the same tiles are tried with the other one.
+        # The rule has few uniform ones: all of its tiles are tried so.
         (wgmma_wgrad, list(dict.fromkeys(c for config in dense for c in _pipelines(config)))),
     ]
     families = [
@@ -172,10 +171,9 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
 
 
 def _pipelines(config: WgmmaWgradConfig) -> Iterable[WgmmaWgradConfig]:
-    """A config with warps that load, and without."""
-    load, math = config.roles
-    yield config if load else config.with_roles(GROUP_WARPS, math)
-    yield config.with_roles(0, math)
+    """A config as it is, and without warps that load."""
+    yield config
+    yield config.with_roles(0, config.roles[1])
 
 
 def _planned(configs: tuple[Any, ...] | Refusal) -> list[Any]:

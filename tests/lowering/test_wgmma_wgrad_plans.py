@@ -237,6 +237,30 @@ def test_every_planned_config_is_legal(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        # All of a part fits into the ring; products that take longer than asking for copies.
+        (line(4, 1024, 1024, (7, 7), 1, 0, 1), "64x128 8 1 data-parallel 0:4"),
+        (line(32, 256, 256, (100, 100), 3, 1, 1), "256x128 4 1 split-k:7:slices 0:8"),
+        # Short products that follow each other; stages that drain; blocks with several parts.
+        (line(32, 128, 128, (28, 28), 1, 0, 1), None),
+        (line(32, 256, 256, (13, 13), 3, 1, 1), None),
+        (line(32, 256, 2376, (50, 50), 3, 1, 1), None),
+    ],
+)
+def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
+    text: str, second: str | None
+) -> None:
+    found = reading(text)
+    configs = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    assert not isinstance(configs, Refusal), configs.reason
+    assert configs[0].roles[0]
+    uniform = [config for config in configs if not config.roles[0]]
+    assert uniform == ([] if second is None else [configs[1]])
+    assert second is None or configs[1] == config_of(second)
+
+
+@pytest.mark.parametrize(
     ("text", "config"),
     [
         (line(2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:slices"),

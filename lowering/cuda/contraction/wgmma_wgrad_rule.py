@@ -39,6 +39,8 @@ _CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200."""
 _LEAST_PUSHED_STAGES = 5
 """Fewer are waited for longer than sums that are read."""
+_HIDING_SUMS = 128 * 128
+"""Sums of two warpgroups whose step takes longer than one of them asks for another."""
 _SHARED_CLUSTER = 2
 """Blocks of a cluster where several clusters have the parts of a tile."""
 
@@ -78,7 +80,24 @@ def ranked(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
     costs = {config: cost(problem, config, gpu) for config in _candidates(problem, gpu)}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
+    if found and _hides_asking(problem, found[0], gpu):
+        found.insert(1, found[0].with_roles(0, found[0].roles[1]))
     return found[:_MOST]
+
+
+def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> bool:
+    """Whether warps that multiply may ask for copies as well as warps that do nothing else: for one
+    part of a tile, all of which fits into the ring, or whose products are longer than asking, which
+    takes longer where stages drain."""
+    schedule = schedule_of(problem, config, gpu.shared_bytes)
+    if isinstance(schedule, Refusal) or schedule.partition.kind == STREAM_K:
+        return False
+    if schedule.partition.kind == DATA_PARALLEL and schedule.units > schedule.concurrent:
+        return False
+    if busiest_steps(schedule) <= config.stages:
+        return True
+    is_long = config.block_m * config.block_n >= _HIDING_SUMS
+    return config.math_groups > 1 and is_long and not config.drained
 
 
 def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:

@@ -1,14 +1,13 @@
-// The uniform pipeline of `wgmma_wgrad.cuh`: all warps multiply, and between two multiplications
-// a thread of each asks for one of the copies of a later step, into the stage that all have just given
-// back.
+// The uniform pipeline of `wgmma_wgrad.cuh`: all warps multiply, and between two multiplications those
+// of one warpgroup ask for the copies of a later step, into the stage that all have just given back.
 #pragma once
 
 #include "wgmma_wgrad.cuh"
 
 namespace convir::wgrad {
 
-// The steps of a block, of one part after the other, as a thread asks for one copy of each: those of
-// rows are the first warps'.
+// The steps of a block, of one part after the other, as its warps ask for them. Warpgroups take turns:
+// one multiplies while the other asks. Each warp of a warpgroup has some of the chunks.
 template <class Problem, class Config>
 class Asker {
   using Kernel = wgrad::Kernel<Problem, Config>;
@@ -19,24 +18,22 @@ class Asker {
   __device__ __forceinline__ Asker(const Kernel& kernel, const TensorMap& c, const TensorMap& a)
       : kernel_(kernel), c_(c), a_(a), unit_(kernel.first_unit()), walk_(unit_),
         first_(kernel.first_stage()) {
-    const bool asks = threadIdx.x % 32 == 0 && box_ < kBoxes;
-    is_left_ = asks && unit_ < Schedule::kUnits && begin_part();
+    is_left_ = unit_ < Schedule::kUnits && begin_part();
   }
 
-  // Asks for one more step, if there is one.
+  // One more step, if there is one.
   __device__ __forceinline__ void operator()() {
     if (!is_left_) return;
-    hopper::wait(kernel_.empty + ring_.slot * 8, ring_.parity ^ 1);
-    const unsigned barrier = kernel_.full + ring_.slot * 8;
-    if (box_ == 0) hopper::arrive_expecting(barrier, count_ * kBoxBytes);
-    if (is_inside_) load(kernel_.stage_at(ring_.slot, first_) + box_ * kBoxBytes, barrier);
+    if (turn_ == 0 && warp_ < kBoxes) ask();
+    turn_ = turn_ == 0 ? Config::kConsumers - 1 : turn_ - 1;
     ring_.advance();
     if (++step_ == work_.end) is_left_ = !kHasOnePart && begin_part();
   }
 
  private:
+  static constexpr int kWarps = 4;  // of a warpgroup
   static constexpr int kBoxes = Kernel::kBoxesM + Kernel::kBoxesN;
-  static_assert(kBoxes <= Config::kConsumers * 4, "a warp asks for one copy");
+  static constexpr int kEach = (kBoxes + kWarps - 1) / kWarps;
   static_assert(!Kernel::kTakesTurns || Kernel::kLag < Kernel::kStages,
                 "a warpgroup asks for all that the other one needs before it waits for its turn");
   static constexpr bool kHasOnePart = Config::kKind == partition::Kind::kSplitK ||
@@ -56,25 +53,39 @@ class Asker {
     count_ = in_m;
 #pragma unroll
     for (int i = 0; i < Kernel::kBoxesN; ++i) count_ += columns.chunk(i) < Layout::kChunksN;
-    if (box_ < Kernel::kBoxesM) {
-      is_inside_ = box_ < in_m;
-      at_[0] = (m + box_) * kChunk;
-      return true;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int box = i * kWarps + warp_, column = box - Kernel::kBoxesM;
+      const int chunk = columns.chunk(column);
+      const bool is_m = box < Kernel::kBoxesM;
+      is_inside_[i] = is_m ? box < in_m : box < kBoxes && chunk < Layout::kChunksN;
+      channel_[i] = is_m ? (m + box) * kChunk
+                         : chunk % Layout::kTapChunks * kChunk + columns.channel(column);
+      Layout::tap_offset(chunk / Layout::kTapChunks, offset_[i]);
     }
-    const int column = box_ - Kernel::kBoxesM, chunk = columns.chunk(column);
-    is_inside_ = chunk < Layout::kChunksN;
-    at_[0] = chunk % Layout::kTapChunks * kChunk + columns.channel(column);
-    Layout::tap_offset(chunk / Layout::kTapChunks, offset_);
     return true;
   }
 
-  __device__ __forceinline__ void load(unsigned to, unsigned barrier) {
+  __device__ __forceinline__ void ask() const {
+    const unsigned barrier = kernel_.full + ring_.slot * 8;
+    const unsigned to = kernel_.stage_at(ring_.slot, first_) + warp_ * kBoxBytes;
     const int position = Kernel::position_of(work_, step_);
-    if (box_ < Kernel::kBoxesM) {
-      Kernel::load_rows(to, c_, barrier, at_[0], position);
-    } else {
-      Kernel::pixel_at(position, at_);
-      Kernel::load_pixels(to, a_, barrier, at_, offset_);
+    int at[5];
+    Kernel::pixel_at(position, at);
+    const bool is_elected = hopper::is_elected();
+    hopper::wait(kernel_.empty + ring_.slot * 8, ring_.parity ^ 1);
+    if (!is_elected) return;
+    if (warp_ == 0) hopper::arrive_expecting(barrier, count_ * kBoxBytes);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (!is_inside_[i]) continue;
+      const unsigned box = to + i * kWarps * kBoxBytes;
+      at[0] = channel_[i];
+      if (i * kWarps + warp_ < Kernel::kBoxesM) {
+        Kernel::load_rows(box, c_, barrier, at[0], position);
+      } else {
+        Kernel::load_pixels(box, a_, barrier, at, offset_[i]);
+      }
     }
   }
 
@@ -83,12 +94,14 @@ class Asker {
   int unit_, step_;
   typename Kernel::Walk walk_;
   Work work_;
-  const int box_ = threadIdx.x / 32;
-  int count_, at_[5], offset_[kMaxSpatial];
-  bool is_inside_;
+  // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.
+  const int warp_ = __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
+  int turn_ = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // steps until the warpgroup asks
+  int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
+  bool is_inside_[kEach];
   hopper::Ring<Kernel::kStages> ring_;
   int first_;     // stage of the ring
-  bool is_left_;  // something, to this thread
+  bool is_left_;  // something
 };
 
 // The body of a kernel.

@@ -60,6 +60,15 @@ __device__ __forceinline__ void named_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// Whether the thread is the one of its warp that asks for what all of it wants once; all of them call it.
+__device__ __forceinline__ bool is_elected() {
+  unsigned elected;
+  asm volatile(
+      "{\n.reg .pred elected;\nelect.sync _|elected, 0xffffffff;\nselp.u32 %0, 1, 0, elected;\n}"
+      : "=r"(elected));
+  return elected != 0;
+}
+
 // Registers of a thread from here on; all warps of a warpgroup call it together.
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
