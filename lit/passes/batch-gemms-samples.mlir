@@ -190,3 +190,53 @@ func.func @transposed(%x: tensor<3x4x5xf32>, %w: tensor<4x4xf32>, %y: tensor<3x5
   }
   return %r : tensor<3x5x4xf32>
 }
+
+// -----
+
+// A slice that cuts what is merged is cut before it is reshaped.
+// CHECK: scf.for rewritten: 2 samples at once
+// CHECK: agrees
+func.func @cut_within_a_group(%x: tensor<2x3x5x4xf32>, %w: tensor<4x6xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %r = scf.for %n = %c0 to %c2 step %c1 iter_args(%acc = %y) -> (tensor<2x4x4xf32>) {
+    %xn = tensor.extract_slice %x[%n, 0, 1, 0] [1, 3, 2, 4] [1, 1, 1, 1] : tensor<2x3x5x4xf32> to tensor<3x2x4xf32>
+    %flat = tensor.collapse_shape %xn [[0, 1], [2]] : tensor<3x2x4xf32> into tensor<6x4xf32>
+    %p = linalg.matmul ins(%w, %flat : tensor<4x6xf32>, tensor<6x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
+    scf.yield %s : tensor<2x4x4xf32>
+  }
+  return %r : tensor<2x4x4xf32>
+}
+
+// -----
+
+// Not rewritten because the samples are read from the last to the first.
+// CHECK: tensor.insert_slice not rewritten: the samples are not computed alike
+func.func @read_backwards(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %x0 = tensor.extract_slice %x[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
+  %p0 = linalg.matmul ins(%w, %x0 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r0 = tensor.insert_slice %p0 into %y[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
+  %x1 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
+  %p1 = linalg.matmul ins(%w, %x1 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
+  return %r1 : tensor<2x4x4xf32>
+}
+
+// -----
+
+// Not rewritten because the samples are stored from the last to the first.
+// CHECK: tensor.insert_slice not rewritten: the insertions are not evenly spaced
+func.func @stored_backwards(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %x0 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
+  %p0 = linalg.matmul ins(%w, %x0 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r0 = tensor.insert_slice %p0 into %y[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
+  %x1 = tensor.extract_slice %x[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
+  %p1 = linalg.matmul ins(%w, %x1 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r1 = tensor.insert_slice %p1 into %r0[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
+  return %r1 : tensor<2x4x4xf32>
+}

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
-from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.stacked_wgrad import kernels
-from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
+from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+    STACKED_ROLES,
+    StackedWgradConfig,
+)
 from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem, problem_of
 from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.lowering.partition.partition import Partition
@@ -23,6 +25,7 @@ NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NWC = "--in_layout NWC --fil_layout NWC --out_layout NWC"
 NARROW = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
 GROUPED = f"convbfp16 -n 4 -c 256 -H 9 -W 9 -k 64 -y 3 -x 3 -p 1 -q 1 -g 2 -F 4 {NHWC}"
+SMALL = f"convfp16 -n 32 -c 256 -H 7 -W 7 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
 FLAT = f"convfp16 --spatial_dim 1 -n 4 -c 64 -W 99 -k 24 -x 5 -q 2 -v 1 -F 4 {NWC}"
 
 
@@ -88,13 +91,14 @@ def test_steps_and_stacked_taps_multiply_everything_once(
         range(0, len(cols.tap_rows), taps[1]),
     ):
         first_row = row0 - rows.tap_rows[0] - (r0 + taps[0] - 1)
-        first_col = col0 - problem.last_tap_col
+        tap_cols = cols.tap_rows[s0 : s0 + taps[1]]
+        first_col = col0 - max(tap_cols)
         for dy, dx, stacked, s in product(*map(range, (*step, *taps))):
             r, s = r0 + taps[0] - 1 - stacked, s0 + s
             if r >= len(rows.tap_rows) or s >= len(cols.tap_rows):
                 continue
-            shift = problem.last_tap_col - cols.tap_rows[s]
-            assert 0 <= shift <= problem.reach
+            shift = max(tap_cols) - cols.tap_rows[s]
+            assert 0 <= shift <= max(tap_cols) - min(tap_cols)
             y, x = row0 + dy, col0 + dx
             p, q = first_row + dy + stacked, first_col + dx + shift
             if y < rows.extent and x < cols.extent and 0 <= p < rows.size and 0 <= q < cols.size:
@@ -128,6 +132,22 @@ def test_packed_columns_of_stacked_taps_follow_each_other(
         assert stacked == list(product(range(row, row + taps), range(columns)))
 
 
+@given(st.integers(1, 40), st.sampled_from((128, 256)), st.integers(2, 8))
+def test_blocks_of_a_cluster_own_every_vector_of_sums_once(
+    blocks: int, threads: int, cluster: int
+) -> None:
+    """The template's slices: chunks of neighbours in turns, and at most what the host asks for."""
+    chunk, vectors = 16, blocks * threads
+    most = -(-(vectors // chunk) // cluster) * chunk
+    places = {
+        (v // chunk % cluster, v // chunk // cluster * chunk + v % chunk) for v in range(vectors)
+    }
+    owned = [(vectors // chunk - part + cluster - 1) // cluster * chunk for part in range(cluster)]
+    assert places == {(part, at) for part in range(cluster) for at in range(owned[part])}
+    assert sum(owned) == vectors
+    assert max(owned) <= most
+
+
 @given(
     st.builds(
         StackedWgradConfig,
@@ -139,9 +159,10 @@ def test_packed_columns_of_stacked_taps_follow_each_other(
         st.sampled_from((1, 2)),
         st.integers(2, 8),
         st.integers(1, 2),
+        st.integers(1, 2),
         st.sampled_from(("shared", "registers")),
         st.sampled_from(("bulk", "async")),
-        st.sampled_from(ROLES),
+        st.sampled_from(STACKED_ROLES),
         st.integers(1, 8),
         st.sampled_from((Partition(), Partition("split-k", 3, "tree"), Partition("stream-k"))),
         st.integers(1, 264),
@@ -152,8 +173,8 @@ def test_a_config_is_its_text(config: StackedWgradConfig) -> None:
 
 
 CONFIG = (
-    "stacked-wgrad 3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=async roles=4:8"
-    " cluster=1 partition=stream-k:linear blocks=132"
+    "stacked-wgrad 3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async"
+    " roles=4:8 cluster=1 partition=stream-k:linear blocks=132"
 )
 
 
@@ -172,17 +193,24 @@ CONFIG = (
         ("slab=2", "slab=3", "are not copied and multiplied"),
         ("y=async roles=4:8", "y=bulk roles=0:8", "copy piece by piece"),
         (
-            "step=2x32 slab=2 stages=4 waiting=2 x=shared",
-            "step=2x24 slab=2 stages=4 waiting=2 x=registers",
+            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared",
+            "step=2x24 slab=2 stages=4 waiting=2 together=1 x=registers",
             "3 slabs",
         ),
         (
-            "3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=async",
-            "3x3x32 depths=64 step=2x32 slab=2 stages=4 waiting=2 x=shared y=bulk",
+            "3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
+            "3x3x32 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=bulk",
             "columns of several tiles",
         ),
         ("depths=64", "depths=192", "2 math groups have no 192 depths"),
         ("waiting=2", "waiting=5", "5 steps do not wait"),
+        ("together=1", "together=2", "2 steps are not taken apart together, of 1"),
+        ("together=1 x=shared y=async", "together=2 x=shared y=bulk", "together, of 1"),
+        (
+            "together=1 x=shared y=async roles=4:8",
+            "together=3 x=shared y=bulk roles=4:4",
+            "together, of 2",
+        ),
         ("stages=4", "stages=1", "1 stages do not keep"),
         ("stages=4", "stages=40", "bytes of shared memory"),
         ("cluster=1", "cluster=9", "8 blocks or fewer"),
@@ -221,9 +249,10 @@ def test_three_spatial_axes_and_channels_first_are_refused() -> None:
         assert refusal_of_line(kernels, line, StackedWgradConfig.parse(CONFIG))
 
 
-SHARED = "waiting=2 x=shared y=async"
-BULK = "waiting=1 x=shared y=bulk"
-APART = "waiting=2 x=registers y=bulk"
+SHARED = "waiting=2 together=1 x=shared y=async"
+BULK = "waiting=1 together=1 x=shared y=bulk"
+AT_ONCE = "waiting=4 together=4 x=shared y=bulk"
+APART = "waiting=2 together=1 x=registers y=bulk"
 KERNELS = [
     (
         NARROW,
@@ -245,6 +274,18 @@ KERNELS = [
     ),
     (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
     (NARROW, f"3x1x40 depths=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4", "split-k:8:slices", 8),
+    (
+        SMALL,
+        f"3x1x40 depths=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
+        "split-k:8:slices",
+        8,
+    ),
+    (
+        SMALL,
+        f"3x1x40 depths=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
+        "split-k:8:slices",
+        8,
+    ),
     (
         NARROW,
         f"3x3x40 depths=128 step=2x32 slab=2 stages=4 {SHARED} roles=0:8",

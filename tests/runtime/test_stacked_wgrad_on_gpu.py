@@ -69,6 +69,8 @@ PIPELINES = (
     ("registers", "bulk", "4:8", 128),
     ("shared", "async", "0:8", 128),
     ("shared", "bulk", "8:8", 64),
+    ("shared", "bulk", "8:4", 64),
+    ("registers", "bulk", "8:4", 64),
 )
 PARTITIONS = (
     ("data-parallel", 1, 132),
@@ -89,9 +91,12 @@ def cases() -> list[tuple[str, str]]:
         for j, (x, y, roles, depths) in enumerate(PIPELINES):
             taps, step = TILES[(i + j) % len(TILES)]
             partition, cluster, blocks = PARTITIONS[(i + j) % len(PARTITIONS)]
+            stages = 2 + j % 2
+            waiting = (1, 2, MAX_WAITING)[i % 3]
+            together = min(stages, waiting) if y == "bulk" and (i + j) % 3 > 0 else 1
             config = StackedWgradConfig.parse(
-                f"stacked-wgrad {taps} depths={depths} {step} stages={2 + j % 2}"
-                f" waiting={(1, 2, MAX_WAITING)[i % 3]} x={x} y={y} roles={roles}"
+                f"stacked-wgrad {taps} depths={depths} {step} stages={stages}"
+                f" waiting={waiting} together={together} x={x} y={y} roles={roles}"
                 f" cluster={cluster} partition={partition} blocks={blocks}"
             )
             (problem,) = parse_line(line).problems.values()
@@ -99,21 +104,23 @@ def cases() -> list[tuple[str, str]]:
                 config = replace(config, cluster=1)
             if not config.divides_slabs:
                 config = replace(config, x="shared")
+            if config.trades_registers:
+                config = replace(config, together=1)
             if problem.geometry.groups > 1 or problem.shapes[1][-1] > config.columns:
-                config = replace(config, y="async")
+                config = replace(config, y="async", together=1)
             found.append((line, str(config)))
     return found
 
 
 PACKED = (
-    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 x=registers", "4:4"),
-    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=3 waiting=1 x=registers", "4:8"),
-    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 x=registers", "4:8"),
-    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 x=shared", "4:4"),
-    (2, "5x2x36 depths=64 step=6x16 slab=1 stages=2 waiting=1 x=shared", "4:8"),
-    (2, "2x3x36 depths=64 step=2x8 slab=2 stages=3 waiting=4 x=shared", "4:4"),
-    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=2 waiting=1 x=shared", "8:8"),
-    (8, "3x4x12 depths=64 step=2x160 slab=1 stages=2 waiting=1 x=shared", "4:8"),
+    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 together=1 x=registers", "4:4"),
+    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=3 waiting=1 together=1 x=registers", "4:8"),
+    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 together=1 x=registers", "4:8"),
+    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 together=2 x=shared", "4:4"),
+    (2, "5x2x36 depths=64 step=6x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
+    (2, "2x3x36 depths=64 step=2x8 slab=2 stages=3 waiting=4 together=3 x=shared", "4:4"),
+    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=2 waiting=1 together=1 x=shared", "8:8"),
+    (8, "3x4x12 depths=64 step=2x160 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
 )
 """A line, a tile whose rows of columns end in the middle of eight, and roles."""
 
@@ -149,19 +156,20 @@ def test_every_weight_is_stored(text: str, config: str) -> None:
         np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
-STEP = "step=2x32 slab=2 stages=4 waiting=2"
-WIDE = "step=4x32 slab=2 stages=3 waiting=2"
+STEP = "step=2x32 slab=2 stages=4 waiting=2 cluster=1"
+CLUSTERS = "step=2x32 slab=2 stages=4 waiting=2 cluster=8"
+WIDE = "step=4x32 slab=2 stages=3 waiting=2 cluster=1"
 
 
 @pytest.mark.parametrize(
     "partition",
     [
-        f"depths=64 {STEP} x=shared y=async roles=4:8 cluster=1 partition=split-k:16:slices",
-        f"depths=64 {STEP} x=registers y=bulk roles=4:8 cluster=8 partition=split-k:8:slices",
-        f"depths=128 {STEP} x=registers y=bulk roles=4:8 cluster=1 partition=split-k:66:slices",
-        f"depths=64 {STEP} x=shared y=async roles=0:8 cluster=1 partition=split-k:7:tree",
-        f"depths=64 {STEP} x=shared y=bulk roles=8:8 cluster=1 partition=split-k:7:linear",
-        f"depths=64 {STEP} x=registers y=bulk roles=4:4 cluster=1 partition=stream-k:linear",
+        f"depths=64 {STEP} together=1 x=shared y=async roles=4:8 partition=split-k:16:slices",
+        f"depths=64 {CLUSTERS} together=1 x=registers y=bulk roles=4:8 partition=split-k:8:slices",
+        f"depths=128 {STEP} together=1 x=registers y=bulk roles=4:8 partition=split-k:66:slices",
+        f"depths=64 {STEP} together=1 x=shared y=async roles=0:8 partition=split-k:7:tree",
+        f"depths=64 {STEP} together=1 x=shared y=bulk roles=8:8 partition=split-k:7:linear",
+        f"depths=64 {STEP} together=2 x=registers y=bulk roles=4:4 partition=stream-k:linear",
     ],
 )
 def test_the_same_bits_every_time(partition: str) -> None:
@@ -171,9 +179,9 @@ def test_the_same_bits_every_time(partition: str) -> None:
 @pytest.mark.parametrize(
     "partition",
     [
-        f"depths=64 {WIDE} x=registers y=bulk roles=8:8 cluster=1 partition=split-k:32:slices",
-        f"depths=128 {WIDE} x=registers y=bulk roles=4:8 cluster=1 partition=split-k:61:slices",
-        f"depths=128 {STEP} x=registers y=bulk roles=8:8 cluster=1 partition=split-k:7:tree",
+        f"depths=64 {WIDE} together=1 x=registers y=bulk roles=8:8 partition=split-k:32:slices",
+        f"depths=128 {WIDE} together=1 x=registers y=bulk roles=4:8 partition=split-k:61:slices",
+        f"depths=128 {STEP} together=1 x=registers y=bulk roles=8:8 partition=split-k:7:tree",
     ],
 )
 def test_packed_columns_have_the_same_bits_every_time(partition: str) -> None:

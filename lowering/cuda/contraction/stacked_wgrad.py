@@ -111,8 +111,6 @@ def _source(
         "int kAllTapRows": len(rows.tap_rows),
         "int kAllTapCols": len(cols.tap_rows),
         "int kFirstTapRow": rows.tap_rows[0],
-        "int kLastTapCol": problem.last_tap_col,
-        "int kReach": problem.reach,
         "int kYPiece": problem.y_piece,
         "Offset kYRow": rows.out_stride,
         "Offset kYCol": cols.out_stride,
@@ -126,6 +124,8 @@ def _source(
         f"long long kWeightOfRow[{len(rows.tap_rows)}]": _list(rows.tap_weights),
         f"long long kWeightOfCol[{len(cols.tap_rows)}]": _list(cols.tap_weights),
     }
+    last = config.last_tap_cols(problem)
+    each, rest = divmod(schedule.steps, config.cluster)
     choices = {
         "int kTapRows": config.tap_rows,
         "int kTapCols": config.tap_cols,
@@ -134,12 +134,16 @@ def _source(
         "int kCols": config.step[1],
         "int kPitch": config.pitch(problem),
         "int kSlabRows": config.slab_rows,
+        f"int kLastTapCol[{len(last)}]": _list(last),
+        "int kReach": config.reach(problem),
         "int kStages": config.stages,
         "int kWaiting": config.waiting,
+        "int kTogether": config.together,
         "int kLoadWarps": config.roles[0],
         "int kMathGroups": config.math_groups,
         "int kDepthGroups": config.depths // DEPTHS,
         "int kParts": config.cluster,
+        "int kPartSteps": each if rest == 0 else 0,
         "int kSharedBytes": config.shared_bytes(problem, spec.columns),
         "bool kHasRegisters": "true" if config.x == "registers" else "false",
         "bool kIsBulk": "true" if config.y == "bulk" else "false",

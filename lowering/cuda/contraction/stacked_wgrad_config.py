@@ -39,8 +39,14 @@ MAX_BOX = 256
 
 MAX_WAITING = 4
 """Steps whose rows of dY wait to be taken apart."""
-_SIZES = ("depths", "step", "slab", "stages", "waiting", "cluster", "blocks")
+_FEW_MULTIPLY = (8, 4)
+"""Roles for tiles of few sums, whose warps keep the registers that they begin with."""
+STACKED_ROLES = (*ROLES, _FEW_MULTIPLY)
+"""Warps that load, and warps that multiply."""
+_SIZES = ("depths", "step", "slab", "stages", "waiting", "together", "cluster", "blocks")
 _KEYS = frozenset((*_SIZES, "x", "y", "roles", "partition"))
+_CHUNK_VECTORS = 16
+"""Of sums, that one block of a cluster adds; the next ones are another's."""
 _COPY_BYTES = 16
 """The copy engine brings multiples of it."""
 _ATOM_BYTES = 1024
@@ -67,12 +73,14 @@ class StackedWgradConfig(WithRoles):
     stages: int
     waiting: int
     """Steps whose rows of dY wait to be taken apart."""
+    together: int
+    """Steps that a block takes apart in one go, in the beginning."""
     x: Literal["shared", "registers"]
     """Where wgmma finds X."""
     y: Literal["bulk", "async"]
     """How dY comes: as it lies, by the copy engine, and is taken apart; or piece by piece."""
     roles: tuple[int, int]
-    """Warps that load, and warps that multiply: one of `ROLES`."""
+    """Warps that load, and warps that multiply: one of `STACKED_ROLES`."""
     cluster: int
     """Blocks of a cluster, which have the parts of a tile and add them through their shared memory;
     1 if parts meet in global memory."""
@@ -84,7 +92,7 @@ class StackedWgradConfig(WithRoles):
         return (
             f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns} depths={self.depths}"
             f" step={self.step[0]}x{self.step[1]} slab={self.slab_rows} stages={self.stages}"
-            f" waiting={self.waiting} x={self.x} y={self.y}"
+            f" waiting={self.waiting} together={self.together} x={self.x} y={self.y}"
             f" roles={self.roles_text} cluster={self.cluster}"
             f" partition={self.partition} blocks={self.blocks}"
         )
@@ -115,6 +123,7 @@ class StackedWgradConfig(WithRoles):
             int(found.values["slab"]),
             int(found.values["stages"]),
             int(found.values["waiting"]),
+            int(found.values["together"]),
             x,
             y,
             parse_roles(found.values["roles"]),
@@ -133,7 +142,7 @@ class StackedWgradConfig(WithRoles):
         changed = replace(self, roles=(load, math), depths=depths)
         if load == 0:
             whole = ceil(self.columns / EIGHT) * EIGHT
-            return replace(changed, columns=whole, x="shared", y="async")
+            return replace(changed, columns=whole, together=1, x="shared", y="async")
         return changed if changed.divides_slabs else replace(changed, x="shared")
 
     @property
@@ -144,7 +153,7 @@ class StackedWgradConfig(WithRoles):
     @property
     def trades_registers(self) -> bool:
         """Whether warps that load give registers to those that multiply."""
-        return sum(self.roles) > 2 * GROUP_WARPS
+        return sum(self.roles) > 2 * GROUP_WARPS and self.roles != _FEW_MULTIPLY
 
     @property
     def stacked(self) -> int:
@@ -181,10 +190,24 @@ class StackedWgradConfig(WithRoles):
         """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
         return ceil(self.tap_cols * self.stacked // EIGHT / self.turns)
 
+    def last_tap_cols(self, problem: StackedProblem) -> list[int]:
+        """Of each tile's taps of a row, what the one furthest to the right reads of X."""
+        return [max(taps) for taps in self._tap_cols(problem)]
+
+    def reach(self, problem: StackedProblem) -> int:
+        """Columns of dY that a row's positions read beside their own, in a tile."""
+        return max(max(taps) - min(taps) for taps in self._tap_cols(problem))
+
+    def _tap_cols(self, problem: StackedProblem) -> list[tuple[int, ...]]:
+        taps = problem.cols.tap_rows
+        return [taps[at : at + self.tap_cols] for at in range(0, len(taps), self.tap_cols)]
+
     def pitch(self, problem: StackedProblem) -> int:
         """Positions of dY between two planes: neighbours of which lie in different banks."""
-        least = self.step[1] + problem.reach
-        return least if self.is_packed else least + (_BANK_EIGHTS // 2 - least) % _BANK_EIGHTS
+        least = self.step[1] + self.reach(problem)
+        if self.is_packed or least % _BANK_EIGHTS == 0:
+            return least
+        return least + (_BANK_EIGHTS // 2 - least) % _BANK_EIGHTS
 
     def tiles(self, spec: Contraction, problem: StackedProblem) -> int:
         """Tiles of B."""
@@ -233,20 +256,22 @@ class StackedWgradConfig(WithRoles):
         waiting = self.waiting * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
         held = max(stages + waiting, exchange)
         if self.cluster > 1:
-            held += ceil(sums / 16 / self.cluster) * self.cluster * 16
+            chunk = _CHUNK_VECTORS * 16
+            held += ceil(sums / chunk / self.cluster) * self.cluster * chunk
         barriers = 2 * self.stages + 1 + self.waiting + (1 if self.cluster > 1 else 0)
         return _ATOM_BYTES + held + 8 * barriers
 
     def _waiting_bytes(self, problem: StackedProblem, columns: int) -> int:
         """Bytes of the rows of dY that a step reads, as they lie."""
         position, both_ends = columns * 2, 2 * (_COPY_BYTES - 1)
+        rows = self.step[0] + self.tap_rows - 1
         if problem.rows_follow and self.step[1] >= problem.cols.extent:
             row = problem.cols.size * position
+            rows = min(rows, problem.rows.size)
         else:
-            row = (self.step[1] + problem.reach) * position + both_ends
+            row = (self.step[1] + self.reach(problem)) * position + both_ends
             row = row // _COPY_BYTES * _COPY_BYTES
-        rows = (self.step[0] + self.tap_rows - 1) * row
-        return (rows + both_ends) // _COPY_BYTES * _COPY_BYTES
+        return (rows * row + both_ends) // _COPY_BYTES * _COPY_BYTES
 
 
 def legality(
@@ -273,7 +298,7 @@ def legality(
 
 
 def _illegal(config: StackedWgradConfig) -> str | None:
-    reason = config.illegal_roles(ROLES)
+    reason = config.illegal_roles(STACKED_ROLES)
     if reason is not None:
         return reason
     if config.columns % (EIGHT // 2) or not 0 < config.stacked <= MAX_STACKED:
@@ -288,6 +313,12 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return f"{config.math_groups} math groups have no {config.depths} depths"
     if not 1 <= config.waiting <= MAX_WAITING:
         return f"{config.waiting} steps do not wait to be taken apart"
+    has_room = config.y == "bulk" and not config.trades_registers
+    at_once = min(config.stages, config.waiting) if has_room else 1
+    if not 1 <= config.together <= at_once:
+        return (
+            f"{config.together} steps are not taken apart together, of {at_once} that may be there"
+        )
     rows, cols = config.step
     if config.slab_rows not in (1, 2) or rows % config.slab_rows or max(config.step) > MAX_BOX:
         return f"steps of {rows}x{cols} positions are not copied and multiplied"

@@ -35,16 +35,6 @@ class StackedProblem:
     is_dense: bool
     """Whether dY's positions do in a row, and dY is a multiple of 16 bytes."""
 
-    @property
-    def last_tap_col(self) -> int:
-        """The tap of a row that reads furthest to the right, as a position of X."""
-        return max(self.cols.tap_rows)
-
-    @property
-    def reach(self) -> int:
-        """Columns of dY that a row's positions read beside their own."""
-        return self.last_tap_col - min(self.cols.tap_rows)
-
 
 def problem_of(spec: Contraction) -> StackedProblem | Refusal:
     """The rows and columns of `spec`, or why the template does not compute it."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
 """Stages, and steps that wait to be taken apart."""
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
+_FIRST_STEPS = 2
+"""Steps taken apart in one go where a block has more than stages."""
 _COL_SPLITS = (1, 2, 3, 4)
 _PIPELINES = (
     ((4, 8), 2 * DEPTHS, True),
@@ -42,6 +44,7 @@ _PIPELINES = (
     ((4, 8), 2 * DEPTHS, False),
     ((4, 8), DEPTHS, True),
     ((4, 8), DEPTHS, False),
+    ((8, 4), DEPTHS, False),
     ((4, 4), DEPTHS, False),
     ((0, 8), DEPTHS, False),
 )
@@ -121,7 +124,7 @@ def candidates(
         for roles, depths, is_packed in _PIPELINES:
             tile = StackedWgradConfig(
                 rows, cols, spec.columns if is_packed else columns, depths, (1, SLAB), 1,
-                *_STAGES[-1], "shared", y if roles[0] else "async", roles, 1, Partition(),
+                *_STAGES[-1], 1, "shared", y if roles[0] else "async", roles, 1, Partition(),
                 gpu.multiprocessors,
             )  # fmt: skip
             if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
@@ -129,7 +132,7 @@ def candidates(
             steps = _steps(spec, problem, tile, gpu)
             fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
             for config in fastest[:_STEPS_TRIED]:
-                for divided in _partitioned(spec, problem, config):
+                for divided in _partitioned(spec, problem, config, gpu):
                     yield from _asked_at_once(spec, problem, divided, gpu)
                     yield divided
 
@@ -154,15 +157,22 @@ def _steps(
                 shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
                 if shaped.roles in _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
                     shaped = replace(shaped, x="registers")
-                for stages, waiting in _STAGES:
-                    config = replace(shaped, stages=stages, waiting=waiting)
-                    if legality(spec, problem, config, gpu.shared_bytes) is None:
-                        yield config
-                        break
+                yield from _fitted(spec, problem, shaped, gpu)
+
+
+def _fitted(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
+) -> Iterator[StackedWgradConfig]:
+    """`config` with as many stages as there is room for, if it is legal with any."""
+    for stages, waiting in _STAGES:
+        fitted = replace(config, stages=stages, waiting=waiting)
+        if legality(spec, problem, fitted, gpu.shared_bytes) is None:
+            yield fitted
+            return
 
 
 def _partitioned(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
 ) -> Iterator[StackedWgradConfig]:
     """`config` with every partition worth trying."""
     schedule = config.schedule(spec, problem)
@@ -176,19 +186,26 @@ def _partitioned(
     for parts, clusters in _CLUSTERS.items():
         if parts <= room and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
-            yield replace(config, partition=within, cluster=parts)
+            clustered = replace(config, partition=within, cluster=parts)
+            yield from _fitted(spec, problem, clustered, gpu)
 
 
 def _asked_at_once(
     spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
 ) -> Iterator[StackedWgradConfig]:
-    """`config` with all rows of a block asked for at once, if they are those of few steps."""
+    """`config` with rows of more steps asked for, and taken apart, at once: of all steps of a
+    block, if they are few, or of the first ones."""
     steps = busiest_steps(config.schedule(spec, problem))
-    if config.y != "bulk" or not config.waiting < steps <= MAX_WAITING:
+    if config.y != "bulk" or not 1 < steps <= MAX_WAITING:
         return
-    asked = replace(config, stages=steps, waiting=steps)
-    if legality(spec, problem, asked, gpu.shared_bytes) is None:
-        yield asked
+    of_all = steps, steps, steps
+    of_first = config.stages, config.waiting + 1, _FIRST_STEPS
+    for stages, waiting, together in (of_all, of_first):
+        at_once = 1 if config.trades_registers else together
+        asked = replace(config, stages=stages, waiting=waiting, together=at_once)
+        if legality(spec, problem, asked, gpu.shared_bytes) is None:
+            yield asked
+            return
 
 
 def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> float:
@@ -196,6 +213,7 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     schedule = config.schedule(spec, problem)
     step = _step(problem, spec, config)
     reduced = _START_CYCLES + (busiest_steps(schedule) + 1) * step
+    reduced -= (config.together - 1) * (step - _step(problem, spec, config, rows_are_there=True))
     if config.turns > 1:
         reduced += _EXCHANGE_CYCLES
     if not schedule.slots:
@@ -211,13 +229,18 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
 
 
-def _step(problem: StackedProblem, spec: Contraction, config: StackedWgradConfig) -> float:
-    """Cycles of a step: its products, or the copies of the next one."""
+def _step(
+    problem: StackedProblem,
+    spec: Contraction,
+    config: StackedWgradConfig,
+    rows_are_there: bool = False,
+) -> float:
+    """Cycles of a step: its products, or the copies of the next one, but rows that are there."""
     rows, cols = config.step
     multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
     multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
     multiplied *= _ALONE if config.math_groups == 1 else 1.0
-    positions = (rows + config.tap_rows - 1) * (cols + problem.reach)
+    positions = (rows + config.tap_rows - 1) * (cols + config.reach(problem))
     copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
     if config.y == "bulk":
         is_whole = problem.rows_follow and cols >= problem.cols.extent
@@ -232,4 +255,4 @@ def _step(problem: StackedProblem, spec: Contraction, config: StackedWgradConfig
         return max(multiplied + loaded, copied) + _UNIFORM_CYCLES
     if config.stages == len(("filled", "read")):
         multiplied *= _SHORT_OF_STAGES if config.depths == DEPTHS else 1.0
-    return max(multiplied, copied, loaded) + _STEP_CYCLES
+    return max(multiplied, copied, 0.0 if rows_are_there else loaded) + _STEP_CYCLES

@@ -27,8 +27,9 @@ SYMBOL: Final = "direct"
 
 _A = Pointer("a")
 
-_COUNTER_BYTES = 4
-"""Of the parts of a block's sums that have come and gone."""
+_COUNTER_BYTES = 256
+"""Of the parts of a block's sums that have come and gone: lines of their own, as all who wait
+keep asking for them."""
 
 
 def _operands(

@@ -36,6 +36,21 @@ template <typename P>
 constexpr long long tap_weight(int phase, int row_tap, int col_tap) {
   return P::phases[phase].row_weight[row_tap] + P::phases[phase].col_weight[col_tap];
 }
+// The same of phase 0 for taps that are no constants: a choice among constants, as a table of them is
+// memory that nothing has read before.
+template <typename P>
+__device__ __forceinline__ long long chosen_weight(int row_tap, int col_tap) {
+  long long weight = tap_weight<P>(0, 0, 0);
+  static_for<P::phases[0].row_taps>([&](auto i) {
+    constexpr long long kFurther = P::phases[0].row_weight[i.value] - P::phases[0].row_weight[0];
+    if (row_tap == i.value) weight += kFurther;
+  });
+  static_for<P::phases[0].col_taps>([&](auto j) {
+    constexpr long long kFurther = P::phases[0].col_weight[j.value] - P::phases[0].col_weight[0];
+    if (col_tap == j.value) weight += kFurther;
+  });
+  return weight;
+}
 // The tap of a phase at a row, or a column, of its window; -1 if it has none.
 template <typename P>
 constexpr int row_tap_at(int phase, int window_row) {

@@ -57,6 +57,9 @@ struct GroupedWgrad {
   // Of two merged groups of 8 channels a warp keeps what is of one group: half of a tap's sums.
   static constexpr int kRealDepth = P::depth / P::merged, kRealColumns = P::columns / P::merged;
   static constexpr bool kIsHalved = P::merged == 2 && kRealDepth == 8 && kRealColumns == 8;
+  // Whether all sums are of a group of B, and of one that there is.
+  static constexpr bool kAllReal = P::merged == 1 || kIsHalved;
+  static constexpr bool kAllGroups = P::groups * P::depth % S::channels == 0;
   static constexpr int kFoursOfTap = kIsHalved ? 1 : kSlice / 8;
   static constexpr int kKept = kRowTaps * kColTaps * kFoursOfTap * 4;
   using Sums = GroupedWgradSums<S, kJobs, kKept>;
@@ -227,10 +230,11 @@ struct GroupedWgrad {
     wait_copies<0>();
     const Sums add_up{reinterpret_cast<float4*>(shared),
                       reinterpret_cast<float4*>(workspace) + block * Sums::kVectors,
-                      counters + block, job, position_warp};
+                      counters + block * kCounterWords, job, position_warp};
     self.keep();
     add_up(&self.sum[0][0][0][0], part, static_cast<long long>(kChannelBlocks) * Sums::kVectors,
-           [&](int v, const float4& total) { store(b, block, v, total); });
+           [&](int v) { return target(block, v); },
+           [&](const Target& to, const float4& total) { store(b, to, total); });
   }
 
   // Moves the sums that are kept to the front.
@@ -247,11 +251,16 @@ struct GroupedWgrad {
     }
   }
 
-  // Stores vector v of a block's sums, four of a lane, in the numbering of `Sums`.
-  static __device__ __forceinline__ void store(T* b, int block, int v, const float4& sums) {
-    const float total[4] = {sums.x, sums.y, sums.z, sums.w};
+  // The elements of B that the four sums of a vector are; negative if they are of no group.
+  struct Target {
+    long long at[4];
+  };
+  // Vector v of a block's sums, four of a lane, in the numbering of `Sums`.
+  static __device__ __forceinline__ Target target(int block, int v) {
     const int thread = v % (kJobs * 32), job = thread / 32, lane = thread % 32;
     const int tap = v / (kJobs * 32) / kFoursOfTap;
+    const long long weight = chosen_weight<P>(tap / kColTaps, tap % kColTaps);
+    Target found;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int d = block * S::channels + job / kColumnSlices * 16 + lane / 4 + i / 2 * 8;
@@ -259,12 +268,22 @@ struct GroupedWgrad {
       const int n = kIsHalved ? i / 2 : v / (kJobs * 32) % kFoursOfTap;
       const int column = job % kColumnSlices * kSlice + n * 8 + lane % 4 * 2 + i % 2;
       const int real = d % P::depth / kRealDepth;
-      if (group >= P::groups || column / kRealColumns != real) continue;
-      long long at = (static_cast<long long>(group) * P::merged + real) * P::b_group;
-      at += P::phases[0].row_weight[tap / kColTaps] + P::phases[0].col_weight[tap % kColTaps];
+      const bool stored = (kAllGroups || group < P::groups) &&
+                          (kAllReal || column / kRealColumns == real);
+      long long at = weight + (static_cast<long long>(group) * P::merged + real) * P::b_group;
       at += d % kRealDepth * static_cast<long long>(P::b_depth);
       at += column % kRealColumns * static_cast<long long>(P::b_column);
-      b[at] = result<P>(total[i]);
+      found.at[i] = stored ? at : -1;
+      // Here, and not where it is stored to.
+      asm volatile("" : "+l"(found.at[i]));
+    }
+    return found;
+  }
+  static __device__ __forceinline__ void store(T* b, const Target& to, const float4& sums) {
+    const float total[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((kAllGroups && kAllReal) || to.at[i] >= 0) b[to.at[i]] = result<P>(total[i]);
     }
   }
 };

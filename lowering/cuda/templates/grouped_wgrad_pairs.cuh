@@ -193,30 +193,46 @@ class GroupedWgradPairs {
     return true;
   }
 
-  // Stores vector v of a block's sums, four of a lane.
-  static __device__ __forceinline__ void store(T* b, int group, int v, const float4& sums) {
-    const float total[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
+  // The elements of B that the first and the third sum of a vector are; the others are a depth further.
+  struct Target {
+    long long at[2];
+  };
+  // Vector v of a block's sums, four of a lane.
+  static __device__ __forceinline__ Target target(int group, int v) {
     const int lane = v % 32, four = v / 32, is_third = four >= kFirstFours;
     int warp = 0;
-    while (warp < kWarps - 1 && four >= first_four(is_third, warp + 1)) ++warp;
+#pragma unroll
+    for (int i = 1; i < kWarps; ++i) warp += four >= first_four(is_third, i);
     const int moved = warp / 2, eight = four - first_four(is_third, warp);
     const int row = is_third != 0 ? eight / kEights * 2 + moved : eight / kEights;
     const int depth = eight % kEights * 8 + lane % 4 * 2;
-    b += group * P::b_group + P::phases[0].row_weight[row] +
-         P::phases[0].col_weight[is_third != 0 ? 2 : moved] +
-         depth * static_cast<long long>(P::b_depth);
+    const long long first = group * P::b_group +
+                            chosen_weight<P>(row, is_third != 0 ? 2 : moved) +
+                            depth * static_cast<long long>(P::b_depth);
+    Target found;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int column = warp % 2 * 16 + lane / 4 + i * 8;
-      T* to = b + column * static_cast<long long>(P::b_column);
+      found.at[i] = first + column * static_cast<long long>(P::b_column);
+      // Here, and not where it is stored to.
+      asm volatile("" : "+l"(found.at[i]));
+    }
+    return found;
+  }
+  static __device__ __forceinline__ void store(T* b, const Target& to,
+                                               const float4& sums) {
+    const float total[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      T* const at = b + to.at[i];
       const T both[2] = {result<P>(total[i][0]), result<P>(total[i][1])};
       if constexpr (has_words()) {
         unsigned word;
         memcpy(&word, both, sizeof(word));
-        *reinterpret_cast<unsigned*>(to) = word;
+        *reinterpret_cast<unsigned*>(at) = word;
       } else {
-        to[0] = both[0];
-        to[P::b_depth] = both[1];
+        at[0] = both[0];
+        at[P::b_depth] = both[1];
       }
     }
   }
@@ -283,8 +299,9 @@ class GroupedWgradPairs {
     } else {
       reduce<1>(range, shared, slots + part * kStep);
     }
-    Sums{reinterpret_cast<float4*>(memory), slots, counters + group}(
-        part, kStep, [&](int v, const float4& total) { store(b, group, v, total); });
+    Sums{reinterpret_cast<float4*>(memory), slots, counters + group * kCounterWords}(
+        part, kStep, [&](int v) { return target(group, v); },
+        [&](const Target& to, const float4& total) { store(b, to, total); });
   }
 };
 

@@ -7,8 +7,12 @@
 
 namespace convir {
 
+// Words from the counter of one block's channels to that of the next.
+constexpr int kCounterWords = 64;
+
 // The sums of a block's channels, kVectors of four, whose parts blocks have published: they meet, and
-// each adds up its slice of the vectors. S: the schedule.
+// each adds up its slice of the vectors, over the parts of a thread in ascending order, then over
+// threads. S: the schedule.
 template <typename S, int kVectors>
 struct PublishedSums {
   using Threads = StepThreads<S>;
@@ -28,52 +32,65 @@ struct PublishedSums {
 
   float4* shared;
   float4* workspace;  // kVectors of every unit
-  unsigned* counter;  // of the block's channels
+  unsigned* counter;  // of the block's channels: the first word of a line, which nobody else asks for
 
-  // store(v, total) stores vector v. `part` of the parts has the slot at part * step vectors.
-  template <typename Store>
-  __device__ __forceinline__ void operator()(int part, long long step, const Store& store) const {
+  // find(v) says where vector v goes, store(target, total) stores it there. `part` of the parts has the
+  // slot at part * step vectors.
+  template <typename Find, typename Store>
+  __device__ __forceinline__ void operator()(int part, long long step, const Find& find,
+                                             const Store& store) const {
+    using Target = decltype(find(0));
+    const int first = static_cast<int>(static_cast<long long>(kVectors) * part / kParts);
+    const int last = static_cast<int>(static_cast<long long>(kVectors) * (part + 1) / kParts);
+    const int split = kSplits == 1 ? 0 : threadIdx.x / kShare;
+    int v = first + threadIdx.x - split * kShare;
+    Target targets[kWide];
+    const auto find_all = [&] {
+#pragma unroll
+      for (int w = 0; w < kWide; ++w) targets[w] = find(v + w * kThreads);
+    };
     Threads::sync_computing();
-    if (threadIdx.x == 0) Meeting::meet(counter, kParts);
+    if (threadIdx.x == 0) Meeting::come(counter);
+    // While the others are waited for.
+    find_all();
+    unsigned before = 0;
+    if (threadIdx.x == 0) {
+      Meeting::wait(counter, kParts);
+      before = Meeting::count_leaving(counter);
+    }
     Threads::sync_computing();
-    add(part, step, store);
-    if (threadIdx.x == 0) Meeting::leave(counter, kParts);
+    float4 total[kWide];
+    if constexpr (kSplits == 1) {
+#pragma unroll 1
+      while (true) {
+        add_parts(total, v, last, 0, kParts, step);
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          if (v + w * kThreads < last) store(targets[w], total[w]);
+        }
+        v += kThreads * kWide;
+        if (kShare <= kThreads * kWide || v >= last) break;
+        find_all();
+      }
+    } else {
+      if (split < kSplits) {
+        add_parts(total, v, last, split * kParts / kSplits, (split + 1) * kParts / kSplits, step);
+        shared[threadIdx.x] = total[0];
+      }
+      Threads::sync_computing();
+      if (split == 0 && v < last) {
+        for (int i = 1; i < kSplits; ++i) {
+          partition::add_to(total[0], shared[i * kShare + threadIdx.x]);
+        }
+        store(targets[0], total[0]);
+      }
+    }
+    // The answer came while sums were added.
+    if (threadIdx.x == 0) Meeting::clear_if_last(counter, before, kParts);
   }
 
  private:
   using Meeting = partition::Meeting<kThreads, 1, kParts>;
-
-  // Adds the block's share of the vectors over all parts: over those of a thread in ascending order,
-  // then over threads.
-  template <typename Store>
-  __device__ __forceinline__ void add(int part, long long step, const Store& store) const {
-    const int first = static_cast<int>(static_cast<long long>(kVectors) * part / kParts);
-    const int last = static_cast<int>(static_cast<long long>(kVectors) * (part + 1) / kParts);
-    const int thread = threadIdx.x;
-    if constexpr (kSplits == 1) {
-#pragma unroll 1
-      for (int v = first + thread; v < last; v += kThreads * kWide) {
-        float4 total[kWide];
-        add_parts(total, v, last, 0, kParts, step);
-#pragma unroll
-        for (int w = 0; w < kWide; ++w) {
-          if (v + w * kThreads < last) store(v + w * kThreads, total[w]);
-        }
-      }
-    } else {
-      const int split = thread / kShare, v = first + thread % kShare;
-      if (split < kSplits) {
-        float4 total[1];
-        add_parts(total, v, last, split * kParts / kSplits, (split + 1) * kParts / kSplits, step);
-        shared[thread] = total[0];
-      }
-      Threads::sync_computing();
-      if (split > 0 || v >= last) return;
-      float4 total = shared[thread];
-      for (int i = 1; i < kSplits; ++i) partition::add_to(total, shared[i * kShare + thread]);
-      store(v, total);
-    }
-  }
 
   // The totals over parts `begin` to `end` of vectors v, v + kThreads, … before `last`.
   template <int kCount>
@@ -124,9 +141,9 @@ struct GroupedWgradSums {
   static constexpr int owner(int i) { return i * kSharing / kFours; }
 
   // As `PublishedSums`.
-  template <typename Store>
+  template <typename Find, typename Store>
   __device__ __forceinline__ void operator()(float* sums, int part, long long step,
-                                             const Store& store) const {
+                                             const Find& find, const Store& store) const {
     // Which sums a warp gives away, keeps and publishes are constants.
     static_for<kSharing>([&](auto own) {
       if (sharing == own.value) {
@@ -134,13 +151,13 @@ struct GroupedWgradSums {
         publish<own.value>(sums, workspace + part * step);
       }
     });
-    Published{shared, workspace, counter}(part, step, store);
+    Published{shared, workspace, counter}(part, step, find, store);
   }
 
  private:
-  __device__ __forceinline__ int place(int i) const {
-    return (i * kJobs + job) * 32 + threadIdx.x % 32;
-  }
+  // Where a lane has its first four of the block's; the others follow kStride vectors apart.
+  static constexpr int kStride = kJobs * 32;
+  __device__ __forceinline__ int first() const { return job * 32 + threadIdx.x % 32; }
   // body(i) for the fours that a warp of its job owns.
   template <int kOwning, typename Body>
   static __device__ __forceinline__ void for_each_four(const Body& body) {
@@ -152,15 +169,16 @@ struct GroupedWgradSums {
   // Every warp gives each of the others of its job what that one owns, in rounds.
   template <int kOwn>
   __device__ __forceinline__ void fold(float* sums) const {
+    float4* const held = shared + first();
     static_for<kSharing - 1>([&](auto round) {
       Threads::sync_computing();
       for_each_four<(kOwn + round.value + 1) % kSharing>([&](int i) {
         const float* four = sums + i * 4;
-        shared[place(i)] = make_float4(four[0], four[1], four[2], four[3]);
+        held[i * kStride] = make_float4(four[0], four[1], four[2], four[3]);
       });
       Threads::sync_computing();
       for_each_four<kOwn>([&](int i) {
-        const float4 x = shared[place(i)];
+        const float4 x = held[i * kStride];
         float* four = sums + i * 4;
         four[0] += x.x;
         four[1] += x.y;
@@ -170,10 +188,11 @@ struct GroupedWgradSums {
     });
   }
   template <int kOwn>
-  __device__ __forceinline__ void publish(const float* sums, float4* own) const {
+  __device__ __forceinline__ void publish(const float* sums, float4* slot) const {
+    float4* const own = slot + first();
     for_each_four<kOwn>([&](int i) {
       const float* four = sums + i * 4;
-      __stcg(own + place(i), make_float4(four[0], four[1], four[2], four[3]));
+      __stcg(own + i * kStride, make_float4(four[0], four[1], four[2], four[3]));
     });
   }
 };

@@ -298,9 +298,15 @@ struct Meeting {
     asm volatile("bar.sync %0, %1;" ::"r"(kBarrier + group), "n"(kThreads) : "memory");
   }
 
-  // Waits until all parts have come.
+  // Comes, and waits until all parts have come.
   static __device__ __forceinline__ void meet(unsigned* counter, int parts) {
+    come(counter);
+    wait(counter, parts);
+  }
+  static __device__ __forceinline__ void come(unsigned* counter) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1u) : "memory");
+  }
+  static __device__ __forceinline__ void wait(unsigned* counter, int parts) {
 #ifdef CONVIR_BOUNDED_WAITS
     const long long start = clock64();
 #endif

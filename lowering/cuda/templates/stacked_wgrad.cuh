@@ -18,6 +18,7 @@
 #include "barriers.cuh"
 #include "hopper/wgmma_planes.cuh"
 #include "stacked_wgrad_fill.cuh"
+#include "stacked_wgrad_halves.cuh"
 
 namespace convir::stacked_wgrad {
 
@@ -162,18 +163,28 @@ struct Block {
     arrived = drained + 8;
   }
 
-  __device__ __forceinline__ void init_barriers() const {
+  // Makes the barriers. Who asks for rows makes those that it needs itself, and asks for the first
+  // ones before it meets the others.
+  __device__ __forceinline__ void begin(const BulkRows<P, C>& rows) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < C::kStages; ++i) {
         hopper::barrier_init(full + 8 * i, 1 + kCopying);
         hopper::barrier_init(empty + 8 * i, kMathWarps * kWarpArrivals);
       }
       hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
-      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
       if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
       hopper::fence_barrier_init();
     }
+    if (C::kIsBulk && rows.is_asking()) {
+      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
+      hopper::fence_barrier_init();
+      partition::Work work{};
+      typename S::Walk(unit()).next(work);
+      const Place<P, C> place(work.tile);
+      for (int i = 0; i < C::kWaiting; ++i) ask(rows, place, work.begin + i, work.end, i);
+    }
     __syncthreads();
+    if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
   }
 
   // The parts of a tile are one cluster where they are put together in it.
@@ -201,37 +212,62 @@ struct Block {
     }
   }
 
-  // The same where rows of dY arrive as they lie.
+  // The same where rows of dY arrive as they lie. Those of a block's first kTogether steps are taken
+  // apart in one go, as nothing can be multiplied meanwhile.
   __device__ __forceinline__ void load(const Filler<P, C>& filler,
                                        const BulkRows<P, C>& rows) const {
     Ring<C::kStages> ring;
-    Ring<C::kWaiting> asked, taken;
+    Ring<C::kWaiting> taken;
     partition::Work work;
     unsigned tiles = 0;
     for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
       const Place<P, C> place(work.tile);
-      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
-      const auto ask = [&](int step) {
-        if (step >= work.end) return;
-        rows.ask(place, Step<P, C>(step), waiting(asked.slot), arrived + 8 * asked.slot);
-        asked.advance();
+      const auto ask_x = [&](int step, int slot) {
+        filler.ask_x(place, Step<P, C>(step), stages + slot * L::kStageBytes, full + 8 * slot);
       };
-      for (int i = 0; i < C::kWaiting; ++i) ask(work.begin + i);
-      for (int i = work.begin; i < work.end; ++i) {
-        const unsigned stage = stages + ring.slot * L::kStageBytes;
-        const Step<P, C> step(i);
+      int i = work.begin;
+      if (tiles > 0) {
+        hopper::wait(drained, tiles - 1 & 1);
+        for (int k = 0; k < C::kWaiting; ++k) {
+          ask(rows, place, i + k, work.end, (taken.slot + k) % C::kWaiting);
+        }
+      } else if constexpr (C::kTogether > 1) {
+        const int together = min(work.end - i, C::kTogether);
+        for (int k = 0; k < together; ++k) ask_x(i + k, k);
+        fill_y<C::kTogether>(rows, place, i, together, work.end, ring, taken);
+        i += together;
+      }
+      for (; i < work.end; ++i) {
         hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
-        filler.ask_x(place, step, stage, full + 8 * ring.slot);
-        hopper::wait(arrived + 8 * taken.slot, taken.parity);
-        rows.take_apart(place, step, waiting(taken.slot), stage + L::kXBytes);
-        hopper::fence_proxy();  // wgmma reads what was written
-        hopper::named_sync(kLoadBarrier, L::kLoadThreads);
-        arrive_for_warp(full + 8 * ring.slot);
-        ask(i + C::kWaiting);
-        taken.advance();
-        ring.advance();
+        ask_x(i, ring.slot);
+        fill_y<1>(rows, place, i, 1, work.end, ring, taken);
       }
     }
+  }
+  // Takes rows of some steps apart whose stages follow each other, and asks for those that come where
+  // these were.
+  template <int kMost>
+  __device__ __forceinline__ void fill_y(const BulkRows<P, C>& rows, const Place<P, C>& place,
+                                         int begin, int steps, int end, Ring<C::kStages>& ring,
+                                         Ring<C::kWaiting>& taken) const {
+    for (int k = 0; k < steps; ++k) hopper::wait(arrived + 8 * (taken.slot + k), taken.parity);
+    rows.template take_apart<kMost>(place, begin, steps, waiting(taken.slot),
+                                    stages + ring.slot * L::kStageBytes);
+    hopper::fence_proxy();  // wgmma reads what was written
+    __syncwarp();
+    for (int k = 0; k < steps; ++k) arrive_for_warp(full + 8 * (ring.slot + k));
+    ring.skip(steps);
+    if (begin + C::kWaiting < end) {
+      hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
+      for (int k = 0; k < steps; ++k) {
+        ask(rows, place, begin + k + C::kWaiting, end, taken.slot + k);
+      }
+    }
+    taken.skip(steps);
+  }
+  __device__ __forceinline__ void ask(const BulkRows<P, C>& rows, const Place<P, C>& place, int step,
+                                      int end, int slot) const {
+    if (step < end) rows.ask(place, Step<P, C>(step), waiting(slot), arrived + 8 * slot);
   }
   __device__ __forceinline__ unsigned waiting(int slot) const {
     return stages + L::kStagesBytes + slot * L::kWaitingBytes;
@@ -246,6 +282,10 @@ struct Block {
       const Place<P, C> place(work.tile);
       Sums<P, C> sums;
       sums.clear();
+      if constexpr (Halves<P, C>::kAreUsed) {
+        Halves<P, C>::multiply(*this, sums, work.part, ring, thread);
+        return add_pushed<Epilogue>(place, work, out);
+      }
       reduce(sums, place, work, ring, done, thread / kGroupThreads);
       finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
       hopper::fence_proxy();
@@ -359,7 +399,7 @@ struct Block {
     __device__ __forceinline__ explicit Taps(const Place<P, C>& place) {
 #pragma unroll
       for (int s = 0; s < C::kTapCols; ++s) {
-        shift[s] = P::kLastTapCol - P::kTapCol[min(place.tap_col + s, P::kAllTapCols - 1)];
+        shift[s] = place.last_col - P::kTapCol[min(place.tap_col + s, P::kAllTapCols - 1)];
       }
     }
   };
@@ -425,16 +465,16 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   extern __shared__ char shared[];
   const B block(shared);
   if (threadIdx.x == 0) hopper::prefetch_map(&x);
-  block.init_barriers();
-  if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
   const int thread = threadIdx.x;
   const Filler<P, C> filler{&x, y, thread};
+  const BulkRows<P, C> rows{reinterpret_cast<const char*>(y), thread};
+  block.begin(rows);
   if constexpr (!L::kHasRoles) {
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
   } else if (thread < L::kLoadThreads) {
     if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters<L::kThreads / 32>>();
     if constexpr (C::kIsBulk) {
-      block.load(filler, {reinterpret_cast<const char*>(y), thread});
+      block.load(filler, rows);
     } else {
       block.load(filler);
     }

@@ -17,7 +17,7 @@ struct Window {
 
   __device__ __forceinline__ Window(const Place<P, C>& place, const Step<P, C>& step)
       : row(step.row - P::kFirstTapRow - (place.tap_row + C::kTapRows - 1)),
-        col(step.col - P::kLastTapCol) {}
+        col(step.col - place.last_col) {}
 
   static __device__ __forceinline__ bool is_inside(int y_row, int y_col) {
     return static_cast<unsigned>(y_row) < static_cast<unsigned>(P::kOutRows) &&
@@ -100,10 +100,12 @@ struct BulkRows {
     return 2 * (P::kYImage * image + static_cast<long long>(P::kYRow) * row + P::kYCol * col);
   }
 
+  __device__ __forceinline__ bool is_asking() const { return thread == Filler<P, C>::kAsking; }
+
   // One thread asks for what lies inside of the window; it arrives at a barrier.
   __device__ __forceinline__ void ask(const Place<P, C>& place, const Step<P, C>& step,
                                       unsigned to, unsigned barrier) const {
-    if (thread != Filler<P, C>::kAsking) return;
+    if (!is_asking()) return;
     const Window<P, C> window(place, step);
     const int row = max(window.row, 0), rows = min(window.row + L::kWindowRows, P::kOutRows) - row;
     const int col = L::kIsWhole ? 0 : max(window.col, 0);
@@ -128,31 +130,50 @@ struct BulkRows {
   static __device__ __forceinline__ int round_up(int bytes) { return (bytes + 15) / 16 * 16; }
 
   // Positions of a thread whose loads are all under way before the first one is stored.
-  static constexpr int kTurns = L::ceil(L::kWindowRows * L::kWindowCols, L::kLoadThreads);
   static constexpr int kMostAtOnce = !C::kTradesRegisters ? 4 : L::kThreads / 32 == 12 && !L::kIsPacked ? 2 : 1;
-  static constexpr int kAtOnce = kTurns < kMostAtOnce ? kTurns : kMostAtOnce;
 
-  // Copies a window to its stage, with zeros where it lies outside.
-  __device__ __forceinline__ void take_apart(const Place<P, C>& place, const Step<P, C>& step,
-                                             unsigned from, unsigned to) const {
-    const Window<P, C> window(place, step);
-    const int first_row = max(window.row, 0), first_col = max(window.col, 0);
-    if constexpr (L::kIsWhole) from += offset(step.image, first_row, 0) & 15;
+  // The window of a step, and where its rows lie.
+  struct Arrived {
+    Window<P, C> window;
+    int image, first_row, first_col;
+    unsigned rows;
+
+    __device__ __forceinline__ Arrived(const Place<P, C>& place, const Step<P, C>& step, unsigned at)
+        : window(place, step),
+          image(step.image),
+          first_row(max(window.row, 0)),
+          first_col(max(window.col, 0)),
+          rows(L::kIsWhole ? at + static_cast<int>(offset(image, first_row, 0) & 15) : at) {}
+  };
+
+  // Copies the windows of `steps` steps, kMost or fewer, to their stages, with zeros where they lie
+  // outside.
+  template <int kMost>
+  __device__ __forceinline__ void take_apart(const Place<P, C>& place, int begin, int steps,
+                                             unsigned rows, unsigned stages) const {
+    constexpr int kPositions = L::kWindowRows * L::kWindowCols;
+    constexpr int kTurns = L::ceil(kMost * kPositions, L::kLoadThreads);
+    constexpr int kAtOnce = kTurns < kMostAtOnce ? kTurns : kMostAtOnce;
+    const Arrived first(place, Step<P, C>(begin), rows);
 #pragma unroll 1
     for (int turn = 0; turn < kTurns; turn += kAtOnce) {
       unsigned words[kAtOnce][4 * L::kPlanes] = {};
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        const int i = thread + (turn + k) * L::kLoadThreads;
-        const int row = i / L::kWindowCols, col = i % L::kWindowCols;
-        const int y_row = window.row + row, y_col = window.col + col;
-        if (row >= L::kWindowRows || !window.is_inside(y_row, y_col)) continue;
-        unsigned source = from;
+        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPositions;
+        const int row = (i - of * kPositions) / L::kWindowCols;
+        const int col = (i - of * kPositions) % L::kWindowCols;
+        const Arrived at = kMost == 1 ? first
+                                      : Arrived(place, Step<P, C>(begin + of),
+                                                rows + of * L::kWaitingBytes);
+        const int y_row = at.window.row + row, y_col = at.window.col + col;
+        if (i >= steps * kPositions || !at.window.is_inside(y_row, y_col)) continue;
+        unsigned source = at.rows;
         if constexpr (L::kIsWhole) {
-          source += (y_row - first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
+          source += (y_row - at.first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
         } else {
-          source += row * L::kWaitingRowBytes + (y_col - first_col) * L::kPositionBytes +
-                    static_cast<int>(offset(step.image, y_row, first_col) & 15);
+          source += row * L::kWaitingRowBytes + (y_col - at.first_col) * L::kPositionBytes +
+                    static_cast<int>(offset(at.image, y_row, at.first_col) & 15);
         }
 #pragma unroll
         for (int plane = 0; plane < L::kPlanes; ++plane) {
@@ -161,9 +182,11 @@ struct BulkRows {
       }
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        const int i = thread + (turn + k) * L::kLoadThreads;
-        const int row = i / L::kWindowCols, col = i % L::kWindowCols;
-        if (row >= L::kWindowRows) continue;
+        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPositions;
+        const int row = (i - of * kPositions) / L::kWindowCols;
+        const int col = (i - of * kPositions) % L::kWindowCols;
+        if (i >= steps * kPositions) continue;
+        const unsigned to = stages + of * L::kStageBytes + L::kXBytes;
         if constexpr (L::kIsPacked) {
           if (row < L::kCopyRows) store_packed(words[k], to + col * 16, row);
           if (L::kCopies > 1 && row > 0) {

@@ -30,7 +30,7 @@ struct Layout {
 
   // dY: rows of planes of 8 columns, in which positions follow each other, 16 bytes each.
   static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
-  static constexpr int kWindowCols = C::kCols + P::kReach;
+  static constexpr int kWindowCols = C::kCols + C::kReach;
   static constexpr int kPlaneBytes = C::kPitch * 16;
   static constexpr int kPlanes = ceil(C::kColumns, kEight);  // that a row's columns lie in
   static constexpr int kYRowBytes = kPlanes * kPlaneBytes;
@@ -64,13 +64,15 @@ struct Layout {
   static constexpr int kStageBytes = round_up(kXBytes + kYBytes);
   static constexpr int kStagesBytes = (C::kStages - 1) * kStageBytes + kXBytes + kYBytes;
 
-  // Where rows of dY wait as they lie in memory: all rows of a window, or those of its columns each
-  // for itself. Copies begin and end at multiples of 16 bytes.
+  // Where rows of dY wait as they lie in memory: all rows that a window may have, or those of its
+  // columns each for itself. Copies begin and end at multiples of 16 bytes.
   static constexpr int kPositionBytes = P::kColumns * 2;
   static constexpr bool kIsWhole = P::kRowsFollow && C::kCols >= P::kCols;
   static constexpr int kWaitingRowBytes =
       kIsWhole ? P::kOutCols * kPositionBytes : (kWindowCols * kPositionBytes + 2 * 15) / 16 * 16;
-  static constexpr int kWaitingBytes = (kWindowRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
+  static constexpr int kWaitingRows =
+      kIsWhole && P::kOutRows < kWindowRows ? P::kOutRows : kWindowRows;
+  static constexpr int kWaitingBytes = (kWaitingRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
   static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? C::kWaiting * kWaitingBytes : 0);
 
   // A slab is 16 positions of one row, or 8 of each of two rows: neighbours, or those of one group.
@@ -125,6 +127,7 @@ template <class P, class C>
 struct Place {
   int group, column, depth;  // group of channels; first column and depth
   int tap_row, tap_col;      // the first ones
+  int last_col;              // where the tap of a row is that reads furthest to the right
 
   __device__ __forceinline__ explicit Place(int tile) {
     using L = Layout<P, C>;
@@ -132,7 +135,9 @@ struct Place {
     int rest = tile / L::kDepthTiles;
     column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * C::kColumns;
     rest /= L::kColumnTiles;
-    tap_col = L::kColSets == 1 ? 0 : rest % L::kColSets * C::kTapCols;
+    const int set = L::kColSets == 1 ? 0 : rest % L::kColSets;
+    tap_col = set * C::kTapCols;
+    last_col = C::kLastTapCol[set];
     rest /= L::kColSets;
     tap_row = L::kRowSets == 1 ? 0 : rest % L::kRowSets * C::kTapRows;
     group = P::kGroups == 1 ? 0 : rest / L::kRowSets;
