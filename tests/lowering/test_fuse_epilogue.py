@@ -251,3 +251,25 @@ def test_a_condition_for_all_elements_is_no_operand_of_a_tile(flag: bool) -> Non
     x, w, u = (rng.integers(-3, 4, s).astype(np.float32) for s in ((5, 6), (6, 8), (5, 8)))
     result: Any = compile_module(text, device="host")(x, w, np.bool_(flag), u)
     np.testing.assert_array_equal(result, x @ w if flag else u)
+
+
+def test_what_an_epilogue_reads_between_zeros() -> None:
+    """A residual with zeros around it is no array that tiles find elements in."""
+    kind = "tensor<5x8xf32>"
+    text = f"""
+      func.func @main(%x: tensor<5x6xf32>, %w: tensor<6x8xf32>, %u: tensor<4x6xf32>) -> {kind} {{
+        %zero = arith.constant 0.0 : f32
+        %zeros = arith.constant dense<0.0> : {kind}
+        %v = linalg.matmul ins(%x, %w : tensor<5x6xf32>, tensor<6x8xf32>)
+            outs(%zeros : {kind}) -> {kind}
+        %p = tensor.pad %u low[0, 1] high[1, 1] {{
+        ^bb0(%i: index, %j: index):
+          tensor.yield %zero : f32
+        }} : tensor<4x6xf32> to {kind}
+        %r = arith.addf %v, %p : {kind}
+        return %r : {kind}
+      }}"""
+    rng = np.random.default_rng(0)
+    x, w, u = (rng.integers(-3, 4, s).astype(np.float32) for s in ((5, 6), (6, 8), (4, 6)))
+    result: Any = compile_module(text, device="host")(x, w, u)
+    np.testing.assert_array_equal(result, x @ w + np.pad(u, ((0, 1), (1, 1))))

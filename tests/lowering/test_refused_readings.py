@@ -90,6 +90,17 @@ func.func @main(%w: tensor<5x7xf32>, %x: tensor<3x32x7xf32>) -> tensor<3x5x32xf3
 }}"""  # fmt: skip
 
 
+SLICED_MATRIX = """
+func.func @main(%x: tensor<5x4xf32>, %y: tensor<8x32xf32>) -> tensor<5x32xf32> {
+  %init = arith.constant dense<0.0> : tensor<5x32xf32>
+  %part = tensor.extract_slice %y[3, 0] [4, 32] [1, 1] : tensor<8x32xf32> to tensor<4x32xf32>
+  %r = linalg.matmul ins(%x, %part : tensor<5x4xf32>, tensor<4x32xf32>)
+      outs(%init : tensor<5x32xf32>) -> tensor<5x32xf32>
+  return %r : tensor<5x32xf32>
+}"""
+"""Its columns fill vectors, but it does not begin where the argument does."""
+
+
 def kernel_of(text: str) -> kernel.FuncOp:
     module: ModuleOp = read_module(text)
     for step in (FuseEpiloguePass(), FormKernelRegionsPass()):
@@ -135,7 +146,9 @@ def test_gradients_that_are_a_slice(shares_rows: bool, offsets: list[int]) -> No
     assert [spec.phases[0].out_offset for spec in found] == offsets
 
 
-@pytest.mark.parametrize("text", [SLICED_GROUPS, SLICED_GRADIENTS, STORED_WITH_GAPS, COLUMNS_APART])
+@pytest.mark.parametrize(
+    "text", [SLICED_GROUPS, SLICED_GRADIENTS, STORED_WITH_GAPS, COLUMNS_APART, SLICED_MATRIX]
+)
 def test_the_host_computes_them(text: str) -> None:
     rng = np.random.default_rng(0)
     compiled = compile_module(text, "", device="host")

@@ -195,6 +195,12 @@ def test_matrices_that_many_rows_read_are_packed(m: int, packs: bool):
     assert ("packed" in plan.workspace) == packs
 
 
+@pytest.mark.parametrize(("p", "packs"), [(64, False), (48, False), (63, True), (17, True)])
+def test_matrices_are_read_in_place_if_their_columns_fill_vectors(p: int, packs: bool):
+    plan = plan_contraction(Products(1, 5, 33, p).spec, target("x86-64-v3"))
+    assert ("packed" in plan.workspace) == packs
+
+
 @dataclass(frozen=True)
 class Layers:
     """max(Σ W[m, k] · X[n, k, p] + bias[…] + R[n, m, p], 0), in the type that is stored."""
