@@ -86,6 +86,9 @@ _NARROW_DENSE = (
 )
 """The same, where a warp has all columns of a group of 16."""
 
+_WHOLE_DENSE = (_Shape(64, 50, 16, 2, 1, 8, 4, 4, 1, TMA), *_NARROW_DENSE)
+"""The same for groups that are not merged: a warp for each part of the channels."""
+
 _ANY = (
     _Shape(64, 25, 32, 1, 1, 1, 8, 0, 1),
     _Shape(64, 25, 16, 1, 1, 1, 4, 0, 1),
@@ -129,7 +132,9 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[G
 def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
     is_narrow = merged.columns == DEPTH
     if problem.rows.step == 1 and problem.row_count > 1:
-        return _NARROW_DENSE if is_narrow else _DENSE
+        if not is_narrow:
+            return _DENSE
+        return _WHOLE_DENSE if merged.merged == 1 else _NARROW_DENSE
     return _NARROW_STRIDED if is_narrow else _STRIDED
 
 

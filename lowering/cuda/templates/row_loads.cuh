@@ -102,6 +102,7 @@ class AsyncLoads {
 template <typename Ring, bool kOnce>
 class BoxLoads {
   using P = typename Ring::Problem;
+  using S = typename Ring::Schedule;
 
  public:
   __device__ __forceinline__ BoxLoads(const typename Ring::Range& range,
@@ -110,47 +111,67 @@ class BoxLoads {
       : range_(range),
         map_(a),
         shared_(shared),
+        to_(shared),
         channel_(first),
-        row_(range.first_row() % Ring::kBaseRows * Ring::kRowStep),
-        stripe_(range.first_row() / Ring::kBaseRows) {}
+        list_rows_((range.end - range.begin) / S::tile_cols),
+        base_row_(range.first_row() % Ring::kBaseRows),
+        stripe_(range.first_row() / Ring::kBaseRows),
+        y_(base_row_ * Ring::kRowStep + P::row_origin),
+        rows_(Ring::kWindowRows) {}
 
   __device__ __forceinline__ int steps() const { return range_.steps(); }
 
-  // Asks for the rows that `step` reads first, to complete at a barrier; returns their bytes.
-  __device__ __forceinline__ int load_step(int step, unsigned barrier) {
-    const int last = range_.last_row(step);
-    const int stripe = last / Ring::kBaseRows;
-    const int row = last % Ring::kBaseRows * Ring::kRowStep + Ring::kWindowRows;
+  // Asks for the rows that the next step reads first, to complete at a barrier; returns their bytes.
+  // Divisions take one thread longer than the copies.
+  __device__ __forceinline__ int load_step(int /*step*/, unsigned barrier) {
     int bytes = 0;
-    while (stripe_ < stripe || (stripe_ == stripe && row_ < row)) {
-#pragma unroll
-      for (int c = 0; c < Ring::kAllChannels; c += Ring::kAtom) {
-        const unsigned to =
-            shared_ + slot_ * Ring::kRowBytes + c / Ring::kAtom * Ring::kPlaneBytes;
-        const int x = Ring::first_pixel(stripe_), y = row_ + P::row_origin;
-        const int image = stripe_ / Ring::kColumnTiles;
-        if constexpr (kOnce) {
-          hopper::load_4d(to, map_, barrier, channel_ + c, x, y, image, hopper::read_once());
-        } else {
-          hopper::load_4d(to, map_, barrier, channel_ + c, x, y, image);
-        }
-      }
-      bytes += Ring::kPixels * Ring::kAllChannels * 2;
-      slot_ = slot_ + 1 == Ring::kSlots ? 0 : slot_ + 1;
-      if (++row_ == Ring::kStripeRows) {
-        row_ = 0;
-        ++stripe_;
-      }
+    ahead_ -= S::step_positions;
+    while (ahead_ < 0 && list_rows_ > 0) {
+      bytes += load_list_row(barrier);
+      ahead_ += S::tile_cols;
+      --list_rows_;
     }
     return bytes;
   }
 
  private:
+  // Asks for the rows that a list row reads first.
+  __device__ __forceinline__ int load_list_row(unsigned barrier) {
+    const int x = Ring::first_pixel(stripe_), image = stripe_ / Ring::kColumnTiles;
+    const int bytes = rows_ * (Ring::kPixels * Ring::kAllChannels * 2);
+#pragma unroll 1
+    for (int row = 0; row < rows_; ++row) {
+#pragma unroll
+      for (int c = 0; c < Ring::kAllChannels; c += Ring::kAtom) {
+        const unsigned to = to_ + c / Ring::kAtom * Ring::kPlaneBytes;
+        if constexpr (kOnce) {
+          hopper::load_4d(to, map_, barrier, channel_ + c, x, y_, image, hopper::read_once());
+        } else {
+          hopper::load_4d(to, map_, barrier, channel_ + c, x, y_, image);
+        }
+      }
+      ++y_;
+      to_ += Ring::kRowBytes;
+      if (to_ == shared_ + Ring::kSlots * Ring::kRowBytes) to_ = shared_;
+    }
+    rows_ = Ring::kRowStep;
+    if (++base_row_ == Ring::kBaseRows) {
+      base_row_ = 0;
+      ++stripe_;
+      y_ = P::row_origin;
+      rows_ = Ring::kWindowRows;
+    }
+    return bytes;
+  }
+
   typename Ring::Range range_;
   const hopper::TensorMap* map_;
-  unsigned shared_;
-  int channel_, row_, stripe_;
-  int slot_ = 0;
+  unsigned shared_, to_;  // where slot 0 is, and where the next row goes
+  int channel_;
+  int list_rows_;           // whose rows are not asked for
+  int base_row_, stripe_;   // the first of them
+  int y_, rows_;            // its first new row of A, and how many there are
+  int ahead_ = 0;           // positions behind the step whose rows are asked for
 };
 
 template <bool kTma, typename Ring, bool kOnce>
