@@ -149,6 +149,57 @@ def test_blocks_of_a_cluster_own_every_vector_of_sums_once(
 
 
 @given(
+    st.integers(2, 5),
+    st.integers(1, 6),
+    st.booleans(),
+    st.integers(2, 4),
+    st.integers(0, 3),
+    st.integers(0, 9),
+    st.integers(1, 20),
+)
+def test_a_ring_has_the_rows_of_every_window(
+    taps: int, rows: int, is_copied: bool, stages: int, more: int, begin: int, steps: int
+) -> None:
+    """The template's ring, filled as early as it may be, and never waiting for itself."""
+    halo, image_steps = taps - 1, stages + more
+    rows = max(rows, halo)
+    rows += rows % 2 if is_copied else 0
+    shared = range(2 if is_copied else 1)
+    window = rows + halo - len(shared) + 1
+    ring_rows = (stages + 1) * rows
+    ring: dict[tuple[int, int], tuple[int, int]] = {}
+    group = -1
+    groups: list[int] = []
+
+    def given_up_before(step: int) -> int:
+        """Steps of the part that are multiplied before this one is brought."""
+        since = (begin + step) % image_steps
+        return step - stages + 1 + (1 if since < stages - 1 and step > since else 0)
+
+    def store(copy: int, row: int, content: tuple[int, int]) -> None:
+        ring[copy, row % ring_rows] = content
+        if row % ring_rows < window - rows:
+            ring[copy, row % ring_rows + ring_rows] = content
+
+    for step in range(steps):
+        starts = step == 0 or (begin + step) % image_steps == 0
+        assert given_up_before(step) <= (step if starts else step - 1)
+        while len(groups) < steps and given_up_before(len(groups)) <= step:
+            filled = begin + len(groups)
+            is_first = filled in (begin, filled // image_steps * image_steps)
+            group = (group + (2 if is_first and filled > begin else 1)) % (stages + 1)
+            groups.append(group)
+            for row in range(0 if is_first else halo, rows + halo):
+                image, first = divmod(filled, image_steps)
+                for copy in shared:
+                    store(copy, group * rows + row - copy, (image, first * rows + row))
+        image, first = divmod(begin + step, image_steps)
+        for copy in shared:
+            found = [ring[copy, groups[step] * rows + row] for row in range(window)]
+            assert found == [(image, first * rows + copy + row) for row in range(window)]
+
+
+@given(
     st.builds(
         StackedWgradConfig,
         st.integers(1, 5),
@@ -161,7 +212,7 @@ def test_blocks_of_a_cluster_own_every_vector_of_sums_once(
         st.integers(1, 2),
         st.integers(1, 2),
         st.sampled_from(("shared", "registers")),
-        st.sampled_from(("bulk", "async")),
+        st.sampled_from(("ring", "bulk", "async")),
         st.sampled_from(STACKED_ROLES),
         st.integers(1, 8),
         st.sampled_from((Partition(), Partition("split-k", 3, "tree"), Partition("stream-k"))),
@@ -203,6 +254,26 @@ CONFIG = (
             "columns of several tiles",
         ),
         ("depths=64", "depths=192", "2 math groups have no 192 depths"),
+        (
+            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
+            "step=1x32 slab=1 stages=4 waiting=2 together=1 x=shared y=ring",
+            "steps of 1 rows share none, or more",
+        ),
+        (
+            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
+            "step=2x16 slab=2 stages=4 waiting=2 together=1 x=shared y=ring",
+            "whole rows of images",
+        ),
+        (
+            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
+            "step=8x32 slab=2 stages=5 waiting=2 together=1 x=shared y=ring",
+            "fewer steps than stages",
+        ),
+        (
+            "y=async roles=4:8 cluster=1 partition=stream-k:linear",
+            "y=ring roles=4:8 cluster=2 partition=split-k:2:slices",
+            "meet in global memory",
+        ),
         ("waiting=2", "waiting=5", "5 steps do not wait"),
         ("together=1", "together=2", "2 steps are not taken apart together, of 1"),
         ("together=1 x=shared y=async", "together=2 x=shared y=bulk", "together, of 1"),
@@ -253,6 +324,7 @@ SHARED = "waiting=2 together=1 x=shared y=async"
 BULK = "waiting=1 together=1 x=shared y=bulk"
 AT_ONCE = "waiting=4 together=4 x=shared y=bulk"
 APART = "waiting=2 together=1 x=registers y=bulk"
+RING = "waiting=2 together=1 x=registers y=ring"
 KERNELS = [
     (
         NARROW,
@@ -272,6 +344,19 @@ KERNELS = [
         "split-k:64:slices",
         1,
     ),
+    (
+        NARROW,
+        f"3x3x36 depths=128 step=2x32 slab=2 stages=5 {RING} roles=4:8",
+        "split-k:64:slices",
+        1,
+    ),
+    (
+        NARROW,
+        f"3x3x36 depths=64 step=4x32 slab=2 stages=5 {RING} roles=4:8",
+        "split-k:32:slices",
+        1,
+    ),
+    (NARROW, f"3x3x40 depths=64 step=6x32 slab=1 stages=3 {RING} roles=8:8", "split-k:20:tree", 1),
     (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
     (NARROW, f"3x1x40 depths=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4", "split-k:8:slices", 8),
     (

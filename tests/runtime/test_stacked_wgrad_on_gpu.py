@@ -135,6 +135,34 @@ def packed() -> list[tuple[str, str]]:
     return found
 
 
+RING = (
+    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=2 waiting=1 together=1 x=registers", "4:8"),
+    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=3 waiting=2 together=1 x=registers", "4:8"),
+    (0, "3x3x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "8:8"),
+    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 together=1 x=shared", "4:4"),
+    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=3 waiting=1 together=1 x=shared", "4:8"),
+    (2, "5x1x40 depths=128 step=5x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
+    (2, "2x3x36 depths=64 step=2x16 slab=2 stages=5 waiting=4 together=1 x=shared", "4:4"),
+    (3, "3x3x8 depths=64 step=3x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:4"),
+    (4, "3x3x36 depths=128 step=2x16 slab=1 stages=3 waiting=2 together=1 x=registers", "8:8"),
+)
+"""The same where rows of dY stay from step to step."""
+RING_PARTITIONS = (
+    *(("data-parallel", 132), ("split-k:3:slices", 132), ("split-k:2:slices", 132)),
+    *(("stream-k:linear", 2), ("stream-k:tree:blocks", 3), ("split-k:2:tree", 132)),
+)
+
+
+def rings() -> list[tuple[str, str]]:
+    """Every ring with every partition, whose parts begin in the middle of images, and with them."""
+    found: list[tuple[str, str]] = []
+    for line, tile, roles in RING:
+        for partition, blocks in RING_PARTITIONS:
+            config = f"stacked-wgrad {tile} y=ring roles={roles} cluster=1"
+            found.append((LINES[line], f"{config} partition={partition} blocks={blocks}"))
+    return found
+
+
 def plan_of(config: StackedWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
     return stacked_wgrad.kernels(found.contraction, found.epilogue, config)
 
@@ -146,7 +174,7 @@ def launched(text: str, config: str, lhs: Array, rhs: Array, times: int) -> list
     return gradients(text, partial(plan_of, StackedWgradConfig.parse(config)), lhs, rhs, times)
 
 
-@pytest.mark.parametrize(("text", "config"), [*cases(), *packed()])
+@pytest.mark.parametrize(("text", "config"), [*cases(), *packed(), *rings()])
 def test_every_weight_is_stored(text: str, config: str) -> None:
     (problem,) = parse_line(text).problems.values()
     lhs = small_integers(problem.shapes[0], problem.dtype, 1)
@@ -182,6 +210,8 @@ def test_the_same_bits_every_time(partition: str) -> None:
         f"depths=64 {WIDE} together=1 x=registers y=bulk roles=8:8 partition=split-k:32:slices",
         f"depths=128 {WIDE} together=1 x=registers y=bulk roles=4:8 partition=split-k:61:slices",
         f"depths=128 {STEP} together=1 x=registers y=bulk roles=8:8 partition=split-k:7:tree",
+        f"depths=128 {STEP} together=1 x=registers y=ring roles=4:8 partition=split-k:64:slices",
+        f"depths=64 {WIDE} together=1 x=registers y=ring roles=8:8 partition=split-k:32:slices",
     ],
 )
 def test_packed_columns_have_the_same_bits_every_time(partition: str) -> None:

@@ -61,7 +61,8 @@ def kernels(
     if not has_slots:
         return KernelPlan((kernel,))
     sums = config.kept * 4 * config.roles[1] * 32
-    return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (schedule.flag_bytes,))
+    flags = schedule.flag_bytes * (config.math_groups if config.finishes_apart else 1)
+    return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (flags,))
 
 
 def stacked_problem(spec: Contraction, epilogue: Epilogue) -> StackedProblem | Refusal:
@@ -146,7 +147,8 @@ def _source(
         "int kPartSteps": each if rest == 0 else 0,
         "int kSharedBytes": config.shared_bytes(problem, spec.columns),
         "bool kHasRegisters": "true" if config.x == "registers" else "false",
-        "bool kIsBulk": "true" if config.y == "bulk" else "false",
+        "bool kIsBulk": "true" if config.is_bulk else "false",
+        "bool kIsRing": "true" if config.y == "ring" else "false",
         "bool kTradesRegisters": "true" if config.trades_registers else "false",
     }
     reduction = "kWithinCluster" if is_clustered else _REDUCTIONS[config.partition.reduction]

@@ -77,8 +77,9 @@ class StackedWgradConfig(WithRoles):
     """Steps that a block takes apart in one go, in the beginning."""
     x: Literal["shared", "registers"]
     """Where wgmma finds X."""
-    y: Literal["bulk", "async"]
-    """How dY comes: as it lies, by the copy engine, and is taken apart; or piece by piece."""
+    y: Literal["ring", "bulk", "async"]
+    """How dY comes: as it lies, by the copy engine, and is taken apart; or piece by piece. Rows of
+    a ring stay where they are if the next step of an image has them as well."""
     roles: tuple[int, int]
     """Warps that load, and warps that multiply: one of `STACKED_ROLES`."""
     cluster: int
@@ -112,7 +113,7 @@ class StackedWgradConfig(WithRoles):
         tap_rows, tap_cols, columns = sizes(found.words[0], 3)
         step_rows, step_cols = sizes(found.values["step"], 2)
         x, y = found.values["x"], found.values["y"]
-        if x not in ("shared", "registers") or y not in ("bulk", "async"):
+        if x not in ("shared", "registers") or y not in ("ring", "bulk", "async"):
             raise ValueError(f"x is not {x}, or y not {y}")
         return StackedWgradConfig(
             tap_rows,
@@ -151,9 +152,19 @@ class StackedWgradConfig(WithRoles):
         return max(1, self.math_groups * DEPTHS // self.depths)
 
     @property
+    def finishes_apart(self) -> bool:
+        """Whether each math group meets those of other parts by itself."""
+        return self.turns < self.math_groups and self.partition.reduction == "slices"
+
+    @property
     def trades_registers(self) -> bool:
         """Whether warps that load give registers to those that multiply."""
         return sum(self.roles) > 2 * GROUP_WARPS and self.roles != _FEW_MULTIPLY
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether rows of dY come as they lie."""
+        return self.y != "async"
 
     @property
     def stacked(self) -> int:
@@ -244,22 +255,30 @@ class StackedWgradConfig(WithRoles):
             columns: all of them.
         """
         rows, cols = self.step
-        planes = (rows + self.tap_rows - 1) * (self.columns // EIGHT)
-        if self.is_packed:
-            window = rows - 1 if self.is_shifted else rows - 2
-            planes = ceil((window + self.tap_rows) * self.columns / EIGHT)
-            planes *= 1 if self.is_shifted else 2
-        last = rows * cols * self.depths * 2 + planes * self.pitch(problem) * _EIGHT_BYTES
+        of_x = rows * cols * self.depths * 2
+        of_y = self._planes * self.pitch(problem) * _EIGHT_BYTES
+        last = of_x if self.y == "ring" else of_x + of_y
         stages = (self.stages - 1) * ceil(last / _ATOM_BYTES) * _ATOM_BYTES + last
+        stages += of_y if self.y == "ring" else 0
         sums = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
         exchange = 0 if self.turns == 1 and self.partition.reduction == "slices" else sums
-        waiting = self.waiting * self._waiting_bytes(problem, columns) if self.y == "bulk" else 0
+        waiting = self.waiting * self._waiting_bytes(problem, columns) if self.is_bulk else 0
         held = max(stages + waiting, exchange)
         if self.cluster > 1:
             chunk = _CHUNK_VECTORS * 16
             held += ceil(sums / chunk / self.cluster) * self.cluster * chunk
         barriers = 2 * self.stages + 1 + self.waiting + (1 if self.cluster > 1 else 0)
         return _ATOM_BYTES + held + 8 * barriers
+
+    @property
+    def _planes(self) -> int:
+        """Planes of eight columns of dY, of a step's window or of the ring."""
+        window = self.step[0] + self.tap_rows - 1
+        copies = 1
+        if self.is_packed and not self.is_shifted:
+            window, copies = window - 1, 2
+        rows = window + (self.stages * self.step[0] if self.y == "ring" else 0)
+        return copies * ceil(rows * self.columns / EIGHT)
 
     def _waiting_bytes(self, problem: StackedProblem, columns: int) -> int:
         """Bytes of the rows of dY that a step reads, as they lie."""
@@ -271,6 +290,7 @@ class StackedWgradConfig(WithRoles):
         else:
             row = (self.step[1] + self.reach(problem)) * position + both_ends
             row = row // _COPY_BYTES * _COPY_BYTES
+        rows = self.step[0] if self.y == "ring" else rows
         return (rows * row + both_ends) // _COPY_BYTES * _COPY_BYTES
 
 
@@ -281,12 +301,16 @@ def legality(
     reason = _illegal(config)
     if reason is not None:
         return reason
-    if config.y == "bulk" and not problem.is_dense:
+    if config.is_bulk and not problem.is_dense:
         return "rows of dY are no whole copies"
     if config.is_packed and problem.y_piece < EIGHT:
         return f"packed columns are no copies of {problem.y_piece} bytes"
-    if config.y == "bulk" and config.columns < spec.columns:
+    if config.is_bulk and config.columns < spec.columns:
         return "rows of dY have columns of several tiles"
+    if config.y == "ring" and (config.step[1] < problem.cols.extent or not problem.rows_follow):
+        return "a ring has whole rows of images"
+    if config.y == "ring" and ceil(problem.rows.extent / config.step[0]) < config.stages:
+        return "images of fewer steps than stages keep no rows"
     try:
         config.schedule(spec, problem)
     except ValueError as error:
@@ -303,7 +327,7 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return reason
     if config.columns % (EIGHT // 2) or not 0 < config.stacked <= MAX_STACKED:
         return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
-    if config.is_packed and (config.y != "bulk" or config.step[0] % 2):
+    if config.is_packed and (not config.is_bulk or config.step[0] % 2):
         return "packed columns are taken apart by pairs of rows"
     if config.is_shifted and (config.tap_rows % 2 == 0 or config.step[0] % (2 * config.slab_rows)):
         return "groups that take turns of packed rows have odd numbers of taps, and whole slabs"
@@ -324,6 +348,8 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return f"steps of {rows}x{cols} positions are not copied and multiplied"
     if cols % (SLAB // config.slab_rows) or config.slabs < config.turns:
         return f"steps of {rows}x{cols} positions are no slabs for {config.turns} groups"
+    if config.y == "ring" and not 1 < config.tap_rows <= rows + 1:
+        return f"steps of {rows} rows share none, or more, where a tile has {config.tap_rows} taps"
     if config.roles[0] == 0 and (config.x, config.y) != ("shared", "async"):
         return "warps that do everything copy piece by piece, and multiply from shared memory"
     if config.x == "registers" and not config.divides_slabs:
@@ -332,6 +358,8 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return f"{config.stages} stages do not keep a pipeline going"
     if not 1 <= config.cluster <= MAX_CLUSTER:
         return f"clusters have {MAX_CLUSTER} blocks or fewer"
+    if config.cluster > 1 and config.y == "ring":
+        return "parts that keep rows meet in global memory"
     within = f"split-k:{config.cluster}:slices"
     if config.cluster > 1 and str(config.partition) != within:
         return f"a cluster that adds parts needs {within}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.partition.schedule import Schedule
 
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
 """Stages, and steps that wait to be taken apart."""
@@ -90,6 +92,10 @@ _CLUSTER_CYCLES = 1500
 """The same in a cluster."""
 _EXCHANGE_CYCLES = 700
 """Two math groups add up."""
+_BESIDE_CYCLES = 0.5
+"""That products take longer for each position of dY that is taken apart meanwhile."""
+_AGAIN_CYCLES = 1500
+"""More for an image whose rows are not brought before a ring's last ones are given up."""
 
 
 def plan(
@@ -129,12 +135,13 @@ def candidates(
             )  # fmt: skip
             if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
                 continue
-            steps = _steps(spec, problem, tile, gpu)
-            fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
-            for config in fastest[:_STEPS_TRIED]:
-                for divided in _partitioned(spec, problem, config, gpu):
-                    yield from _asked_at_once(spec, problem, divided, gpu)
-                    yield divided
+            for kept in (tile, replace(tile, y="ring")) if tile.y == "bulk" else (tile,):
+                steps = _steps(spec, problem, kept, gpu)
+                fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
+                for config in fastest[:_STEPS_TRIED]:
+                    for divided in _partitioned(spec, problem, config, gpu):
+                        yield from _asked_at_once(spec, problem, divided, gpu)
+                        yield divided
 
 
 def _divided(taps: int, most: int) -> list[int]:
@@ -180,10 +187,13 @@ def _partitioned(
         yield replace(config, partition=partition)
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
     most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
-    for parts in sorted(ceil(schedule.steps / steps) for steps in most):
+    equal = {ceil(schedule.steps / steps) for steps in most}
+    if config.y == "ring":
+        equal.add(room // problem.images.size * problem.images.size)  # parts of single images
+    for parts in sorted(equal):
         if parts > 1:
             yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in _CLUSTERS.items():
+    for parts, clusters in _CLUSTERS.items() if config.y != "ring" else ():
         if parts <= room and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
             clustered = replace(config, partition=within, cluster=parts)
@@ -214,6 +224,8 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     step = _step(problem, spec, config)
     reduced = _START_CYCLES + (busiest_steps(schedule) + 1) * step
     reduced -= (config.together - 1) * (step - _step(problem, spec, config, rows_are_there=True))
+    if config.y == "ring":
+        reduced += _AGAIN_CYCLES * _images_within(schedule, problem.images.size)
     if config.turns > 1:
         reduced += _EXCHANGE_CYCLES
     if not schedule.slots:
@@ -229,6 +241,16 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
 
 
+def _images_within(schedule: Schedule, images: int) -> int:
+    """The most images that begin in the middle of a part."""
+    of_image = schedule.steps // images
+    parts = schedule.partition.parts
+    ends = [schedule.steps * part // parts for part in range(parts + 1)]
+    if schedule.partition.kind == STREAM_K:
+        return ceil(busiest_steps(schedule) / of_image)
+    return max((end - 1) // of_image - begin // of_image for begin, end in pairwise(ends))
+
+
 def _step(
     problem: StackedProblem,
     spec: Contraction,
@@ -240,11 +262,13 @@ def _step(
     multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
     multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
     multiplied *= _ALONE if config.math_groups == 1 else 1.0
-    positions = (rows + config.tap_rows - 1) * (cols + config.reach(problem))
+    brought = rows if config.y == "ring" else rows + config.tap_rows - 1
+    positions = brought * (cols + config.reach(problem))
     copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
-    if config.y == "bulk":
+    if config.is_bulk:
+        multiplied += positions * _BESIDE_CYCLES
         is_whole = problem.rows_follow and cols >= problem.cols.extent
-        copies = 1 if is_whole else rows + config.tap_rows - 1
+        copies = 1 if is_whole else brought
         loaded = ceil(positions / 32 / config.roles[0]) * _APART_CYCLES
         loaded += _ASK_CYCLES + copies * _COPY_CYCLES
         loaded += _ARRIVAL_CYCLES if config.waiting == 1 else 0

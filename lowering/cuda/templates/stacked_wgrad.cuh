@@ -19,13 +19,14 @@
 #include "hopper/wgmma_planes.cuh"
 #include "stacked_wgrad_fill.cuh"
 #include "stacked_wgrad_halves.cuh"
+#include "stacked_wgrad_ring.cuh"
+#include "stacked_wgrad_turns.cuh"
 
 namespace convir::stacked_wgrad {
 
 using hopper::Ring;
 
 constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
-constexpr int kLoadBarrier = 2;  // of the warps that load; the others have math_groups::kBarrier
 
 // A stage's X and dY, as wgmma finds them.
 template <class P, class C>
@@ -181,7 +182,9 @@ struct Block {
       partition::Work work{};
       typename S::Walk(unit()).next(work);
       const Place<P, C> place(work.tile);
-      for (int i = 0; i < C::kWaiting; ++i) ask(rows, place, work.begin + i, work.end, i);
+      for (int i = 0; i < (C::kIsRing ? 0 : C::kWaiting); ++i) {
+        ask(rows, place, work.begin + i, work.end, i);
+      }
     }
     __syncthreads();
     if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
@@ -286,7 +289,10 @@ struct Block {
         Halves<P, C>::multiply(*this, sums, work.part, ring, thread);
         return add_pushed<Epilogue>(place, work, out);
       }
-      reduce(sums, place, work, ring, done, thread / kGroupThreads);
+      const int group = thread / kGroupThreads;
+      in_runs<P, C, S>(work, group, [&](int begin, int end, RingGroup<P, C>& rows) {
+        reduce(sums, place, begin, end, ring, done, rows, group);
+      });
       finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
       hopper::fence_proxy();
       __syncwarp();
@@ -350,6 +356,12 @@ struct Block {
                                          const partition::Work& work,
                                          typename Epilogue::Stored* out, float* workspace,
                                          unsigned* flags, int thread) const {
+    const auto store_four = [&](int tile8, int of, const float(&four)[4]) {
+      store<P, C, Epilogue>(out, place, tile8, of, four);
+    };
+    if constexpr (Apart<P, C, S>::kFinish) {
+      return Apart<P, C, S>::finish(work, sums, workspace, flags, thread, store_four);
+    }
     L::Groups::sync();  // nobody reads the pipeline any more
     typename L::Kept kept(sums, memory, thread);
     if constexpr (C::kReduction == math_groups::kLinear || C::kReduction == math_groups::kTree) {
@@ -359,11 +371,7 @@ struct Block {
       pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
-      math_groups::finish<C::kReduction>(
-          work, kept, memory, workspace, flags, thread,
-          [&](int tile8, int of, const float(&four)[4]) {
-            store<P, C, Epilogue>(out, place, tile8, of, four);
-          });
+      math_groups::finish<C::kReduction>(work, kept, memory, workspace, flags, thread, store_four);
     }
   }
 
@@ -406,8 +414,9 @@ struct Block {
 
   // Groups have depths of their own, or take turns of slabs; one frees a stage when it is in the next.
   __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
-                                         const partition::Work& work, Ring<C::kStages>& ring,
-                                         Ring<C::kStages>& done, int group) const {
+                                         int begin, int end, Ring<C::kStages>& ring,
+                                         Ring<C::kStages>& done, RingGroup<P, C>& rows,
+                                         int group) const {
     const Taps taps(place);
     const auto release = [&] {
       arrive_for_warp(empty + 8 * done.slot);
@@ -415,11 +424,13 @@ struct Block {
     };
     const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
     int turn = L::kTurns > 1 ? group : 0;
-    for (int step = work.begin; step < work.end; ++step) {
+    for (int step = begin; step < end; ++step) {
       const unsigned stage = stages + ring.slot * L::kStageBytes;
+      if (C::kIsRing && step > begin) rows.advance(false);
+      const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
       hopper::wait(full + 8 * ring.slot, ring.parity);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
-      const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
+      const Operands<P, C> operands(stage + depths, y);
       const auto in_turn = [&](int slab, auto&&... a) {
         sums.multiply(operands, slab, taps.shift, a...);
       };
@@ -431,7 +442,7 @@ struct Block {
         in_turn(turn);
       }
       hopper::wgmma_wait<1>();
-      if (step > work.begin) release();
+      if (step > begin) release();
       if constexpr (C::kHasRegisters) {
 #pragma unroll
         for (int i = 1; i < L::kSlabs / L::kTurns; ++i) {
@@ -473,7 +484,9 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
   } else if (thread < L::kLoadThreads) {
     if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters<L::kThreads / 32>>();
-    if constexpr (C::kIsBulk) {
+    if constexpr (C::kIsRing) {
+      load_ring<P, C, S>(block, filler, {reinterpret_cast<const char*>(y), thread});
+    } else if constexpr (C::kIsBulk) {
       block.load(filler, rows);
     } else {
       block.load(filler);

@@ -10,6 +10,9 @@ namespace convir::stacked_wgrad {
 
 using hopper::TensorMap;
 
+// Of the warps that load; math groups have math_groups::kBarrier, and the one behind it.
+constexpr int kLoadBarrier = 3;
+
 // The window of dY that a step's positions of X read; it may begin and end outside.
 template <class P, class C>
 struct Window {
@@ -55,7 +58,12 @@ struct Filler {
 #pragma unroll
     for (int i = 0; i < C::kDepthGroups; ++i) {
       const int depth = place.group * P::kDepth + place.depth + i * kDepths;
-      hopper::load_4d(stage + i * L::kXDepthsBytes, x, full, depth, step.col, step.row, step.image);
+      const unsigned to = stage + i * L::kXDepthsBytes;
+      if constexpr (L::kReadsOnce) {
+        hopper::load_4d(to, x, full, depth, step.col, step.row, step.image, hopper::read_once());
+      } else {
+        hopper::load_4d(to, x, full, depth, step.col, step.row, step.image);
+      }
     }
   }
 

@@ -42,11 +42,19 @@ struct Layout {
   static constexpr bool kIsShifted = kIsPacked && C::kMathGroups / C::kDepthGroups == 2;
   static constexpr int kCopies = kIsShifted ? 1 : 2;
   static constexpr int kPairBytes = 2 * C::kColumns / kEight * kPlaneBytes;
-  static constexpr int kCopyRows = kIsShifted ? kWindowRows : C::kRows - 2 + C::kTapRows;
-  static constexpr int kCopyBytes = ceil(kCopyRows * C::kColumns, kEight) * kPlaneBytes;
+  static constexpr int kCopyRows = kIsPacked && !kIsShifted ? C::kRows - 2 + C::kTapRows : kWindowRows;
+  // Rows that stay from step to step: a ring, whose first rows stand behind the last ones again.
+  static constexpr int kHalo = C::kTapRows - 1;  // that two windows of an image share
+  static constexpr int kRingGroups = C::kStages + 1;
+  static constexpr int kRingRows = kRingGroups * C::kRows;
+  static constexpr int kAgainRows = kCopyRows - C::kRows;
+  static constexpr int kGroupBytes = kIsPacked ? C::kRows / 2 * kPairBytes : C::kRows * kYRowBytes;
+  static_assert(!C::kIsRing || (kHalo > 0 && kHalo <= C::kRows), "windows share rows of one group");
+  static constexpr int kRowsOfCopy = C::kIsRing ? kRingRows + kAgainRows : kCopyRows;
+  static constexpr int kCopyBytes = ceil(kRowsOfCopy * C::kColumns, kEight) * kPlaneBytes;
   static_assert(!kIsPacked || (2 * C::kColumns % kEight == 0 && C::kRows % 2 == 0));
   static_assert(!kIsShifted || (C::kTapRows % 2 == 1 && C::kRows % (2 * C::kSlabRows) == 0));
-  static constexpr int kYBytes = kIsPacked ? kCopies * kCopyBytes : kWindowRows * kYRowBytes;
+  static constexpr int kYBytes = kIsPacked ? kCopies * kCopyBytes : kRowsOfCopy * kYRowBytes;
   // Where the plane is in which the taps of a row of X begin.
   static __device__ __forceinline__ int y_of(int row) {
     if constexpr (kIsShifted) {
@@ -61,8 +69,10 @@ struct Layout {
   static constexpr int round_up(int bytes) {
     return (bytes + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
   }
-  static constexpr int kStageBytes = round_up(kXBytes + kYBytes);
-  static constexpr int kStagesBytes = (C::kStages - 1) * kStageBytes + kXBytes + kYBytes;
+  static constexpr int kOfStage = kXBytes + (C::kIsRing ? 0 : kYBytes);
+  static constexpr int kStageBytes = round_up(kOfStage);
+  static constexpr int kRingAt = (C::kStages - 1) * kStageBytes + kOfStage;
+  static constexpr int kStagesBytes = kRingAt + (C::kIsRing ? kYBytes : 0);
 
   // Where rows of dY wait as they lie in memory: all rows that a window may have, or those of its
   // columns each for itself. Copies begin and end at multiples of 16 bytes.
@@ -70,8 +80,9 @@ struct Layout {
   static constexpr bool kIsWhole = P::kRowsFollow && C::kCols >= P::kCols;
   static constexpr int kWaitingRowBytes =
       kIsWhole ? P::kOutCols * kPositionBytes : (kWindowCols * kPositionBytes + 2 * 15) / 16 * 16;
-  static constexpr int kWaitingRows =
-      kIsWhole && P::kOutRows < kWindowRows ? P::kOutRows : kWindowRows;
+  static constexpr int kWaitingRows = C::kIsRing                              ? C::kRows
+                                      : kIsWhole && P::kOutRows < kWindowRows ? P::kOutRows
+                                                                              : kWindowRows;
   static constexpr int kWaitingBytes = (kWaitingRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
   static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? C::kWaiting * kWaitingBytes : 0);
 
@@ -113,8 +124,12 @@ struct Layout {
   static constexpr int kDepthTiles = ceil(P::kDepth, kTileDepths);
   static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
   static constexpr int kColSets = ceil(P::kAllTapCols, C::kTapCols);
+  static constexpr int kTiles = P::kGroups * kRowSets * kColSets * kColumnTiles * kDepthTiles;
+  static constexpr bool kReadsOnce = kRowSets * kColSets * kColumnTiles == 1;  // X
   static constexpr int kRowSteps = ceil(P::kRows, C::kRows);
   static constexpr int kColSteps = ceil(P::kCols, C::kCols);
+  static_assert(!C::kIsRing || (!kIsClustered && kIsWhole && kColSteps == 1 && kRowSteps >= C::kStages),
+                "steps of an image follow each other, and are as many as stages");
 
   static constexpr int kMathThreads = C::kMathGroups * kGroupThreads;
   static constexpr bool kHasRoles = C::kLoadWarps > 0;
