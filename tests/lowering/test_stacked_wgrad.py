@@ -274,6 +274,11 @@ CONFIG = (
             "y=ring roles=4:8 cluster=2 partition=split-k:2:slices",
             "meet in global memory",
         ),
+        (
+            "x=shared y=async roles=4:8",
+            "x=registers y=ring roles=8:8",
+            "180 sums of a thread leave no registers",
+        ),
         ("waiting=2", "waiting=5", "5 steps do not wait"),
         ("together=1", "together=2", "2 steps are not taken apart together, of 1"),
         ("together=1 x=shared y=async", "together=2 x=shared y=bulk", "together, of 1"),
@@ -356,7 +361,7 @@ KERNELS = [
         "split-k:32:slices",
         1,
     ),
-    (NARROW, f"3x3x40 depths=64 step=6x32 slab=1 stages=3 {RING} roles=8:8", "split-k:20:tree", 1),
+    (NARROW, f"3x3x40 depths=64 step=6x32 slab=1 stages=3 {RING} roles=4:8", "split-k:20:tree", 1),
     (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
     (NARROW, f"3x1x40 depths=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4", "split-k:8:slices", 8),
     (
