@@ -274,11 +274,6 @@ CONFIG = (
             "y=ring roles=4:8 cluster=2 partition=split-k:2:slices",
             "meet in global memory",
         ),
-        (
-            "x=shared y=async roles=4:8",
-            "x=registers y=ring roles=8:8",
-            "180 sums of a thread leave no registers",
-        ),
         ("waiting=2", "waiting=5", "5 steps do not wait"),
         ("together=1", "together=2", "2 steps are not taken apart together, of 1"),
         ("together=1 x=shared y=async", "together=2 x=shared y=bulk", "together, of 1"),

@@ -139,7 +139,7 @@ RING = (
     (0, "3x3x36 depths=128 step=2x16 slab=2 stages=2 waiting=1 together=1 x=registers", "4:8"),
     (0, "3x3x36 depths=64 step=4x16 slab=2 stages=3 waiting=2 together=1 x=registers", "4:8"),
     (0, "3x3x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "4:8"),
-    (0, "3x2x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "8:8"),
+    (0, "3x3x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "8:8"),
     (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 together=1 x=shared", "4:4"),
     (2, "5x1x36 depths=64 step=4x16 slab=2 stages=3 waiting=1 together=1 x=shared", "4:8"),
     (2, "5x1x40 depths=128 step=5x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),

@@ -43,9 +43,6 @@ _FEW_MULTIPLY = (8, 4)
 """Roles for tiles of few sums, whose warps keep the registers that they begin with."""
 STACKED_ROLES = (*ROLES, _FEW_MULTIPLY)
 """Warps that load, and warps that multiply."""
-_MOST_LOAD = (8, 8)
-_RING_SUMS = 168
-"""That a thread keeps which finds rows in a ring, where so many warps load."""
 _SIZES = ("depths", "step", "slab", "stages", "waiting", "together", "cluster", "blocks")
 _KEYS = frozenset((*_SIZES, "x", "y", "roles", "partition"))
 _CHUNK_VECTORS = 16
@@ -353,8 +350,6 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return f"steps of {rows}x{cols} positions are no slabs for {config.turns} groups"
     if config.y == "ring" and not 1 < config.tap_rows <= rows + 1:
         return f"steps of {rows} rows share none, or more, where a tile has {config.tap_rows} taps"
-    if config.y == "ring" and config.roles == _MOST_LOAD and config.sums > _RING_SUMS:
-        return f"{config.sums} sums of a thread leave no registers to find rows of a ring with"
     if config.roles[0] == 0 and (config.x, config.y) != ("shared", "async"):
         return "warps that do everything copy piece by piece, and multiply from shared memory"
     if config.x == "registers" and not config.divides_slabs:

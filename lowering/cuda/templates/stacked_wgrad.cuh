@@ -441,7 +441,8 @@ struct Block {
       } else {
         in_turn(turn);
       }
-      hopper::wgmma_wait<1>();
+      // A step of one slab loads the same registers as the next one.
+      hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kTurns ? 0 : 1)>();
       if (step > begin) release();
       if constexpr (C::kHasRegisters) {
 #pragma unroll
