@@ -150,6 +150,7 @@ struct Block {
   static constexpr int kCopying = !L::kHasRoles ? 0
                                   : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
                                                 : L::kLoadThreads;
+  static constexpr int kAskedFirst = C::kIsRing ? 0 : C::kWaiting;  // before warps meet
 
   char* memory;  // of the stages, and of their sums
   unsigned stages, full, empty, drained, arrived;
@@ -182,9 +183,7 @@ struct Block {
       partition::Work work{};
       typename S::Walk(unit()).next(work);
       const Place<P, C> place(work.tile);
-      for (int i = 0; i < (C::kIsRing ? 0 : C::kWaiting); ++i) {
-        ask(rows, place, work.begin + i, work.end, i);
-      }
+      for (int i = 0; i < kAskedFirst; ++i) ask(rows, place, work.begin + i, work.end, i);
     }
     __syncthreads();
     if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
@@ -434,14 +433,13 @@ struct Block {
       const auto in_turn = [&](int slab, auto&&... a) {
         sums.multiply(operands, slab, taps.shift, a...);
       };
-      // wgmma reads registers until the next one but one is under way.
+      // wgmma reads registers until the next one but one is under way; a step of one slab has no others.
       [[maybe_unused]] unsigned first[4], a[2][4];
       if constexpr (C::kHasRegisters) {
         in_turn(turn, first);
       } else {
         in_turn(turn);
       }
-      // A step of one slab loads the same registers as the next one.
       hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kTurns ? 0 : 1)>();
       if (step > begin) release();
       if constexpr (C::kHasRegisters) {
