@@ -70,15 +70,15 @@ _FROM_SHARED = 1.15
 """The same where both operands come from shared memory, beside copies."""
 _PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
 """A copy of 32 pieces of dY, by warps that load."""
-_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 1100, 90
+_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 800, 90
 """In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
 _ARRIVAL_CYCLES = 1200
 """More where rows are asked for when the ones before have been taken apart."""
 _SHORT_OF_STAGES = 1.15
 """The same where there is one stage beside the one that is read."""
-_BYTES_PER_CYCLE = 32
+_BYTES_PER_CYCLE = 37
 """That one multiprocessor reads of L2."""
-_SUM_BYTES_PER_CYCLE = 22
+_SUM_BYTES_PER_CYCLE = 20
 """Of sums, which displace what others wrote."""
 _STEP_CYCLES = 120
 """A barrier, and the first multiplication behind it."""
@@ -86,7 +86,7 @@ _UNIFORM_CYCLES = 300
 """More for a step whose warps wait for their own copies."""
 _START_CYCLES = 9000
 """Until the first multiplication, and from the last one to the end."""
-_MEET_CYCLES = 3500
+_MEET_CYCLES = 2500
 """Until parts know of each other."""
 _CLUSTER_CYCLES = 1500
 """The same in a cluster."""
