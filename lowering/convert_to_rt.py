@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith, func, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    BFloat16Type,
     DenseIntOrFPElementsAttr,
-    Float16Type,
     Float32Type,
     FunctionType,
     IntegerAttr,
@@ -33,26 +31,22 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
-from convir.dialects.contraction import contraction_dims
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError, error_at
-from convir.dialects.refusal import Refusal
 from convir.dialects.slices import slice_view
 from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
-from convir.dialects.zeros import constant_fill_of, is_zero
-from convir.lowering.gemm import GemmLayout, gemm_layout
+from convir.dialects.zeros import constant_fill_of
+from convir.lowering.gemm_call import GemmCall, match_gemm
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.op_groups import ALIASES, FREE, readers_of
-from convir.lowering.operand_access import access_of
 from convir.lowering.placements import PlacedResult, placed_results, placing_ops
 from convir.lowering.workspace import launch_state, launch_workspace
 from convir.passes.option_checks import check_device
@@ -264,58 +258,6 @@ class _Program:
     def _emit(self, op: Operation) -> Operation:
         self.body.add_op(op)
         return op
-
-
-@dataclass(frozen=True)
-class GemmCall:
-    """A kernel that is one GEMM: which argument is which operand."""
-
-    layout: GemmLayout
-    lhs: int
-    rhs: int
-    init: int | None
-    """The argument that the products are added to; None if they are added to zero."""
-
-
-def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
-    """Read a kernel as one GEMM on its arguments, or say why it is none."""
-    returned = callee.body.block.last_op
-    assert returned is not None
-    if len(returned.operands) != 1 or not isinstance(returned.operands[0].owner, Operation):
-        return Refusal("it does not return one computed value")
-    dims = contraction_dims(_before_rounding(returned.operands[0].owner))
-    if isinstance(dims, Refusal):
-        return dims
-    lhs, rhs = (access_of(operand.value, operand.index) for operand in dims.inputs)
-    if isinstance(lhs, Refusal) or isinstance(rhs, Refusal):
-        return lhs if isinstance(lhs, Refusal) else cast("Refusal", rhs)
-    layout = gemm_layout(dims, (lhs, rhs))
-    if isinstance(layout, Refusal):
-        return layout
-    if is_zero(dims.out.value):
-        return GemmCall(layout, lhs.root.index, rhs.root.index, None)
-    init = dims.out.value
-    if not isinstance(init, BlockArgument):
-        return Refusal("its init is neither zero nor an argument")
-    return GemmCall(layout, lhs.root.index, rhs.root.index, init.index)
-
-
-def _before_rounding(op: Operation) -> Operation:
-    """The product of 16-bit matrices that `op` rounds to their type, as GEMMs do; else `op`."""
-    view = structured(op)
-    if view is None or len(view.inputs) != 1 or len(view.body.ops) != len(("truncf", "yield")):
-        return op
-    cast_op, source = view.body.first_op, view.inputs[0].owner
-    identity = AffineMap.identity(len(view.iterators))
-    if not isinstance(cast_op, arith.TruncFOp) or any(m != identity for m in view.maps):
-        return op
-    dims = contraction_dims(source if isinstance(source, Operation) else None)
-    if isinstance(dims, Refusal) or not is_zero(dims.out.value):
-        return op
-    stored = cast_op.result.type
-    is_half = isinstance(stored, Float16Type | BFloat16Type)
-    same = all(getattr(x.value.type, "element_type", None) == stored for x in dims.inputs)
-    return dims.op if is_half and same else op
 
 
 def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:
