@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
     legality,
 )
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
+from convir.lowering.cuda.gpu import H200_CLUSTERS
 from convir.lowering.partition.partition import SPLIT_K, STREAM_K, Partition
 from convir.lowering.partition.rule import busiest_steps, partitions
 from convir.lowering.partition.schedule import SUM_BYTES
@@ -56,8 +56,6 @@ _STEPS_TRIED = 2
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
 """Slices of fewer parts cost less than those of as many as there is room for; of those with equal
 shares, the fewest are taken."""
-_CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
-"""Clusters of so many blocks that run at the same time on an H200."""
 _WITH_REGISTERS = ((4, 8), (8, 8))
 """Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
 _MOST = 24
@@ -193,7 +191,7 @@ def _partitioned(
     for parts in sorted(equal):
         if parts > 1:
             yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in _CLUSTERS.items() if config.y != "ring" else ():
+    for parts, clusters in H200_CLUSTERS.items() if config.y != "ring" else ():
         if parts <= room and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
             clustered = replace(config, partition=within, cluster=parts)
@@ -244,11 +242,11 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
 def _images_within(schedule: Schedule, images: int) -> int:
     """The most images that begin in the middle of a part."""
     of_image = schedule.steps // images
-    parts = schedule.partition.parts
-    ends = [schedule.steps * part // parts for part in range(parts + 1)]
     if schedule.partition.kind == STREAM_K:
         return ceil(busiest_steps(schedule) / of_image)
-    return max((end - 1) // of_image - begin // of_image for begin, end in pairwise(ends))
+    of_tile = range(0, schedule.units, schedule.tiles)
+    parts = (part for unit in of_tile for part in schedule.works(unit))
+    return max((part.end - 1) // of_image - part.begin // of_image for part in parts)
 
 
 def _step(

@@ -15,6 +15,7 @@ from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
     WgmmaWgradConfig,
 )
 from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
+from convir.lowering.cuda.gpu import H200_CLUSTERS
 from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K, STREAM_K, Partition
 from convir.lowering.partition.rule import busiest_steps, partitions
 from convir.lowering.partition.schedule import SUM_BYTES
@@ -35,8 +36,6 @@ _MIN_SLICED_STEPS = 2
 
 _WORTH_MEASURING, _MOST = 1.35, 12
 """Configs that are estimated to take so many times what the best does are not planned, nor more."""
-_CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
-"""Clusters of so many blocks that run at the same time on an H200."""
 _LEAST_PUSHED_STAGES = 5
 """Fewer are waited for longer than sums that are read."""
 _HIDING_SUMS = 128 * 128
@@ -146,7 +145,7 @@ def _sliced(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradC
     for parts in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
         if parts > 1:
             yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
-    for blocks, clusters in _CLUSTERS.items():
+    for blocks, clusters in H200_CLUSTERS.items():
         of_tile = min(clusters // schedule.tiles, most // blocks)
         for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
             if 0 < count <= of_tile:
