@@ -131,7 +131,8 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   if (tap_col >= P::kAllTapCols || tap_row >= P::kAllTapRows) return;
   const int depth = place.depth + warp * 16 + lane / 4;
   const int column = place.column + stacked % C::kColumns;
-  out += P::kBGroup * place.group + P::kWeightOfRow[tap_row] + P::kWeightOfCol[tap_col];
+  out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
+         entry(P::kWeightOfCol, tap_col);
   const typename Epilogue::Pointers none{};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -406,7 +407,7 @@ struct Block {
     __device__ __forceinline__ explicit Taps(const Place<P, C>& place) {
 #pragma unroll
       for (int s = 0; s < C::kTapCols; ++s) {
-        shift[s] = place.last_col - P::kTapCol[min(place.tap_col + s, P::kAllTapCols - 1)];
+        shift[s] = place.last_col - entry(P::kTapCol, min(place.tap_col + s, P::kAllTapCols - 1));
       }
     }
   };

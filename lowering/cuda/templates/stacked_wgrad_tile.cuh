@@ -137,6 +137,16 @@ struct Layout {
   static constexpr int kThreads = kMathThreads + C::kLoadWarps * 32;
 };
 
+// Entry `i` of a table of constants, chosen by comparisons: in memory it would be fetched, from beyond
+// the caches, where a kernel begins and ends.
+template <class T, int kEntries>
+__device__ __forceinline__ constexpr T entry(const T (&table)[kEntries], int i) {
+  T found = table[0];
+#pragma unroll
+  for (int k = 1; k < kEntries; ++k) found = i == k ? table[k] : found;
+  return found;
+}
+
 // Which results a tile has.
 template <class P, class C>
 struct Place {
@@ -152,7 +162,7 @@ struct Place {
     rest /= L::kColumnTiles;
     const int set = L::kColSets == 1 ? 0 : rest % L::kColSets;
     tap_col = set * C::kTapCols;
-    last_col = C::kLastTapCol[set];
+    last_col = entry(C::kLastTapCol, set);
     rest /= L::kColSets;
     tap_row = L::kRowSets == 1 ? 0 : rest % L::kRowSets * C::kTapRows;
     group = P::kGroups == 1 ? 0 : rest / L::kRowSets;
