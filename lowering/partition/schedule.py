@@ -35,7 +35,9 @@ SUM_BYTES = 4
 """Parts are kept in f32."""
 
 FLAG_BYTES = 4
-"""One flag for each unit that publishes; with slices, one counter for each tile."""
+"""One flag for each unit that publishes."""
+COUNTER_BYTES = 256
+"""One counter for each tile of slices: lines of their own, as all who wait keep asking for them."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ class Schedule:
 
     @property
     def flag_bytes(self) -> int:
-        """Bytes of the flags: zero before the first launch, and left zero by every one."""
-        return (self.tiles if self.has_slices else self.slots) * FLAG_BYTES
+        """Bytes of flags or counters: zero before the first launch, and left zero by every one."""
+        return self.tiles * COUNTER_BYTES if self.has_slices else self.slots * FLAG_BYTES
 
     def share_begin(self, unit: int) -> int:
         """The first streamed step of a unit, counted over all streamed tiles."""

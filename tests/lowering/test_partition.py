@@ -15,7 +15,13 @@ from convir.lowering.partition.rule import (
     split_k_parts,
     stream_k_refusal,
 )
-from convir.lowering.partition.schedule import MIN_STEPS, Schedule, Work, senders
+from convir.lowering.partition.schedule import (
+    COUNTER_BYTES,
+    MIN_STEPS,
+    Schedule,
+    Work,
+    senders,
+)
 from convir.runtime.cuda.compile import compile_cubin
 
 REDUCTIONS = st.sampled_from(("linear", "tree"))
@@ -171,7 +177,7 @@ def test_tiles_of_many_groups_are_streamed_in_the_last_two_waves_only() -> None:
 def test_slices_need_all_units_at_the_same_time_and_a_slot_each() -> None:
     schedule = Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 132)
     assert schedule.slots == schedule.units == 132
-    assert schedule.flag_bytes == 16
+    assert schedule.flag_bytes == 4 * COUNTER_BYTES
     with pytest.raises(ValueError, match="132 units do not run at the same time"):
         Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 131)
 

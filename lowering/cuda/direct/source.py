@@ -11,6 +11,7 @@ from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.linear_operands import linear_operands, operands_source
 from convir.lowering.cuda.direct.problem import direct_problem
 from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.partition.schedule import COUNTER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,10 +27,6 @@ SYMBOL: Final = "direct"
 """The name of every entry."""
 
 _A = Pointer("a")
-
-_COUNTER_BYTES = 256
-"""Of the parts of a block's sums that have come and gone: lines of their own, as all who wait
-keep asking for them."""
 
 
 def _operands(
@@ -167,7 +164,7 @@ def launch_sums(
         (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
         is_cooperative=schedule["parts"] > 1,
     )
-    return KernelPlan((kernel,), (units * sum_bytes,), (owners * _COUNTER_BYTES,))
+    return KernelPlan((kernel,), (units * sum_bytes,), (owners * COUNTER_BYTES,))
 
 
 def _entry(

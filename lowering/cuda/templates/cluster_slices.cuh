@@ -55,7 +55,7 @@ struct ClusterSlices {
       // A block stays until its neighbours have read its shared memory.
       hopper::cluster_arrive();
       const Meeting<kThreads, kBarrier, kClusters> meeting = {
-          slots, step, kClusters, counters + work.tile * kCluster + own, thread};
+          slots, step, kClusters, counters + (work.tile * kCluster + own) * kCounterWords, thread};
       meeting(cluster, begin, end, store);
       hopper::cluster_wait();
     }

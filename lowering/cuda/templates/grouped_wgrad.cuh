@@ -230,7 +230,7 @@ struct GroupedWgrad {
     wait_copies<0>();
     const Sums add_up{reinterpret_cast<float4*>(shared),
                       reinterpret_cast<float4*>(workspace) + block * Sums::kVectors,
-                      counters + block * kCounterWords, job, position_warp};
+                      counters + block * partition::kCounterWords, job, position_warp};
     self.keep();
     add_up(&self.sum[0][0][0][0], part, static_cast<long long>(kChannelBlocks) * Sums::kVectors,
            [&](int v) { return target(block, v); },

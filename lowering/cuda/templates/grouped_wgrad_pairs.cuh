@@ -299,7 +299,7 @@ class GroupedWgradPairs {
     } else {
       reduce<1>(range, shared, slots + part * kStep);
     }
-    Sums{reinterpret_cast<float4*>(memory), slots, counters + group * kCounterWords}(
+    Sums{reinterpret_cast<float4*>(memory), slots, counters + group * partition::kCounterWords}(
         part, kStep, [&](int v) { return target(group, v); },
         [&](const Target& to, const float4& total) { store(b, to, total); });
   }

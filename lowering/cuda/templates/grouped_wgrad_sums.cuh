@@ -7,9 +7,6 @@
 
 namespace convir {
 
-// Words from the counter of one block's channels to that of the next.
-constexpr int kCounterWords = 64;
-
 // The sums of a block's channels, kVectors of four, whose parts blocks have published: they meet, and
 // each adds up its slice of the vectors, over the parts of a thread in ascending order, then over
 // threads. S: the schedule.

@@ -22,6 +22,8 @@ struct Work {
 };
 
 constexpr int kMinSteps = 8;
+// Words from a counter of parts to the next: lines of their own, as all who wait keep asking for them.
+constexpr int kCounterWords = 64;
 
 // kParts is 1 unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
 // their own, behind those that stream.
@@ -338,7 +340,7 @@ struct Meeting {
 
 // Puts the parts of tiles together by slices: every part of a tile publishes all of its sums, waits
 // for all other parts, and then adds one slice of the tile over the parts in ascending order.
-// `counters` has one word for each tile. Slots are those of `FixUp`; vector v of a slot has sums
+// `counters` has one for each tile. Slots are those of `FixUp`; vector v of a slot has sums
 // 4 (v / kThreads) … of thread v % kThreads. kParts is the number of parts, 0 if it is known when the
 // kernel runs.
 template <int kThreads, int kSums, int kBarrier = 0, int kParts = 0>
@@ -367,7 +369,8 @@ struct Slices {
       __stcg(own + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
     }
     const Meeting<kThreads, kBarrier, kParts> meeting = {first, step, work.parts,
-                                                         counters + work.tile, thread, group};
+                                                         counters + work.tile * kCounterWords,
+                                                         thread, group};
     meeting(work.part, 0, kVectors, store);
   }
 };

@@ -53,7 +53,8 @@ struct Apart {
     constexpr long long kOfGroup = static_cast<long long>(S::kUnits) * kGroupThreads * kSums;
     const int group = thread / kGroupThreads;
     const partition::Slices<kGroupThreads, kSums, math_groups::kBarrier> slices{
-        workspace + group * kOfGroup, flags + group * L::kTiles, thread % kGroupThreads, group};
+        workspace + group * kOfGroup, flags + group * L::kTiles * partition::kCounterWords,
+        thread % kGroupThreads, group};
     slices(
         work, [&](int i) { return sums(i / 4)[i % 4]; },
         [&](int v, const float4& total) {

@@ -348,7 +348,8 @@ struct Kernel {
     } else if constexpr (kIsSliced) {
       using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
       constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
-      const Slices slices = {workspace + consumer * kOfGroup, flags + consumer * Layout::kTiles,
+      const Slices slices = {workspace + consumer * kOfGroup,
+                             flags + consumer * Layout::kTiles * partition::kCounterWords,
                              thread % kWarpgroup, consumer};
       slices(work, sum, store_from(Slices::begin_of(work.part, Config::kParts)));
     } else {
