@@ -16,10 +16,10 @@
 #pragma once
 
 #include "barriers.cuh"
-#include "hopper/wgmma_planes.cuh"
 #include "stacked_wgrad_fill.cuh"
 #include "stacked_wgrad_halves.cuh"
 #include "stacked_wgrad_ring.cuh"
+#include "stacked_wgrad_sums.cuh"
 #include "stacked_wgrad_turns.cuh"
 
 namespace convir::stacked_wgrad {
@@ -27,121 +27,6 @@ namespace convir::stacked_wgrad {
 using hopper::Ring;
 
 constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
-
-// A stage's X and dY, as wgmma finds them.
-template <class P, class C>
-struct Operands {
-  using L = Layout<P, C>;
-  unsigned x;
-  unsigned long long from_x, from_y;
-
-  __device__ __forceinline__ Operands(unsigned of_x, unsigned of_y)
-      : x(of_x),
-        from_x(hopper::atoms_descriptor(of_x, L::kAlongX)),
-        from_y(hopper::planes_descriptor(of_y, L::kAlongY, L::kPlaneBytes)) {}
-};
-
-template <class P, class C>
-struct Sums {
-  using L = Layout<P, C>;
-  using Operands = stacked_wgrad::Operands<P, C>;
-  float sums[C::kTapCols][L::kStack8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int i = 0; i < L::kTiles8; ++i) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) sums[i / L::kStack8][i % L::kStack8][k] = 0.0f;
-    }
-  }
-  __device__ __forceinline__ const float (&operator()(int tile8) const)[4] {
-    return sums[tile8 / L::kStack8][tile8 % L::kStack8];
-  }
-
-  // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
-  __device__ __forceinline__ void multiply(const Operands& of, int slab,
-                                           const int (&shift)[C::kTapCols]) {
-    const auto from_x = hopper::moved(of.from_x, x_of(slab));
-    const auto from_y = hopper::moved(of.from_y, y_of(slab));
-    hopper::wgmma_fence();
-#pragma unroll
-    for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], from_x,
-                                                          hopper::moved(from_y, 16 * shift[s]));
-    }
-    hopper::wgmma_commit();
-  }
-
-  // The same with X's slab in registers.
-  __device__ __forceinline__ void multiply(const Operands& of, int slab,
-                                           const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
-    load_x(a, of.x, slab);
-    const auto from_y = hopper::moved(of.from_y, y_of(slab));
-    hopper::wgmma_fence();
-#pragma unroll
-    for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], a,
-                                                          hopper::moved(from_y, 16 * shift[s]));
-    }
-    hopper::wgmma_commit();
-  }
-
-  __device__ __forceinline__ void hold() {
-#pragma unroll
-    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(sums[i / L::kStack8][i % L::kStack8]);
-  }
-
-  // Where a slab begins; groups that have rows of their own have every other slab.
-  static __device__ __forceinline__ int row_of(int slab) {
-    constexpr int kEvery = L::kBetweenRows;
-    return slab / kEvery / L::kSlabsOfRow * (kEvery * C::kSlabRows) + slab % kEvery;
-  }
-  static __device__ __forceinline__ int col_of(int slab) {
-    return slab / L::kBetweenRows % L::kSlabsOfRow * L::kSlabCols;
-  }
-  // Bytes of a stage's X, and of its dY, before a slab.
-  static __device__ __forceinline__ int x_of(int slab) {
-    return row_of(slab) * L::kXRowBytes + col_of(slab) * hopper::kSwizzleBytes;
-  }
-  static __device__ __forceinline__ int y_of(int slab) {
-    return L::y_of(row_of(slab)) + col_of(slab) * 16;
-  }
-  static __device__ __forceinline__ void load_x(unsigned (&a)[4], unsigned of_x, int slab) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const int chunk = (2 * warp + lane / 8 % 2) ^ lane % 8;
-    load_transposed(a, of_x + x_of(slab) + lane % 8 * hopper::kSwizzleBytes +
-                           lane / 16 * L::kAlongX + chunk * 16);
-  }
-};
-
-// Stores four sums of a thread of a math group: those of eight `tile8` of columns.
-template <class P, class C, class Epilogue>
-__device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
-                                      int tile8, int thread, const float (&sums)[4]) {
-  using L = Layout<P, C>;
-  const int lane = thread % 32, warp = thread / 32;
-  const int tap_col = place.tap_col + tile8 / L::kStack8;
-  int stacked = tile8 % L::kStack8 * kEight + lane % 4 * 2;
-  if constexpr (L::kIsShifted) {
-    if (tile8 == L::Groups::kKept && L::Kept::is_given(lane)) return;
-    if (tile8 >= L::Groups::kKept) stacked -= kEight / 2;
-  }
-  if (L::kIsPacked && (stacked < 0 || stacked >= C::kTapRows * C::kColumns)) return;
-  const int tap_row = place.tap_row + C::kTapRows - 1 - stacked / C::kColumns;
-  if (tap_col >= P::kAllTapCols || tap_row >= P::kAllTapRows) return;
-  const int depth = place.depth + warp * 16 + lane / 4;
-  const int column = place.column + stacked % C::kColumns;
-  out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
-         entry(P::kWeightOfCol, tap_col);
-  const typename Epilogue::Pointers none{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int d = depth + i / 2 * 8, n = column + i % 2;
-    if (d < P::kDepth && n < P::kColumns) {
-      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
-    }
-  }
-}
 
 template <class P, class C, class S>
 struct Block {
@@ -151,7 +36,6 @@ struct Block {
   static constexpr int kCopying = !L::kHasRoles ? 0
                                   : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
                                                 : L::kLoadThreads;
-  static constexpr int kAskedFirst = C::kIsRing ? 0 : C::kWaiting;  // before warps meet
 
   char* memory;  // of the stages, and of their sums
   unsigned stages, full, empty, drained, arrived;
@@ -167,8 +51,9 @@ struct Block {
   }
 
   // Makes the barriers. Who asks for rows makes those that it needs itself, and asks for the first
-  // ones before it meets the others.
-  __device__ __forceinline__ void begin(const BulkRows<P, C>& rows) const {
+  // ones before it meets the others: ask_rows(place, work).
+  template <class AskRows>
+  __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < C::kStages; ++i) {
         hopper::barrier_init(full + 8 * i, 1 + kCopying);
@@ -178,13 +63,12 @@ struct Block {
       if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
       hopper::fence_barrier_init();
     }
-    if (C::kIsBulk && rows.is_asking()) {
+    if (C::kIsBulk && BulkRows<P, C>::is_asking(threadIdx.x)) {
       for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
       hopper::fence_barrier_init();
       partition::Work work{};
       typename S::Walk(unit()).next(work);
-      const Place<P, C> place(work.tile);
-      for (int i = 0; i < kAskedFirst; ++i) ask(rows, place, work.begin + i, work.end, i);
+      ask_rows(Place<P, C>(work.tile), work);
     }
     __syncthreads();
     if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
@@ -479,7 +363,13 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   const int thread = threadIdx.x;
   const Filler<P, C> filler{&x, y, thread};
   const BulkRows<P, C> rows{reinterpret_cast<const char*>(y), thread};
-  block.begin(rows);
+  block.begin([&](const Place<P, C>& place, const partition::Work& work) {
+    if constexpr (C::kIsRing) {
+      ask_first(block, RingRows<P, C>{reinterpret_cast<const char*>(y), thread}, place, work);
+    } else {
+      for (int i = 0; i < C::kWaiting; ++i) block.ask(rows, place, work.begin + i, work.end, i);
+    }
+  });
   if constexpr (!L::kHasRoles) {
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
   } else if (thread < L::kLoadThreads) {

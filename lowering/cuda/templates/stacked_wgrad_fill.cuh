@@ -108,12 +108,14 @@ struct BulkRows {
     return 2 * (P::kYImage * image + static_cast<long long>(P::kYRow) * row + P::kYCol * col);
   }
 
-  __device__ __forceinline__ bool is_asking() const { return thread == Filler<P, C>::kAsking; }
+  static __device__ __forceinline__ bool is_asking(int thread) {
+    return thread == Filler<P, C>::kAsking;
+  }
 
   // One thread asks for what lies inside of the window; it arrives at a barrier.
   __device__ __forceinline__ void ask(const Place<P, C>& place, const Step<P, C>& step,
                                       unsigned to, unsigned barrier) const {
-    if (!is_asking()) return;
+    if (!is_asking(thread)) return;
     const Window<P, C> window(place, step);
     const int row = max(window.row, 0), rows = min(window.row + L::kWindowRows, P::kOutRows) - row;
     const int col = L::kIsWhole ? 0 : max(window.col, 0);

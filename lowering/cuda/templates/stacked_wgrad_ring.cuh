@@ -78,7 +78,7 @@ struct RingRows {
   // One thread asks for them; it arrives at a barrier.
   __device__ __forceinline__ void ask(const Place<P, C>& place, const RingChunk<P, C>& chunk,
                                       unsigned to, unsigned barrier) const {
-    if (thread != Filler<P, C>::kAsking) return;
+    if (!Bulk::is_asking(thread)) return;
     const Step<P, C> step(chunk.step);
     const Span span(Window<P, C>(place, step).row, chunk);
     if (span.rows <= 0) return hopper::arrive(barrier);
@@ -137,6 +137,24 @@ struct RingRows {
   }
 };
 
+// Where rows of a chunk wait: of a window, where X of the ring's last stage will be.
+template <class P, class C, class Block>
+__device__ __forceinline__ unsigned place_of(const Block& block, const RingChunk<P, C>& chunk,
+                                             int slot, int last_stage) {
+  return chunk.is_whole() ? block.stages + last_stage * Layout<P, C>::kStageBytes
+                          : block.waiting(slot);
+}
+
+// Asks for a block's first rows.
+template <class P, class C, class Block>
+__device__ __forceinline__ void ask_first(const Block& block, const RingRows<P, C>& rows,
+                                          const Place<P, C>& place, const partition::Work& work) {
+  RingChunk<P, C> next(work.begin);
+  for (int i = 0; i < C::kWaiting && next.step < work.end; ++i, next.advance()) {
+    rows.ask(place, next, place_of(block, next, i, C::kStages - 1), block.arrived + 8 * i);
+  }
+}
+
 // What warps do that load: `block` has barriers and memory.
 template <class P, class C, class S, class Block>
 __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>& filler,
@@ -151,18 +169,17 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
     if (tiles > 0) hopper::wait(block.drained, tiles - 1 & 1);
     RingGroup<P, C> group;
     RingChunk<P, C> next(work.begin), own(work.begin);
-    const unsigned last_stage =
-        block.stages + (ring.slot + C::kStages - 1) % C::kStages * L::kStageBytes;
-    const auto place_of = [&](const RingChunk<P, C>& chunk, int slot) {
-      return chunk.is_whole() ? last_stage : block.waiting(slot);
-    };
-    const auto ask = [&] {
+    const int last_stage = (ring.slot + C::kStages - 1) % C::kStages;
+    const auto ask = [&](bool is_asked = false) {
       if (next.step >= work.end) return;
-      rows.ask(place, next, place_of(next, asked.slot), block.arrived + 8 * asked.slot);
+      if (!is_asked) {
+        rows.ask(place, next, place_of(block, next, asked.slot, last_stage),
+                 block.arrived + 8 * asked.slot);
+      }
       asked.advance();
       next.advance();
     };
-    for (int i = 0; i < C::kWaiting; ++i) ask();
+    for (int i = 0; i < C::kWaiting; ++i) ask(tiles == 0);
     for (; own.step < work.end; own.advance()) {
       const bool starts = own.step == work.begin || starts_image<P, C>(own.step);
       if (own.first == (starts ? 0 : L::kHalo)) {
@@ -179,7 +196,8 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
                      block.full + 8 * ring.slot);
       }
       hopper::wait(block.arrived + 8 * taken.slot, taken.parity);
-      rows.take_apart(place, own, place_of(own, taken.slot), block.stages + L::kRingAt, group);
+      rows.take_apart(place, own, place_of(block, own, taken.slot, last_stage),
+                      block.stages + L::kRingAt, group);
       hopper::fence_proxy();  // wgmma reads what was written
       __syncwarp();
       if (own.is_last()) {
