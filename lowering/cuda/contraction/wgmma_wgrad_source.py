@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 SYMBOL = "wgmma_wgrad"
 
-_UNIFORM = ("wgmma_wgrad_uniform", "run_uniform")
-"""Header and kernel body where no warps load."""
-
 _KINDS = {"data-parallel": "kDataParallel", "split-k": "kSplitK", "stream-k": "kStreamK"}
 _REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
 
@@ -38,7 +35,7 @@ def source_of(
     Its arguments are B, the workspace, the flags, and the tensor maps of C and A.
     """
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
-    header, body = ("wgmma_wgrad", "run") if config.roles[0] else _UNIFORM
+    body = "run" if config.roles[0] else "run_uniform"
     slides, taps = problem.rows.slides, problem.tap_axes
     axes = {
         "size": [slide.size for slide in slides],
@@ -51,7 +48,7 @@ def source_of(
     }
     return (
         f"// {config}\n"
-        f'#include "{header}.cuh"\n'
+        '#include "wgmma_wgrad_pipelines.cuh"\n'
         "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"

@@ -81,7 +81,11 @@ struct Schedule {
       } else if constexpr (kKind == Kind::kSplitK) {
         const int part = unit / kTiles, tile = unit % kTiles;
         const auto end_of = [](int parts) {
-          return static_cast<int>(static_cast<long long>(kSteps) * parts / kParts);
+          if constexpr (static_cast<long long>(kSteps) * kParts < 1ll << 31) {
+            return kSteps * parts / kParts;
+          } else {
+            return static_cast<int>(static_cast<long long>(kSteps) * parts / kParts);
+          }
         };
         work = {tile, end_of(part), end_of(part + 1), part, kParts, tile, kTiles};
         return at-- > 0;

@@ -132,15 +132,6 @@ struct Kernel {
     return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
   }
 
-  // One thread: fills the ring of stages.
-  __device__ __forceinline__ void produce(const TensorMap& c, const TensorMap& a) const {
-    Work work;
-    hopper::Ring<kStages> ring;
-    for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-      for (Walk walk(unit); next(walk, work);) load(c, a, work, ring);
-    }
-  }
-
   // Parts that take turns have every kParts-th step, and count their own.
   static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
     const bool is_work = walk.next(work);
@@ -152,46 +143,6 @@ struct Kernel {
   }
   static __device__ __forceinline__ int position_of(const Work& work, int step) {
     return (Problem::kPartsTakeTurns ? work.part + step * Config::kParts : step) * kBlockK;
-  }
-
-  __device__ __forceinline__ void load(const TensorMap& c, const TensorMap& a, const Work& work,
-                                       hopper::Ring<kStages>& ring) const {
-    const int m = Layout::chunk_m(work.tile);
-    const typename Layout::Columns columns(work.tile);
-    const int boxes_m = min(kBoxesM, Layout::kChunksM - m);
-    int boxes_n = 0, first[kBoxesN], offset[kBoxesN][kMaxSpatial];
-    bool is_inside[kBoxesN];
-#pragma unroll
-    for (int i = 0; i < kBoxesN; ++i) {
-      const int chunk = columns.chunk(i);
-      is_inside[i] = chunk < Layout::kChunksN;
-      boxes_n += is_inside[i];
-      first[i] = chunk % Layout::kTapChunks * kChunk + columns.channel(i);
-      Layout::tap_offset(chunk / Layout::kTapChunks, offset[i]);
-    }
-    const int first_of_ring = first_stage();
-    for (int step = work.begin; step < work.end; ++step) {
-      hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
-      const unsigned barrier = full + ring.slot * 8;
-      const unsigned to_c = stage_at(ring.slot, first_of_ring);
-      const unsigned to_a = to_c + kBoxesM * kBoxBytes;
-      hopper::arrive_expecting(barrier, (boxes_m + boxes_n) * kBoxBytes);
-      const int position = position_of(work, step);
-#pragma unroll
-      for (int i = 0; i < kBoxesM; ++i) {
-        if (i >= boxes_m) continue;
-        load_rows(to_c + i * kBoxBytes, c, barrier, (m + i) * kChunk, position);
-      }
-      int at[5];
-      pixel_at(position, at);
-#pragma unroll
-      for (int i = 0; i < kBoxesN; ++i) {
-        if (!is_inside[i]) continue;
-        at[0] = first[i];
-        load_pixels(to_a + i * kBoxBytes, a, barrier, at, offset[i]);
-      }
-      ring.advance();
-    }
   }
 
   // A copy's first pixel, behind its channel: of a plain matrix its row.
@@ -367,43 +318,5 @@ struct Kernel {
     }
   }
 };
-
-// The body of a kernel: warps that multiply come first, then those that load.
-template <class Problem, class Config>
-__device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
-                                    unsigned* flags, const TensorMap& c, const TensorMap& a) {
-  using Kernel = wgrad::Kernel<Problem, Config>;
-  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
-  extern __shared__ char memory[];
-  const Kernel kernel(memory);
-  if (threadIdx.x >= Config::kMathThreads) {
-    const bool loads = threadIdx.x == Config::kMathThreads;
-    if (loads) {
-      hopper::prefetch_map(&c);
-      hopper::prefetch_map(&a);
-      kernel.init_barriers();
-    }
-    __syncwarp();
-    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-    hopper::named_arrive(kReady, Config::kThreads);
-    if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
-    if (loads) kernel.produce(c, a);
-    __syncwarp();
-    if constexpr (Config::kIsPushed) {
-      // Over drained stages nobody writes before warps that multiply have arrived, which have read all
-      // that is loaded there. What they still read is loaded to stages that they have given back, so
-      // these warps are here soon, even if arriving is to wait for all others: under racecheck it does.
-      if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
-      hopper::cluster_wait();
-    } else if constexpr (Kernel::kIsClustered) {
-      Kernel::Parts::stand_by();
-    }
-  } else {
-    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-    hopper::named_sync(kReady, Config::kThreads);
-    if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
-    kernel.consume(out, workspace, flags, [] {});
-  }
-}
 
 }  // namespace convir::wgrad

@@ -21,11 +21,11 @@ template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumer
           Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
-  static constexpr int kConsumers = kConsumers_, kCluster = kCluster_;
+  static constexpr int kLoaders = kLoaders_, kConsumers = kConsumers_, kCluster = kCluster_;
   static constexpr int kMathThreads = kConsumers * kWarpgroup;
-  static constexpr int kThreads = kMathThreads + kLoaders_ * 32;
+  static constexpr int kThreads = kMathThreads + kLoaders * 32;
   // A warpgroup that loads leaves registers to two that multiply.
-  static constexpr bool kTradesRegisters = kLoaders_ == 4 && kConsumers == 2;
+  static constexpr bool kTradesRegisters = kLoaders == 4 && kConsumers == 2;
   // Blocks of a cluster write their sums to where they are added; else these are read.
   static constexpr bool kIsPushed = kIsPushed_;
   static constexpr int kDrained = kDrained_;  // stages that they are written over

@@ -1,14 +1,13 @@
-// The uniform pipeline of `wgmma_wgrad.cuh`: all warps multiply, and between two multiplications those
-// of one warpgroup ask for the copies of a later step, into the stage that all have just given back.
+// How warps of `wgmma_wgrad.cuh` ask for copies: kWarps of them, each for some of a step's chunks. If
+// kTurns warpgroups do, they take turns.
 #pragma once
 
 #include "wgmma_wgrad.cuh"
 
 namespace convir::wgrad {
 
-// The steps of a block, of one part after the other, as its warps ask for them. Warpgroups take turns:
-// one multiplies while the other asks. Each warp of a warpgroup has some of the chunks.
-template <class Problem, class Config>
+// The steps of a block, of one part after the other, as its warps ask for them.
+template <class Problem, class Config, int kWarps, int kTurns>
 class Asker {
   using Kernel = wgrad::Kernel<Problem, Config>;
   using Layout = typename Kernel::Layout;
@@ -21,21 +20,24 @@ class Asker {
     is_left_ = unit_ < Schedule::kUnits && begin_part();
   }
 
+  __device__ __forceinline__ bool is_left() const { return is_left_; }
+
   // One more step, if there is one.
   __device__ __forceinline__ void operator()() {
     if (!is_left_) return;
     if (turn_ == 0 && warp_ < kBoxes) ask();
-    turn_ = turn_ == 0 ? Config::kConsumers - 1 : turn_ - 1;
+    turn_ = turn_ == 0 ? kTurns - 1 : turn_ - 1;
     ring_.advance();
-    if (++step_ == work_.end) is_left_ = !kHasOnePart && begin_part();
+    if (++step_ == work_.end) {
+      is_left_ = !kHasOnePart && begin_part();
+    } else {
+      find();
+    }
   }
 
  private:
-  static constexpr int kWarps = 4;  // of a warpgroup
   static constexpr int kBoxes = Kernel::kBoxesM + Kernel::kBoxesN;
   static constexpr int kEach = (kBoxes + kWarps - 1) / kWarps;
-  static_assert(!Kernel::kTakesTurns || Kernel::kLag < Kernel::kStages,
-                "a warpgroup asks for all that the other one needs before it waits for its turn");
   static constexpr bool kHasOnePart = Config::kKind == partition::Kind::kSplitK ||
                                       (Kernel::kIsWhole && Schedule::kUnits <= Config::kBlocks);
 
@@ -63,15 +65,19 @@ class Asker {
                          : chunk % Layout::kTapChunks * kChunk + columns.channel(column);
       Layout::tap_offset(chunk / Layout::kTapChunks, offset_[i]);
     }
+    find();
     return true;
   }
 
-  __device__ __forceinline__ void ask() const {
+  // Where the next step's positions are: found while those before are on their way.
+  __device__ __forceinline__ void find() {
+    position_ = Kernel::position_of(work_, step_);
+    Kernel::pixel_at(position_, at_);
+  }
+
+  __device__ __forceinline__ void ask() {
     const unsigned barrier = kernel_.full + ring_.slot * 8;
     const unsigned to = kernel_.stage_at(ring_.slot, first_) + warp_ * kBoxBytes;
-    const int position = Kernel::position_of(work_, step_);
-    int at[5];
-    Kernel::pixel_at(position, at);
     const bool is_elected = hopper::is_elected();
     hopper::wait(kernel_.empty + ring_.slot * 8, ring_.parity ^ 1);
     if (!is_elected) return;
@@ -80,50 +86,29 @@ class Asker {
     for (int i = 0; i < kEach; ++i) {
       if (!is_inside_[i]) continue;
       const unsigned box = to + i * kWarps * kBoxBytes;
-      at[0] = channel_[i];
+      at_[0] = channel_[i];
       if (i * kWarps + warp_ < Kernel::kBoxesM) {
-        Kernel::load_rows(box, c_, barrier, at[0], position);
+        Kernel::load_rows(box, c_, barrier, at_[0], position_);
       } else {
-        Kernel::load_pixels(box, a_, barrier, at, offset_[i]);
+        Kernel::load_pixels(box, a_, barrier, at_, offset_[i]);
       }
     }
   }
 
   const Kernel& kernel_;
   const TensorMap &c_, &a_;
-  int unit_, step_;
+  int unit_, step_, position_, at_[5];
   typename Kernel::Walk walk_;
   Work work_;
   // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.
-  const int warp_ = __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
-  int turn_ = __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);  // steps until the warpgroup asks
+  const int warp_ = kWarps == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
+  // Steps until the warpgroup asks.
+  int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);
   int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
   bool is_inside_[kEach];
   hopper::Ring<Kernel::kStages> ring_;
   int first_;     // stage of the ring
   bool is_left_;  // something
 };
-
-// The body of a kernel.
-template <class Problem, class Config>
-__device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* out,
-                                            float* workspace, unsigned* flags, const TensorMap& c,
-                                            const TensorMap& a) {
-  using Kernel = wgrad::Kernel<Problem, Config>;
-  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
-  extern __shared__ char memory[];
-  const Kernel kernel(memory);
-  if (threadIdx.x == 0) {
-    hopper::prefetch_map(&c);
-    hopper::prefetch_map(&a);
-    kernel.init_barriers();
-  }
-  __syncwarp();
-  if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-  hopper::named_sync(kReady, Config::kThreads);
-  Asker<Problem, Config> ask(kernel, c, a);
-  for (int i = 0; i < Kernel::kStages; ++i) ask();
-  kernel.consume(out, workspace, flags, ask);
-}
 
 }  // namespace convir::wgrad
