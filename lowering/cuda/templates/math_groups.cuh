@@ -108,7 +108,9 @@ struct Kept {
 // Puts a tile's parts together in global memory; `store(block, thread, sums)` stores one block of a
 // thread, of a group if groups share sums. Nobody may use `shared` any more. A loop over sums needs
 // the addresses of four at a time, not of all, so they pass through shared memory, each thread's own.
-template <Reduction kReduction, int kGroups, int kBlocks, bool kShare, bool kIsShifted, class Store>
+// kParts is their number, 0 if it is known when the kernel runs.
+template <Reduction kReduction, int kParts, int kGroups, int kBlocks, bool kShare, bool kIsShifted,
+          class Store>
 __device__ __forceinline__ void finish(const partition::Work& work,
                                        Kept<kGroups, kBlocks, kShare, kIsShifted>& kept,
                                        char* shared, float* workspace, unsigned* flags, int thread,
@@ -122,7 +124,8 @@ __device__ __forceinline__ void finish(const partition::Work& work,
     }
   };
   if constexpr (kReduction == kSlices) {
-    const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier> slices{workspace, flags, thread};
+    const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier, kParts> slices{workspace, flags,
+                                                                                thread};
     slices(work, sum, store_vector);
   } else {
     const partition::FixUp<L::kThreads, 4 * L::kKept, kReduction == kTree, kBarrier> fix_up{

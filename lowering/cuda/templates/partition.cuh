@@ -40,6 +40,7 @@ struct Schedule {
   static constexpr int kShares = kStreamed == 0               ? 0
                                  : kMostShares < kConcurrent ? kMostShares
                                                              : kConcurrent;
+  static constexpr int kPartsOfTile = kKind == Kind::kSplitK ? kParts : 0;  // 0 if tiles differ
   static constexpr int kWhole = kTiles - kStreamed;
   static constexpr int kWholeAtOnce = kWhole < kConcurrent ? kWhole : kConcurrent;
   static constexpr int kUnits = kKind == Kind::kDataParallel ? kTiles
@@ -209,12 +210,13 @@ __device__ __forceinline__ void add_to(float4& total, const float4& x) {
 
 // Adds vectors `first` to `last` over `count` parts in ascending order: load(part, v) is vector v of a
 // part, emit(v, sums) gets the total. kCount is `count` if that is known here: then all parts of a
-// vector are loaded at once, up to kMostParts of them; else 0.
+// vector are loaded at once, or in the fewest rounds of up to kMostParts; else 0.
 template <int kThreads, int kCount, class Load, class Emit>
 __device__ __forceinline__ void add_parts(int count, int first, int last, int thread, Load&& load,
                                           Emit&& emit) {
   constexpr int kMostParts = 36;
-  constexpr int kAtOnce = kCount < kMostParts ? kCount : kMostParts;
+  constexpr int kRounds = (kCount + kMostParts - 1) / kMostParts;
+  constexpr int kAtOnce = kRounds == 0 ? 0 : (kCount + kRounds - 1) / kRounds;
   for (int v = first + thread; v < last; v += kThreads) {
     float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if constexpr (kCount == 0) {

@@ -255,7 +255,8 @@ struct Block {
       pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
-      math_groups::finish<C::kReduction>(work, kept, memory, workspace, flags, thread, store_four);
+      math_groups::finish<C::kReduction, S::kPartsOfTile>(work, kept, memory, workspace, flags,
+                                                          thread, store_four);
     }
   }
 

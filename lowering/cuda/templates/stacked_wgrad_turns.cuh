@@ -52,7 +52,7 @@ struct Apart {
     constexpr int kSums = 4 * L::kTiles8;
     constexpr long long kOfGroup = static_cast<long long>(S::kUnits) * kGroupThreads * kSums;
     const int group = thread / kGroupThreads;
-    const partition::Slices<kGroupThreads, kSums, math_groups::kBarrier> slices{
+    const partition::Slices<kGroupThreads, kSums, math_groups::kBarrier, S::kPartsOfTile> slices{
         workspace + group * kOfGroup, flags + group * L::kTiles * partition::kCounterWords,
         thread % kGroupThreads, group};
     slices(

@@ -195,7 +195,7 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     L::Groups::sync();  // nobody reads the pipeline any more
     typename L::Kept kept(sums, shared, thread);
     L::Groups::sync();  // the exchanged sums have been read
-    finish_tile<P, C, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
+    finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncwarp();
     arrive_for_warp(drained);
   }
@@ -275,7 +275,7 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
     __syncthreads();
     typename L::Kept kept(sums, shared, thread);
     __syncthreads();
-    finish_tile<P, C, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
+    finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncthreads();
   }
 }

@@ -138,7 +138,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
 }
 
 // Puts a tile's parts together and stores it.
-template <class P, class C, class Epilogue>
+template <class P, class C, class S, class Epilogue>
 __device__ __forceinline__ void finish_tile(const partition::Work& work, const Place<P, C>& place,
                                             typename Layout<P, C>::Kept& kept, char* shared,
                                             typename Epilogue::Stored* out, float* workspace,
@@ -146,7 +146,7 @@ __device__ __forceinline__ void finish_tile(const partition::Work& work, const P
   constexpr math_groups::Reduction kReduction = C::kHasSlices ? math_groups::kSlices
                                                 : C::kIsTree  ? math_groups::kTree
                                                               : math_groups::kLinear;
-  math_groups::finish<kReduction>(
+  math_groups::finish<kReduction, S::kPartsOfTile>(
       work, kept, shared, workspace, flags, thread,
       [&](int tile8, int of, const float(&sums)[4]) {
         store<P, C, Epilogue>(out, place, tile8, of, sums);
