@@ -186,6 +186,8 @@ def _partitioned(
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
     most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
     equal = {ceil(schedule.steps / steps) for steps in most}
+    if config.x == "shared":
+        equal.add(room)  # memory is what its steps wait for: shorter parts leave more to the others
     if config.y == "ring":
         equal.add(room // problem.images.size * problem.images.size)  # parts of single images
     for parts in sorted(equal):
