@@ -10,7 +10,7 @@ from gpu import cupy_or_skip
 from partition_kernel import FIELDS, SUMS, THREADS, WORKS, partition_source
 
 from convir.lowering.partition.partition import Partition
-from convir.lowering.partition.schedule import Schedule
+from convir.lowering.partition.schedule import FLAG_BYTES, Schedule
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin
 
@@ -57,7 +57,7 @@ def test_blocks_put_parts_together(schedule: Schedule) -> None:
     shape = (schedule.tiles, schedule.steps, SUMS, THREADS)
     integers = rng.integers(-8, 9, shape).astype(np.float32)
     floats = rng.standard_normal(shape).astype(np.float32)
-    flags = cupy.zeros(max(1, schedule.slots), np.uint32)
+    flags = cupy.zeros(max(FLAG_BYTES, schedule.flag_bytes) // FLAG_BYTES, np.uint32)
     results: list[Any] = []
     for terms in (integers, floats, floats):
         workspace = cupy.full(max(1, schedule.slots) * SUMS * THREADS, np.nan, np.float32)
