@@ -68,7 +68,7 @@ _FROM_SHARED = 1.15
 """The same where both operands come from shared memory, beside copies."""
 _PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
 """A copy of 32 pieces of dY, by warps that load."""
-_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 800, 90
+_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 600, 90
 """In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
 _ARRIVAL_CYCLES = 1200
 """More where rows are asked for when the ones before have been taken apart."""
@@ -186,8 +186,8 @@ def _partitioned(
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
     most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
     equal = {ceil(schedule.steps / steps) for steps in most}
-    if config.x == "shared":
-        equal.add(room)  # memory is what its steps wait for: shorter parts leave more to the others
+    if _is_bound_by_memory(config):
+        equal.add(room)
     if config.y == "ring":
         equal.add(room // problem.images.size * problem.images.size)  # parts of single images
     for parts in sorted(equal):
@@ -222,7 +222,10 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     """Cycles until the last block is done."""
     schedule = config.schedule(spec, problem)
     step = _step(problem, spec, config)
-    reduced = _START_CYCLES + (busiest_steps(schedule) + 1) * step
+    steps: float = busiest_steps(schedule)
+    if _is_bound_by_memory(config):
+        steps = (steps + schedule.tiles * schedule.steps / schedule.units) / 2
+    reduced = _START_CYCLES + (steps + 1) * step
     reduced -= (config.together - 1) * (step - _step(problem, spec, config, rows_are_there=True))
     if config.y == "ring":
         reduced += _AGAIN_CYCLES * _images_within(schedule, problem.images.size)
@@ -239,6 +242,12 @@ def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig)
     times = {"linear": parts, "tree": 2 * (parts - 1).bit_length(), "slices": 2}
     of_reduction = times[schedule.partition.reduction]
     return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
+
+
+def _is_bound_by_memory(config: StackedWgradConfig) -> bool:
+    """Whether shared memory bounds steps, from which wgmma reads both operands: so a block with
+    fewer steps than the busiest one leaves more of the caches' bandwidth to that one."""
+    return config.x == "shared"
 
 
 def _images_within(schedule: Schedule, images: int) -> int:
