@@ -46,5 +46,8 @@ class Gpu:
 H200 = Gpu(HOPPER, multiprocessors=132, shared_bytes=227 << 10, name="NVIDIA H200")
 """What is planned for where there is no GPU."""
 
+H200_CACHE_BYTES = 50 << 20
+"""Of its L2 cache: what it still holds of an operand that is read again."""
+
 H200_CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many blocks that run at the same time on an H200, as the driver says."""

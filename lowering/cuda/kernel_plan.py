@@ -86,6 +86,8 @@ class Im2colMap:
     """Bytes of the shared-memory swizzle; 0 for none."""
     is_tf32: bool = False
     """Whether elements of f32 are rounded to TF32 on the way."""
+    promotion: Literal[128, 256] = 256
+    """Bytes of memory that a miss brings to the L2 cache."""
 
 
 Argument: TypeAlias = Pointer | TensorMap | Im2colMap

@@ -46,11 +46,12 @@ def encode(tensor_map: TensorMap | Im2colMap, address: int) -> Array:
         [cu.cuuint64_t(size) for size in tensor_map.sizes],
         [cu.cuuint64_t(stride) for stride in tensor_map.strides],
     )
-    promotion = tensor_map.promotion if isinstance(tensor_map, TensorMap) else 256
     layout = (
         cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         getattr(cu.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-        getattr(cu.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{promotion}B"),
+        getattr(
+            cu.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{tensor_map.promotion}B"
+        ),
         cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if isinstance(tensor_map, TensorMap):

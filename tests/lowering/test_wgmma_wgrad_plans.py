@@ -16,6 +16,7 @@ from convir.lowering.cuda.contraction import wgmma_wgrad
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
 from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.cuda.kernel_plan import Pointer
 from convir.lowering.partition.partition import Partition
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -207,6 +208,21 @@ def test_refusals(text: str, reason: str) -> None:
     refused = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
+
+
+def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
+    def promotions(size: int) -> list[int]:
+        found = reading(line(32, 256, 64, (size, size), 1, 0, 1))
+        config = config_of(
+            "64x64 stages=8 roles=1:4 cluster=1 partition=split-k:24:slices blocks=132"
+        )
+        plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config)
+        assert not isinstance(plan, Refusal)
+        arguments = plan.kernels[0].arguments
+        return [each.promotion for each in arguments if not isinstance(each, Pointer)]
+
+    assert promotions(28) == [256, 256]
+    assert promotions(64) == [256, 128]  # C, of 64 columns, and A, of 256
 
 
 def test_other_architectures_are_refused() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT
+from convir.lowering.cuda.gpu import H200_CACHE_BYTES
 from convir.lowering.cuda.kernel_plan import Im2colMap
 
 if TYPE_CHECKING:
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 
 
 def im2col_map(
-    buffer: Pointer, element: StorageType, depth: int, rows: RowMap, channels: int, pixels: int
+    buffer: Pointer,
+    element: StorageType,
+    depth: int,
+    rows: RowMap,
+    channels: int,
+    pixels: int,
+    promotion: Literal[128, 256] = 256,
 ) -> Im2colMap:
-    """The map whose copies gather `channels` of `pixels` consecutive output positions.
+    """The map whose copies gather `channels` of `pixels` consecutive output positions; a miss
+    brings `promotion` bytes to the L2 cache.
 
     What is f32 arrives rounded to TF32.
     """
@@ -34,7 +42,14 @@ def im2col_map(
         pixels,
         128,
         is_tf32=element == "f32",
+        promotion=promotion,
     )
+
+
+def promotion_of(size: int) -> Literal[128, 256]:
+    """Bytes that a miss should bring of an operand of `size` bytes, in copies 128 bytes wide: their
+    neighbours too, unless the L2 cache has lost these when they are wanted."""
+    return 256 if size <= H200_CACHE_BYTES else 128
 
 
 def stride_bytes(elements: int, element: StorageType) -> int:

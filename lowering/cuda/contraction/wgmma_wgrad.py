@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_maps import im2col_map
+from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, promotion_of
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
     BLOCK_K,
     CHUNK,
@@ -127,13 +127,15 @@ def _gradient_map(spec: Contraction, problem: WgradProblem) -> TensorMap:
         (CHUNK, BLOCK_K),
         128,
         problem.row_offset * 2,
+        promotion=promotion_of(problem.positions * problem.row_stride * 2),
     )
 
 
 def _row_map(spec: Contraction, problem: WgradProblem) -> TensorMap | Im2colMap:
     """64 channels of the 64 pixels of A that positions have at a tap."""
     rows = problem.rows
+    promotion = promotion_of(rows.rows * rows.row_stride * 2)
     if not rows.slides:
-        sizes, strides = (spec.depth, rows.rows), (rows.row_stride * 2,)
-        return TensorMap(Pointer("a"), spec.a.type, sizes, strides, (CHUNK, BLOCK_K), 128)
-    return im2col_map(Pointer("a"), spec.a.type, spec.depth, rows, CHUNK, BLOCK_K)
+        sizes, strides, box = (spec.depth, rows.rows), (rows.row_stride * 2,), (CHUNK, BLOCK_K)
+        return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)
+    return im2col_map(Pointer("a"), spec.a.type, spec.depth, rows, CHUNK, BLOCK_K, promotion)
