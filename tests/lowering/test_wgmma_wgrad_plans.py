@@ -213,9 +213,7 @@ def test_refusals(text: str, reason: str) -> None:
 def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
     def promotions(size: int) -> list[int]:
         found = reading(line(32, 256, 64, (size, size), 1, 0, 1))
-        config = config_of(
-            "64x64 stages=8 roles=1:4 cluster=1 partition=split-k:24:slices blocks=132"
-        )
+        config = config_of("64x64 8 1 split-k:24:slices 1:4")
         plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config)
         assert not isinstance(plan, Refusal)
         arguments = plan.kernels[0].arguments
