@@ -30,7 +30,7 @@ class Asker {
     ring_.advance();
     if (++step_ == work_.end) {
       is_left_ = !kHasOnePart && begin_part();
-    } else {
+    } else if constexpr (kFindsAhead) {
       find();
     }
   }
@@ -38,6 +38,7 @@ class Asker {
  private:
   static constexpr int kBoxes = Kernel::kBoxesM + Kernel::kBoxesN;
   static constexpr int kEach = (kBoxes + kWarps - 1) / kWarps;
+  static constexpr bool kFindsAhead = Config::kLoaders > 0;
   static constexpr bool kHasOnePart = Config::kKind == partition::Kind::kSplitK ||
                                       (Kernel::kIsWhole && Schedule::kUnits <= Config::kBlocks);
 
@@ -65,17 +66,19 @@ class Asker {
                          : chunk % Layout::kTapChunks * kChunk + columns.channel(column);
       Layout::tap_offset(chunk / Layout::kTapChunks, offset_[i]);
     }
-    find();
+    if constexpr (kFindsAhead) find();
     return true;
   }
 
-  // Where the next step's positions are: found while those before are on their way.
+  // Where a step's positions are. Warps that only load find it while those before are on their way;
+  // others have products to begin then.
   __device__ __forceinline__ void find() {
     position_ = Kernel::position_of(work_, step_);
     Kernel::pixel_at(position_, at_);
   }
 
   __device__ __forceinline__ void ask() {
+    if constexpr (!kFindsAhead) find();
     const unsigned barrier = kernel_.full + ring_.slot * 8;
     const unsigned to = kernel_.stage_at(ring_.slot, first_) + warp_ * kBoxBytes;
     const bool is_elected = hopper::is_elected();
