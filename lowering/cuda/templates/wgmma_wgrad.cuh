@@ -95,7 +95,7 @@ struct Kernel {
     stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
   }
 
-  // One thread, which may load at once; the others wait for it.
+  // One thread; all others wait for it.
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
     for (int i = 0; i < kStages; ++i) {
