@@ -36,6 +36,21 @@ struct Layout {
   }
 };
 
+// Stores a block of four sums of the weights at `out`: of depths `depth` and 8 further, and of two
+// columns, as far as there are any.
+template <class P, class Epilogue>
+__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int depth, int column,
+                                           const float (&sums)[4]) {
+  const typename Epilogue::Pointers none{};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int d = depth + i / 2 * 8, n = column + i % 2;
+    if (d < P::kDepth && n < P::kColumns) {
+      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
+    }
+  }
+}
+
 // The sums that a thread keeps when the groups have added theirs up. kIsShifted: the second group's
 // stand half a block further, so what it calls column c of 8 columns is column c - 4 of the first one,
 // and half of its first block is of the block before.

@@ -40,26 +40,23 @@ struct Sums {
   // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
   __device__ __forceinline__ void multiply(const Operands& of, int slab,
                                            const int (&shift)[C::kTapCols]) {
-    const auto from_x = hopper::moved(of.from_x, x_of(slab));
-    const auto from_y = hopper::moved(of.from_y, y_of(slab));
-    hopper::wgmma_fence();
-#pragma unroll
-    for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], from_x,
-                                                          hopper::moved(from_y, 16 * shift[s]));
-    }
-    hopper::wgmma_commit();
+    multiply_by(hopper::moved(of.from_x, x_of(slab)), of, slab, shift);
   }
 
   // The same with X's slab in registers.
   __device__ __forceinline__ void multiply(const Operands& of, int slab,
                                            const int (&shift)[C::kTapCols], unsigned (&a)[4]) {
     load_x(a, of.x, slab);
+    multiply_by(a, of, slab, shift);
+  }
+  template <class X>
+  __device__ __forceinline__ void multiply_by(const X& x, const Operands& of, int slab,
+                                              const int (&shift)[C::kTapCols]) {
     const auto from_y = hopper::moved(of.from_y, y_of(slab));
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], a,
+      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], x,
                                                           hopper::moved(from_y, 16 * shift[s]));
     }
     hopper::wgmma_commit();
@@ -112,14 +109,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const int column = place.column + stacked % C::kColumns;
   out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
          entry(P::kWeightOfCol, tap_col);
-  const typename Epilogue::Pointers none{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int d = depth + i / 2 * 8, n = column + i % 2;
-    if (d < P::kDepth && n < P::kColumns) {
-      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
-    }
-  }
+  math_groups::store_four<P, Epilogue>(out, depth, column, sums);
 }
 
 }  // namespace convir::stacked_wgrad

@@ -127,14 +127,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const long long weight = P::kWeight[place.set][tile8 / C::kN8];
   if (weight < 0) return;
   out += P::kBGroup * place.group + weight;
-  const typename Epilogue::Pointers none{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int d = depth + i / 2 * 8, n = column + i % 2;
-    if (d < P::kDepth && n < P::kColumns) {
-      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
-    }
-  }
+  math_groups::store_four<P, Epilogue>(out, depth, column, sums);
 }
 
 // Puts a tile's parts together and stores it.
