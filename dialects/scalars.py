@@ -187,6 +187,18 @@ def constant_of(number: Number, scalar_type: Attribute) -> Constant | None:
     return None
 
 
+def zero_of(scalar_type: Attribute) -> Constant:
+    """Zero as an attribute of `scalar_type`.
+
+    Raises:
+        TypeError: `scalar_type` is no float, integer or index type.
+    """
+    zero = constant_of(0, scalar_type)
+    if zero is None:
+        raise TypeError(f"{scalar_type} is no scalar type")
+    return zero
+
+
 def _look_up(value: SSAValue, numbers: Mapping[SSAValue, Number | None]) -> Number | None:
     """The number of a value of the block, or of a constant outside it; None if it is NaN."""
     if value in numbers:

@@ -21,6 +21,7 @@ from convir.dialects.placement import (
     Placement,
     covers,
     place,
+    product,
     read,
     simplified,
     split,
@@ -28,7 +29,7 @@ from convir.dialects.placement import (
 )
 from convir.dialects.refusal import Refusal
 from convir.dialects.scalars import constant_of, number_of
-from convir.dialects.slices import SliceView, size_of, slice_view
+from convir.dialects.slices import SliceView, size_of, sizes_of, slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 
@@ -71,6 +72,8 @@ class Scatter:
     """
 
     source: SSAValue | Applied
+    source_sizes: tuple[Size, ...]
+    """The sizes of the source's dimensions; where its type is open, as its insertion has them."""
     dims: tuple[Digits, ...]
     """The placements of each dimension of the tensor."""
     path: tuple[Operation, ...]
@@ -146,7 +149,7 @@ def _placed(view: SliceView, depth: int) -> Scatter | Refusal:
         return Refusal("nothing is inserted")
     inner = _scatter_of(view.source, depth - 1)
     if isinstance(inner, Refusal):
-        inner = _dense(view.source)
+        inner = _dense(view)
     dims: list[Digits] = []
     for dim in range(view.rank):
         small = view.small_dim(dim)
@@ -160,7 +163,7 @@ def _placed(view: SliceView, depth: int) -> Scatter | Refusal:
         if placed is None:
             return Refusal(f"dimension {dim} is scattered twice in a way that does not compose")
         dims.append(simplified(placed))
-    return Scatter(inner.source, tuple(dims), (*inner.path, view.op))
+    return replace(inner, dims=tuple(dims), path=(*inner.path, view.op))
 
 
 def _into_zeros(view: SliceView) -> bool:
@@ -169,12 +172,14 @@ def _into_zeros(view: SliceView) -> bool:
     return view.fill is not None and is_zero(view.fill)
 
 
-def _dense(value: SSAValue) -> Scatter:
-    """A tensor as a scatter of itself, without gaps."""
-    value_type = value.type
-    assert isinstance(value_type, TensorType)
-    sizes: list[Size] = [size_of(value, dim) for dim in range(len(value_type.get_shape()))]
-    return Scatter(value, tuple((Placement.whole(size),) for size in sizes), ())
+def _dense(view: SliceView) -> Scatter:
+    """What an insertion inserts as a scatter of itself, without gaps."""
+    kept = [size for dim, size in enumerate(view.mixed_sizes) if dim not in view.dropped]
+    sizes = tuple(
+        size if isinstance(size, int) else kept[dim]
+        for dim, size in enumerate(sizes_of(view.source))
+    )
+    return Scatter(view.source, sizes, tuple((Placement.whole(size),) for size in sizes), ())
 
 
 def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal:
@@ -200,7 +205,7 @@ def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal
         return _lost(inner, "its extract_slice drops every dimension")
     if dropped:
         dims[-1] = simplified((*dims[-1], *dropped))
-    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+    return replace(inner, dims=tuple(dims), path=(*inner.path, op))
 
 
 def _of_collapse(op: tensor.CollapseShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
@@ -210,7 +215,7 @@ def _of_collapse(op: tensor.CollapseShapeOp, inner: Scatter | Refusal) -> Scatte
     for group in groups_of(op):
         digits = tuple(placement for dim in group for placement in inner.dims[dim])
         dims.append(simplified(digits))
-    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+    return replace(inner, dims=tuple(dims), path=(*inner.path, op))
 
 
 def _of_expansion(op: tensor.ExpandShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
@@ -225,7 +230,7 @@ def _of_expansion(op: tensor.ExpandShapeOp, inner: Scatter | Refusal) -> Scatter
         if parts is None:
             return _lost(inner, "its expand_shape divides a dimension between scattered elements")
         dims.extend(simplified(part) for part in parts)
-    return Scatter(inner.source, tuple(dims), (*inner.path, op))
+    return replace(inner, dims=tuple(dims), path=(*inner.path, op))
 
 
 def _of_elementwise(op: Operation, depth: int) -> Scatter | Refusal:
@@ -251,7 +256,13 @@ def _of_elementwise(op: Operation, depth: int) -> Scatter | Refusal:
     if number_of(step.hole) != 0:
         return _lost(inner, f"{op.name} turns its zeros into {number_of(step.hole)}")
     dims = tuple(tuple(uncropped(p) for p in digits) for digits in step.result)
-    return Scatter(Applied(step, inner), dims, (*inner.path, op))
+    sizes: list[Size] = []
+    for digits in dims:
+        size = product([placement.size for placement in digits])
+        if size is None:
+            return _lost(inner, f"{op.name} works on a dimension of several dynamic sizes")
+        sizes.append(size)
+    return Scatter(Applied(step, inner), tuple(sizes), dims, (*inner.path, op))
 
 
 def _of_generic(op: Operation, depth: int) -> Scatter | Refusal:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, NoneAttr, TensorType
@@ -163,6 +163,23 @@ def size_of(value: SSAValue, dim: int) -> Size:
     return DimOf(value, dim)
 
 
+def ranked(value: SSAValue) -> AnyTensor:
+    """The type of a ranked tensor.
+
+    Raises:
+        TypeError: `value` is none.
+    """
+    value_type = value.type
+    if not isinstance(value_type, TensorType):
+        raise TypeError(f"{value} is no ranked tensor")
+    return cast("AnyTensor", value_type)
+
+
+def sizes_of(value: SSAValue) -> tuple[Size, ...]:
+    """The sizes of a tensor's dimensions, as canonical symbols."""
+    return tuple(size_of(value, dim) for dim in range(len(ranked(value).get_shape())))
+
+
 def _static_size(value: SSAValue, dim: int) -> int | None:
     value_type = value.type
     if not isinstance(value_type, TensorType):
@@ -302,7 +319,7 @@ def _of_pad(op: tensor.PadOp) -> SliceView | None:
         dest=None,
         fill=_uniform_yield(op.region.block),
         mixed_offsets=low,
-        mixed_sizes=tuple(size_of(op.source, dim) for dim in range(rank)),
+        mixed_sizes=sizes_of(op.source),
         mixed_strides=(1,) * rank,
         dropped=frozenset(),
     )

@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir.affine import AffineDimExpr
 
+from convir.dialects.slices import size_of
+
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation, SSAValue
     from xdsl.ir.affine import AffineMap
@@ -38,16 +40,20 @@ class Structured:
     def bounds(self) -> tuple[int | None, ...]:
         """The trip count of each loop; None where only a dynamic dimension gives it.
 
-        Read off a dimension that the loop indexes alone (`d3`); None too where there is none.
+        Read off a dimension that the loop indexes alone (`d3`), in whatever operand its size is
+        known; None too where there is none.
         """
         bounds: list[int | None] = [None] * len(self.iterators)
         for operand, indexing_map in zip(self.operands, self.maps, strict=True):
             operand_type = operand.type
             if not isinstance(operand_type, ShapedType):
                 continue
-            for size, expr in zip(operand_type.get_shape(), indexing_map.results, strict=True):
-                if isinstance(expr, AffineDimExpr) and size != DYNAMIC_INDEX:
-                    bounds[expr.position] = size
+            sizes = zip(operand_type.get_shape(), indexing_map.results, strict=True)
+            for dim, (size, expr) in enumerate(sizes):
+                if not isinstance(expr, AffineDimExpr) or bounds[expr.position] is not None:
+                    continue
+                known = size_of(operand, dim) if size == DYNAMIC_INDEX else size
+                bounds[expr.position] = known if isinstance(known, int) else None
         return tuple(bounds)
 
     @property

@@ -185,11 +185,9 @@ class _Rewriter:
                 results = [results[dim] for dim in self.permutation]
             exprs = tuple(expr.replace_dims_and_symbols(renamed, []) for expr in results)
             maps.append(AffineMap(old.num_dims, old.num_symbols, exprs))
-        result = view.op.results[0]
-        kind = self._type(result) if moved else result.type
         if view.op.name == "linalg.fill":
-            return rebuilt(view, operands, kind)
-        return rebuilt(view, operands, kind, maps, [view.iterators[loop] for loop in loops])
+            return rebuilt(view, operands)
+        return rebuilt(view, operands, maps, [view.iterators[loop] for loop in loops])
 
     def _type(self, value: SSAValue) -> Attribute:
         if value not in self._inside:

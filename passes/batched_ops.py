@@ -193,8 +193,7 @@ class Batcher:
                 found = found.value
             operands.append(found)
             maps.append(AffineMap(loops + 1, 0, tuple(results)))
-        result = operands[-1].type
-        new = rebuilt(view, operands, result, maps, ["parallel", *view.iterators])
+        new = rebuilt(view, operands, maps, ["parallel", *view.iterators])
         for inner in new.walk():
             for i, operand in enumerate(inner.operands):
                 replacement = self._of(operand)

@@ -27,19 +27,19 @@ from xdsl.dialects.linalg.ops import TransposeOp
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
-from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
+from convir.dialects.slices import sizes_of
 from convir.passes import remarks
 from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import TensorBuilder, element_type_of, sizes_of
+from convir.passes.tensor_builder import TensorBuilder, element_type_of
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from convir.dialects.contraction import ContractionDims, Operand
 
@@ -162,15 +162,19 @@ class TransposeFilter(RewritePattern):
             if not isinstance(contraction_dims(op), Refusal):
                 remarks.refused(_NAME, op, plan.reason)
             return
+        builder = TensorBuilder(rewriter, op)
+        value = builder.drafted(lambda: _with_transposed_filter(plan, builder))
+        if isinstance(value, Refusal):
+            remarks.refused(_NAME, op, value.reason)
+            return
         remarks.fired(_NAME, op, plan.reason)
-        rewriter.replace(op, _with_transposed_filter(plan, rewriter))
+        rewriter.replace(op, (), (value,))
 
 
-def _with_transposed_filter(plan: FilterPlan, rewriter: PatternRewriter) -> Operation:
-    """The contraction on the transposed filter, which is inserted before the old one."""
+def _with_transposed_filter(plan: FilterPlan, builder: TensorBuilder) -> SSAValue:
+    """The contraction on the transposed filter."""
     view = plan.dims.view
-    weights = plan.dims.inputs[plan.position].value
-    builder = TensorBuilder(rewriter, InsertPoint.before(view.op), view.op)
+    weights = builder.known(plan.dims.inputs[plan.position].value)
     sizes = sizes_of(weights)
     permuted = [sizes[dim] for dim in plan.permutation]
     empty = builder.uninitialised(element_type_of(weights), permuted)
@@ -181,7 +185,7 @@ def _with_transposed_filter(plan: FilterPlan, rewriter: PatternRewriter) -> Oper
     old = maps[plan.position]
     results = tuple(old.results[dim] for dim in plan.permutation)
     maps[plan.position] = AffineMap(old.num_dims, old.num_symbols, results)
-    return rebuilt(view, operands, view.op.results[0].type, maps)
+    return builder.insert(rebuilt(view, operands, maps))
 
 
 @dataclass(frozen=True)

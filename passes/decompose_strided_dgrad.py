@@ -39,9 +39,10 @@ from convir.dialects.cost import size_in_bytes
 from convir.dialects.refusal import Refusal
 from convir.passes import remarks
 from convir.passes.phase_costs import ASSUMED_SIZE, DEFAULT_COSTS, MAX_PHASES, Product
-from convir.passes.phased_contraction import Decomposition, decompose, plan_phases
-from convir.passes.pixel_shuffle import PixelShuffle, plan_shuffle, shuffle
+from convir.passes.phased_contraction import Decomposition, plan_phases
+from convir.passes.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.scattered_contraction import (
+    carry_out,
     contraction_of,
     report_unread,
     scatters_read_by,
@@ -153,12 +154,8 @@ class DecomposeContraction(RewritePattern):
             if isinstance(plan, Refusal):
                 remarks.refused(PASS, scatter.op, plan.reason)
                 continue
-            remarks.fired(PASS, scatter.op, plan.reason)
-            if isinstance(plan, PixelShuffle):
-                shuffle(plan, rewriter)
-            else:
-                decompose(plan, rewriter)
-            return
+            if carry_out(plan, scatter, PASS, rewriter):
+                return
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class ImageProduct:
             AffineMap(len(iterators), 0, tuple(form.expression() for form in index))
             for index in indices
         ]
-        new = rebuilt(dims.view, operands, operands[-1].type, maps, iterators)
+        new = rebuilt(dims.view, operands, maps, iterators)
         result = dims.op.results[0].type
         back = collapse_shape(new.results[0], self._groups(dims.out), cast("AnyTensor", result))
         return [*made, new, back]

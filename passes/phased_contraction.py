@@ -11,33 +11,19 @@ from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.ir.affine import AffineMap
-from xdsl.rewriter import InsertPoint
 
 from convir.dialects.linear import LinearIndex
 from convir.dialects.placement import Placement
-from convir.dialects.slices import size_of, slice_view
+from convir.dialects.slices import size_of, sizes_of, slice_view
 from convir.dialects.zeros import fill_of
-from convir.passes.scattered_contraction import (
-    erase_unused,
-    followers_of,
-    holes_of,
-    part_of_init,
-)
+from convir.passes.scattered_contraction import followers_of, holes_of, part_of_init
 from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import (
-    TensorBuilder,
-    element_counts,
-    element_type_of,
-    extents,
-    sizes_of,
-    tensor_type,
-)
+from convir.passes.tensor_builder import element_type_of, extents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Operation, SSAValue
-    from xdsl.pattern_rewriter import PatternRewriter
 
     from convir.dialects.elementwise import Elementwise
     from convir.dialects.phases import Phase
@@ -45,6 +31,7 @@ if TYPE_CHECKING:
     from convir.dialects.scalars import Constant
     from convir.dialects.slices import SliceView
     from convir.passes.scattered_windows import ScatteredOperand
+    from convir.passes.tensor_builder import TensorBuilder
 
 
 @dataclass(frozen=True)
@@ -89,11 +76,10 @@ class Decomposition:
         return self.parts[0].followers if self.parts else ()
 
     @property
-    def last(self) -> Operation:
-        """The op whose result the insertions take over."""
-        if self.store is not None:
-            return self.store.op
-        return self.followers[-1].view.op if self.followers else self.operand.dims.op
+    def replaced(self) -> list[Operation]:
+        """The contraction and what follows it; the insertions take over the last one's result."""
+        stores = [] if self.store is None else [self.store.op]
+        return [self.operand.dims.op, *(step.view.op for step in self.followers), *stores]
 
     @property
     def whole(self) -> bool:
@@ -104,6 +90,19 @@ class Decomposition:
     def reason(self) -> str:
         """What is gained, for a remark."""
         return f"{self.operand.counter}; {self._phases}"
+
+    def build(self, builder: TensorBuilder) -> SSAValue:
+        """What takes the place of the last op's result."""
+        operand, last = self.operand, self.replaced[-1]
+        source = builder.source_of(operand.scatter, frozenset(operand.kept))
+        source = builder.pad(source, *operand.margins)
+        values = [_contract(self, part, source, builder) for part in self.parts]
+        for number, part in enumerate(self.parts):
+            for step in part.followers:
+                values[number] = builder.at(step.view.op).elementwise(step, values[number])
+        builder = builder.at(last)
+        value = values[0] if self.whole else _stored(self, values, builder)
+        return builder.cast(value, last.results[0].type)
 
     @property
     def _phases(self) -> str:
@@ -129,9 +128,10 @@ def plan_phases(operand: ScatteredOperand) -> Decomposition:
 
 def _store(plan: Decomposition) -> SliceView | None:
     """The insertion that alone uses the result of `plan`, if phases can be inserted there."""
-    user = plan.last.results[0].get_user_of_unique_use()
-    view = slice_view(user) if user is not None and user.parent is plan.last.parent else None
-    if view is None or view.dest is None or view.source is not plan.last.results[0]:
+    last = plan.replaced[-1]
+    user = last.results[0].get_user_of_unique_use()
+    view = slice_view(user) if user is not None and user.parent is last.parent else None
+    if view is None or view.dest is None or view.source is not last.results[0]:
         return None
     if plan.whole or view.dropped or None in (*view.offsets, *view.strides):
         return None
@@ -159,29 +159,6 @@ def _part(
     return Part(phases, tuple(result), followers_of(dims.op, tuple(result), fill))
 
 
-def decompose(plan: Decomposition, rewriter: PatternRewriter) -> None:
-    """Carry out `plan`. Every new op stands where the op it replaces stood."""
-    operand, last = plan.operand, plan.last
-    op = operand.dims.op
-    builder = TensorBuilder(rewriter, InsertPoint.before(op), op)
-    source = builder.source_of(operand.scatter, frozenset(operand.kept))
-    source = builder.pad(source, *operand.margins)
-    values = [_contract(plan, part, source, builder) for part in plan.parts]
-    for number, part in enumerate(plan.parts):
-        for follower in part.followers:
-            step = follower.view.op
-            step_builder = TensorBuilder(rewriter, InsertPoint.before(step), step)
-            values[number] = step_builder.elementwise(follower, values[number])
-    builder = TensorBuilder(rewriter, InsertPoint.before(last), last)
-    value = values[0] if plan.whole else _stored(plan, values, builder)
-    value = builder.cast(value, last.results[0].type)
-    value.name_hint = last.results[0].name_hint
-    rewriter.replace_all_uses_with(last.results[0], value)
-    stores = [] if plan.store is None else [plan.store.op]
-    replaced = [op, *(follower.view.op for follower in plan.followers), *stores]
-    erase_unused(rewriter, [*reversed(replaced), *reversed(operand.scatter.path)])
-
-
 def _contract(
     plan: Decomposition, part: Part, source: SSAValue, builder: TensorBuilder
 ) -> SSAValue:
@@ -191,8 +168,7 @@ def _contract(
     weights = builder.gather(operand.other.value, _read_taps(operand, part))
     init = part_of_init(builder, dims.out.value, plan.fill, part.result)
     inputs = (image, weights) if operand.position == 0 else (weights, image)
-    result_type = tensor_type(element_type_of(init), element_counts(part.result))
-    return builder.insert(rebuilt(dims.view, (*inputs, init), result_type, _maps(operand)))
+    return builder.insert(rebuilt(dims.view, (*inputs, init), _maps(operand)))
 
 
 def _read_taps(operand: ScatteredOperand, part: Part) -> tuple[Digits, ...]:

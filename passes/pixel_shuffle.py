@@ -14,27 +14,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.ir.affine import AffineMap
-from xdsl.rewriter import InsertPoint
 
 from convir.dialects.generics import rearranging
 from convir.dialects.linear import LinearIndex
 from convir.dialects.refusal import Refusal
-from convir.dialects.slices import size_of
+from convir.dialects.slices import size_of, sizes_of
 from convir.dialects.zeros import fill_of
-from convir.passes.scattered_contraction import erase_unused
 from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import TensorBuilder, element_type_of, sizes_of
+from convir.passes.tensor_builder import element_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Operation, SSAValue
     from xdsl.ir.affine import AffineExpr
-    from xdsl.pattern_rewriter import PatternRewriter
 
     from convir.dialects.scalars import Constant
     from convir.dialects.slices import Size
     from convir.passes.scattered_windows import ScatteredOperand, SplitDim
+    from convir.passes.tensor_builder import TensorBuilder
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,18 @@ class PixelShuffle:
         return (
             f"{self.operand.counter}; one contraction with {count} taps as columns, then a shuffle"
         )
+
+    @property
+    def replaced(self) -> tuple[Operation]:
+        """The contraction."""
+        return (self.operand.dims.op,)
+
+    def build(self, builder: TensorBuilder) -> SSAValue:
+        """What takes the place of the contraction's result."""
+        dims = self.operand.dims
+        value = _shuffled(self, _product(self, builder), builder)
+        value = builder.reshape(value, sizes_of(dims.out.value))
+        return builder.cast(value, dims.op.results[0].type)
 
 
 def plan_shuffle(operand: ScatteredOperand) -> PixelShuffle | Refusal:
@@ -95,18 +105,6 @@ def _overlap(operand: ScatteredOperand, split: SplitDim) -> str | None:
     return None if reversed_taps else f"blocks are shifted {where}"
 
 
-def shuffle(plan: PixelShuffle, rewriter: PatternRewriter) -> None:
-    """Carry out `plan`, in the place of the contraction."""
-    operand, op = plan.operand, plan.operand.dims.op
-    builder = TensorBuilder(rewriter, InsertPoint.before(op), op)
-    value = _shuffled(plan, _product(plan, builder), builder)
-    value = builder.reshape(value, sizes_of(operand.dims.out.value))
-    value = builder.cast(value, op.results[0].type)
-    value.name_hint = op.results[0].name_hint
-    rewriter.replace_all_uses_with(op.results[0], value)
-    erase_unused(rewriter, [op, *reversed(operand.scatter.path)])
-
-
 def _product(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
     """The contraction with the taps as columns: the rows' dimensions, then the columns'."""
     operand = plan.operand
@@ -128,7 +126,7 @@ def _product(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:
         "parallel" if loop in plan.columns else kind for loop, kind in enumerate(view.iterators)
     ]
     maps = (*maps, _map(loops, result))
-    return builder.insert(rebuilt(view, (*inputs, init), init.type, maps, iterators))
+    return builder.insert(rebuilt(view, (*inputs, init), maps, iterators))
 
 
 def _shuffled(plan: PixelShuffle, value: SSAValue, builder: TensorBuilder) -> SSAValue:

@@ -6,7 +6,7 @@ part alone; what was not computed, the holes, holds what the init held, after th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from xdsl.dialects import arith, tensor
 from xdsl.ir import Operation, SSAValue
@@ -19,7 +19,7 @@ from convir.dialects.slices import is_encoded, slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 from convir.passes import remarks
-from convir.passes.tensor_builder import element_counts, flattened
+from convir.passes.tensor_builder import TensorBuilder, element_counts, flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Set
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
-    from convir.passes.tensor_builder import TensorBuilder
 
 
 def scatters_read_by(
@@ -66,6 +65,42 @@ def contraction_of(op: Operation, scatter: Scatter) -> ContractionDims | Refusal
     if any(is_encoded(value) for user in (op, *scatter.path) for value in user.operands):
         return Refusal("a tensor has an encoding, which says nothing of tensors of other shapes")
     return dims
+
+
+class Rewrite(Protocol):
+    """A contraction of a scatter, and what takes its place, fully decided."""
+
+    @property
+    def reason(self) -> str:
+        """What is gained, for a remark."""
+        ...
+
+    @property
+    def replaced(self) -> Sequence[Operation]:
+        """The contraction, and what follows it up to the op whose result is replaced."""
+        ...
+
+    def build(self, builder: TensorBuilder) -> SSAValue:
+        """What takes the place of the last op's result, and has its type.
+
+        Every new op stands where the op it replaces stood.
+        """
+        ...
+
+
+def carry_out(plan: Rewrite, scatter: Scatter, pass_name: str, rewriter: PatternRewriter) -> bool:
+    """Rewrite as `plan` says, and say so; say why not, and return False, if it cannot be built."""
+    builder = TensorBuilder(rewriter, plan.replaced[0])
+    value = builder.drafted(lambda: plan.build(builder))
+    if isinstance(value, Refusal):
+        remarks.refused(pass_name, scatter.op, value.reason)
+        return False
+    remarks.fired(pass_name, scatter.op, plan.reason)
+    (result,) = plan.replaced[-1].results
+    value.name_hint = result.name_hint
+    rewriter.replace_all_uses_with(result, value)
+    erase_unused(rewriter, [*reversed(plan.replaced), *reversed(scatter.path)])
+    return True
 
 
 def followers_of(

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 def rebuilt(
     view: Structured,
     operands: Sequence[SSAValue],
-    result_type: Attribute,
     maps: Sequence[AffineMap] | None = None,
     iterators: Sequence[str] | None = None,
 ) -> Operation:
-    """A copy of the op on other operands, of the same kind where its kind allows.
+    """A copy of the op, on tensors, on other operands, of the same kind where its kind allows.
 
-    Attributes, properties, body, location and name hint are kept. A named op whose indexing maps
-    change becomes a `linalg.generic` with the same body. Loops may change their kind with the maps.
+    Its result has the type of its init. Attributes, properties, body, location and name hint are
+    kept. A named op whose indexing maps change becomes a `linalg.generic` with the same body. Loops
+    may change their kind with the maps.
     """
     op = view.op
     new_maps = view.maps if maps is None else tuple(maps)
@@ -47,7 +47,7 @@ def rebuilt(
         )
     new = kind.create(
         operands=operands,
-        result_types=[result_type],
+        result_types=[operands[-1].type],
         properties=properties,
         attributes=dict(op.attributes),
         regions=[region.clone() for region in op.regions],

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Final
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
-from xdsl.rewriter import InsertPoint
 
 from convir.dialects.refusal import Refusal
 from convir.dialects.zeros import fill_of
 from convir.passes import remarks
 from convir.passes.loop_restriction import Restriction, restrict
 from convir.passes.scattered_contraction import (
+    carry_out,
     contraction_of,
-    erase_unused,
     followers_of,
     holes_of,
     is_strided,
@@ -43,12 +42,6 @@ from convir.passes.scattered_contraction import (
     strided_insertions,
 )
 from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import (
-    TensorBuilder,
-    element_counts,
-    element_type_of,
-    tensor_type,
-)
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -59,6 +52,7 @@ if TYPE_CHECKING:
     from convir.dialects.placement import Digits
     from convir.dialects.scalars import Constant
     from convir.dialects.scatter import Scatter
+    from convir.passes.tensor_builder import TensorBuilder
 
 PASS: Final = "swap-strided-insert-slice-with-contraction"
 
@@ -78,9 +72,9 @@ class Swap:
     """The elementwise ops after the contraction that run before the scatter from now on."""
 
     @property
-    def last(self) -> Operation:
-        """The op whose result the scatter takes over."""
-        return self.followers[-1].view.op if self.followers else self.restriction.dims.op
+    def replaced(self) -> list[Operation]:
+        """The contraction and its followers; the scatter takes over the last one's result."""
+        return [self.restriction.dims.op, *(follower.view.op for follower in self.followers)]
 
     @property
     def result(self) -> tuple[Digits, ...]:
@@ -100,6 +94,25 @@ class Swap:
             return f"{gain}; the result is scattered instead"
         ops = "op" if len(self.followers) == 1 else "ops"
         return f"{gain}; the result is scattered after {len(self.followers)} elementwise {ops}"
+
+    def build(self, builder: TensorBuilder) -> SSAValue:
+        """What takes the place of the last op's result."""
+        restriction, dims = self.restriction, self.restriction.dims
+        source = builder.source_of(restriction.scatter, restriction.kept)
+        other = builder.gather(dims.inputs[1 - restriction.operand].value, restriction.other)
+        inputs = (source, other) if restriction.operand == 0 else (other, source)
+        init = dims.out.value
+        if restriction.scatters_result:
+            init = part_of_init(builder, init, self.fill, restriction.result)
+        value = builder.insert(rebuilt(dims.view, (*inputs, init), restriction.maps))
+        for follower in self.followers:
+            value = builder.at(follower.view.op).elementwise(follower, value)
+        last = self.replaced[-1]
+        builder = builder.at(last)
+        if restriction.scatters_result:
+            holes = holes_of(builder, dims.out.value, self.fill, self.followers, self.result)
+            value = builder.scatter(value, holes, self.result)
+        return builder.cast(value, last.results[0].type)
 
 
 @dataclass(frozen=True)
@@ -144,38 +157,8 @@ class SwapScatterWithContraction(RewritePattern):
                 if is_strided(scatter.op) or isinstance(swap, TooLittleGain):
                     remarks.refused(PASS, scatter.op, swap.reason)
                 continue
-            remarks.fired(PASS, scatter.op, swap.reason)
-            rewrite(swap, rewriter)
-            return
-
-
-def rewrite(swap: Swap, rewriter: PatternRewriter) -> None:
-    """Carry out `swap`. Every new op stands where the op it replaces stood."""
-    restriction = swap.restriction
-    dims, op = restriction.dims, restriction.dims.op
-    builder = TensorBuilder(rewriter, InsertPoint.before(op), op)
-    source = builder.source_of(restriction.scatter, restriction.kept)
-    other = builder.gather(dims.inputs[1 - restriction.operand].value, restriction.other)
-    inputs = (source, other) if restriction.operand == 0 else (other, source)
-    init = dims.out.value
-    if restriction.scatters_result:
-        init = part_of_init(builder, init, swap.fill, restriction.result)
-    result_type = tensor_type(element_type_of(init), element_counts(restriction.result))
-    value = builder.insert(rebuilt(dims.view, (*inputs, init), result_type, restriction.maps))
-    for follower in swap.followers:
-        step = follower.view.op
-        step_builder = TensorBuilder(rewriter, InsertPoint.before(step), step)
-        value = step_builder.elementwise(follower, value)
-    last = swap.last
-    if restriction.scatters_result:
-        builder = TensorBuilder(rewriter, InsertPoint.before(last), last)
-        holes = holes_of(builder, dims.out.value, swap.fill, swap.followers, swap.result)
-        value = builder.scatter(value, holes, swap.result)
-    value = builder.cast(value, last.results[0].type)
-    value.name_hint = last.results[0].name_hint
-    rewriter.replace_all_uses_with(last.results[0], value)
-    replaced = [op, *(follower.view.op for follower in swap.followers)]
-    erase_unused(rewriter, [*reversed(replaced), *reversed(restriction.scatter.path)])
+            if carry_out(swap, scatter, PASS, rewriter):
+                return
 
 
 @dataclass(frozen=True)

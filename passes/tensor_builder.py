@@ -1,12 +1,13 @@
 """Building tensors at one place of the IR: fills, slices, reshapes, gathers and scatters.
 
 Shapes are given as sizes that may be symbols; the builder materialises `tensor.dim` only for
-sizes that no SSA value holds yet.
+sizes that no SSA value holds yet. Tensors are cast where a reader knows more or less of their
+sizes. An op that would not verify is not built: see `drafted`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
@@ -22,21 +23,24 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 
+from convir.dialects.diagnostics import one_line
 from convir.dialects.placement import Placement, covers, product
+from convir.dialects.refusal import Refusal
 from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
-from convir.dialects.scalars import constant_of
-from convir.dialects.slices import DimOf, size_of
+from convir.dialects.scalars import zero_of
+from convir.dialects.slices import DimOf, ranked, sizes_of
 from convir.dialects.zeros import constant_fill_of
 from convir.passes.structured_rebuild import rebuilt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.dialects.builtin import AnyFloat, IntegerType
     from xdsl.ir import Operation
     from xdsl.pattern_rewriter import PatternRewriter
-    from xdsl.rewriter import InsertPoint
 
     from convir.dialects.elementwise import Elementwise
     from convir.dialects.placement import Digits
@@ -45,19 +49,52 @@ if TYPE_CHECKING:
     from convir.dialects.slices import Mixed, Size
 
 
+class UnbuildableError(Exception):
+    """A tensor that cannot be built, with what is known of its sizes; the text is one clause."""
+
+
 @dataclass(frozen=True)
 class TensorBuilder:
-    """Inserts ops at `point`, with the location of `like`."""
+    """Inserts ops in front of `like`, with its location."""
 
     rewriter: PatternRewriter
-    point: InsertPoint
     like: Operation
+    made: list[Operation] = field(default_factory=list["Operation"])
+    """What was inserted, in order."""
+    shapes: dict[SSAValue, tuple[Size, ...]] = field(
+        default_factory=dict[SSAValue, "tuple[Size, ...]"]
+    )
+    """The sizes of tensors of which more is known than they show: how they were used or built."""
+
+    def at(self, like: Operation) -> TensorBuilder:
+        """The builder of the same draft in front of another op."""
+        return replace(self, like=like)
 
     def insert(self, op: Operation) -> SSAValue:
-        """Insert `op` and return its only result."""
+        """Insert `op` and return its only result.
+
+        Raises:
+            UnbuildableError: it would be no valid op.
+        """
         op.location = self.like.location
-        self.rewriter.insert(op, self.point)
+        self.rewriter.insert(op, InsertPoint.before(self.like))
+        self.made.append(op)
+        try:
+            op.verify()
+        except VerifyException as error:
+            raise UnbuildableError(f"a {op.name} cannot be built: {one_line(error)}") from error
         return op.results[0]
+
+    def drafted(self, build: Callable[[], SSAValue]) -> SSAValue | Refusal:
+        """What `build` builds, all of it with this builder; if it cannot, nothing is left of it."""
+        try:
+            return build()
+        except UnbuildableError as error:
+            for op in reversed(self.made):
+                self.rewriter.erase(op)
+            self.made.clear()
+            self.rewriter.has_done_action = False
+            return Refusal(str(error))
 
     def index(self, size: Size) -> Mixed:
         """`size` as something an op takes: static, or an SSA value of type `index`."""
@@ -96,18 +133,25 @@ class TensorBuilder:
             return value
         return self.insert(tensor.CastOp(value, cast("TensorType[Attribute]", result)))
 
+    def known(self, value: SSAValue) -> SSAValue:
+        """`value` with every size in its type that is known."""
+        sizes = self._sizes(value)
+        return self._sized(self.cast(value, tensor_type(element_type_of(value), sizes)), sizes)
+
     def reshape(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
         """`value` with the given sizes in row-major order, by at most one collapse and expand.
 
         Raises:
-            ValueError: the sizes are not provably those of a reshape.
+            UnbuildableError: the sizes are not provably those of a reshape.
         """
-        value = _unreshaped(value, sizes)
-        have = sizes_of(value)
-        value = self.cast(value, tensor_type(element_type_of(value), have))
+        if value not in self.shapes:
+            value = _unreshaped(value, sizes)
+        have = self._sizes(value)
+        value = self.known(value)
         groups = reassociation(have, sizes)
         if groups is None:
-            raise ValueError(f"cannot reshape {value.type} to {tuple(sizes)}")
+            wanted = tensor_type(element_type_of(value), sizes)
+            raise UnbuildableError(f"{value.type} is not provably reshaped to {wanted}")
         element = element_type_of(value)
         old, new = ([group[side] for group in groups] for side in (0, 1))
         if len(old) < len(have):
@@ -117,7 +161,7 @@ class TensorBuilder:
             dynamic = [self.index(size) for size in sizes if not isinstance(size, int)]
             known = [size for size in dynamic if isinstance(size, SSAValue)]
             value = self.insert(expand_shape(value, new, tensor_type(element, sizes), known))
-        return value
+        return self._sized(value, sizes)
 
     def pad(self, value: SSAValue, low: Sequence[int], high: Sequence[int]) -> SSAValue:
         """`value` with zeros before and after it in each dimension; itself where there are none."""
@@ -143,13 +187,12 @@ class TensorBuilder:
     ) -> SSAValue:
         """A `tensor.extract_slice` of `value`."""
         slices = self._slice(offsets, sizes, strides)
-        return self.insert(
-            tensor.ExtractSliceOp.build(
-                operands=[value, *slices.dynamic],
-                result_types=[tensor_type(element_type_of(value), sizes)],
-                properties=slices.static,
-            )
+        op = tensor.ExtractSliceOp.build(
+            operands=[value, *slices.dynamic],
+            result_types=[tensor_type(element_type_of(value), sizes)],
+            properties=slices.static,
         )
+        return self._sized(self.insert(op), sizes)
 
     def insert_into(self, value: SSAValue, dest: SSAValue, placed: Digits) -> SSAValue:
         """A `tensor.insert_slice` of `value` into `dest`, one placement per dimension."""
@@ -194,6 +237,7 @@ class TensorBuilder:
         """The dense tensor that was scattered, still scattered in the dimensions in `kept`."""
         placed = scatter.placements
         value = self._dense_source(scatter)
+        value = self._sized(value, scatter.source_sizes)
         value = self.reshape(value, [placement.source_size for placement in placed])
         if any(placement.crops for placement in placed):
             value = self.extract(
@@ -218,8 +262,7 @@ class TensorBuilder:
             part if position == step.operand else self._part_of(step, position)
             for position in range(len(step.view.operands))
         ]
-        result_type = tensor_type(element_type_of(operands[-1]), element_counts(step.result))
-        return self.insert(rebuilt(step.view, operands, result_type))
+        return self.insert(rebuilt(step.view, operands))
 
     def _part_of(self, step: Elementwise, position: int) -> SSAValue:
         operand = step.view.operands[position]
@@ -232,7 +275,7 @@ class TensorBuilder:
             return self.uninitialised(element_type_of(operand), element_counts(dims))
         fill = constant_fill_of(operand)
         if fill is None:
-            raise ValueError(f"{operand} is read, and not uniform")
+            raise UnbuildableError(f"{step.view.op.name} reads a tensor that is not uniform")
         return self.filled(fill, element_counts(dims))
 
     def _dense_source(self, scatter: Scatter) -> SSAValue:
@@ -240,6 +283,13 @@ class TensorBuilder:
         if isinstance(source, SSAValue):
             return source
         return self.elementwise(source.step, self.source_of(source.scatter, frozenset()))
+
+    def _sizes(self, value: SSAValue) -> tuple[Size, ...]:
+        return self.shapes.get(value) or sizes_of(value)
+
+    def _sized(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        self.shapes[value] = tuple(sizes)
+        return value
 
     def _slice(
         self, offsets: Sequence[Mixed], sizes: Sequence[Size], strides: Sequence[Mixed]
@@ -276,26 +326,9 @@ def _unreshaped(value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
     return value
 
 
-def ranked(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a ranked tensor.
-
-    Raises:
-        TypeError: `value` is none.
-    """
-    value_type = value.type
-    if not isinstance(value_type, TensorType):
-        raise TypeError(f"{value} is no ranked tensor")
-    return cast("TensorType[Attribute]", value_type)
-
-
 def element_type_of(value: SSAValue) -> Attribute:
     """The element type of a tensor."""
     return ranked(value).get_element_type()
-
-
-def sizes_of(value: SSAValue) -> tuple[Size, ...]:
-    """The sizes of a tensor's dimensions."""
-    return tuple(size_of(value, dim) for dim in range(len(ranked(value).get_shape())))
 
 
 def splat(value: Constant, result: TensorType[Attribute]) -> DenseIntOrFPElementsAttr:
@@ -304,18 +337,6 @@ def splat(value: Constant, result: TensorType[Attribute]) -> DenseIntOrFPElement
     number = cast("int", value.value.data)
     packed = BytesAttr(element_type.pack((number,)))
     return DenseIntOrFPElementsAttr(cast("TensorType[IntegerType]", result), packed)
-
-
-def zero_of(element_type: Attribute) -> Constant:
-    """Zero as an attribute of `element_type`.
-
-    Raises:
-        TypeError: `element_type` is no float or integer type.
-    """
-    zero = constant_of(0, element_type)
-    if zero is None:
-        raise TypeError(f"{element_type} is no scalar type")
-    return zero
 
 
 def flattened(dims: Sequence[Digits]) -> Digits:
@@ -345,7 +366,7 @@ def _padded(size: Size, margin: int) -> int:
 def _known_product(sizes: Sequence[Size]) -> Size:
     size = product(sizes)
     if size is None:
-        raise ValueError(f"the product of {tuple(sizes)} is no single symbol")
+        raise UnbuildableError("a dimension has several dynamic sizes")
     return size
 
 
