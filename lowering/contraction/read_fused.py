@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
-    FloatAttr,
     FunctionType,
     TensorType,
 )
@@ -29,6 +27,7 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.dependence import backward_slice
 from convir.dialects.linear import LinearIndex
 from convir.dialects.refusal import Refusal
+from convir.dialects.scalars import zero_of
 from convir.dialects.slices import slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
@@ -190,11 +189,11 @@ def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | No
     view = piece.insertion
     assert view is not None
     assert view.dest is not None
-    element = cast("TensorType[AnyFloat]", total.type).element_type
+    element = _element_type(total)
     target = TensorType(element, shape_of(view.dest))
     if below is None and is_zero(view.dest):
         # No dense constant: one would hold every element.
-        zero = arith.ConstantOp(FloatAttr(0.0, element))
+        zero = arith.ConstantOp(zero_of(element))
         zeros = tensor.SplatOp(zero.result, [], target)
         block.add_ops([zero, zeros])
         below = zeros.result
@@ -233,8 +232,8 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
     summed = replace(computed, forms=start.forms).after(body.steps)
     if isinstance(summed, Refusal):
         return summed
-    zero = FloatAttr(0.0, cast("AnyFloat", _element_type(whole)))
-    empty = replace(summed, program=ScalarProgram(Constant(zero)), forms=start.forms)
+    zero = Constant(zero_of(_element_type(whole)))
+    empty = replace(summed, program=ScalarProgram(zero), forms=start.forms)
     hole = empty.after(body.steps)
     if isinstance(hole, Refusal):
         return hole
