@@ -192,7 +192,12 @@ def _row_major(batch: Axis, m: Axis, n: Axis, k: Axis) -> GemmLayout | Refusal:
 
 
 def _matrix(rows: int, row_step: int, columns: int, column_step: int) -> tuple[int, bool] | None:
-    """Leading dimension and whether transposed, of a matrix with the given steps."""
+    """Leading dimension and whether transposed, of a matrix with the given steps.
+
+    None where no dimension is contiguous, or every row or column is one and the same.
+    """
+    if (rows > 1 and row_step == 0) or (columns > 1 and column_step == 0):
+        return None
     if columns == 1 and rows == 1:
         return 1, False
     if columns == 1:

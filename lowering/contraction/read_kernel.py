@@ -319,6 +319,11 @@ class _Reader:
         accumulate: bool,
     ) -> Contraction | Refusal:
         in_a, in_b, in_c = self.a.loops, self.b.loops, self.c.loops
+        shared = (in_a & in_b) | (in_a & in_c) | (in_b & in_c)
+        if any(
+            loop not in shared for loop in range(len(self.dims.bounds)) if self._bound(loop) != 1
+        ):
+            return Refusal("a loop moves along one of its tensors alone")
         rows = (in_a & in_c) - in_b
         moving = {i: rows & set(linear.loops) for i, linear in enumerate(self.a.index)}
         taps = {
