@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     container_of,
 )
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import SSAValue
 from xdsl.irdl import OperandDef, ResultDef
@@ -55,6 +55,7 @@ def install() -> None:
     _retype(arith.IndexCastOp, (_INTEGERS_OR_INDICES,), (_INTEGERS_OR_INDICES,))
     arith.IndexCastOp.verify_ = _verify_definition
     FillOp.verify_ = _verify_fill
+    NamedOperation.body_arg_types = staticmethod(_body_arg_types)
     for op_class in (tensor.ExpandShapeOp, tensor.PadOp, tensor.ReshapeOp):
         op_class.verify_ = _verify_definition
 
@@ -63,6 +64,11 @@ def _verify_fill(self: FillOp) -> None:
     """Verify a fill as every structured op; xDSL refuses `index` and looks at no shape."""
     _verify_definition(self)
     LinalgStructuredOperation.verify_(self)
+
+
+def _body_arg_types(operands: Sequence[SSAValue]) -> Sequence[AnyFloat | IntegerType]:
+    """The element types of a named op's operands; xDSL knows of no `index`."""
+    return cast("list[AnyFloat | IntegerType]", [element_type_of(v.type) for v in operands])
 
 
 def _is_splat(self: DenseIntOrFPElementsAttr) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.ir import OpResult
 
 from convir.runtime.reference.dtypes import (
+    BOOL,
     FLOAT64,
     Array,
     DType,
@@ -68,6 +69,9 @@ def multiply_add(nest: Nest) -> MultiplyAdd | None:
     factors = [_input_behind(operand, nest.input_arguments) for operand in multiplication.operands]
     lhs, rhs = factors
     if lhs is None or rhs is None:
+        return None
+    # NumPy adds booleans by `or`, and extends them to 1, not to -1.
+    if BOOL in {array.dtype for array in (nest.inits[0], nest.inputs[lhs], nest.inputs[rhs])}:
         return None
     return MultiplyAdd(lhs, rhs, multiplication, addition)
 
