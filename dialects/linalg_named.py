@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     ShapedType,
     TensorType,
+    VectorType,
     i64,
 )
 from xdsl.dialects.linalg.abstract_ops import NamedOperation
@@ -212,8 +213,9 @@ def _verify_steps(
 ) -> None:
     if attr is None:
         return
-    if attr.type != TensorType(i64, [count]):
-        raise VerifyException(f"'{name}' must be of type tensor<{count}xi64>, got {attr.type}")
+    known = (TensorType(i64, [count]), VectorType(i64, [count]))
+    if attr.type not in known:
+        raise VerifyException(f"'{name}' must be of type {known[0]} or {known[1]}, got {attr.type}")
     if any(step < 1 for step in _steps(attr, count)):
         raise VerifyException(f"'{name}' must be positive")
 

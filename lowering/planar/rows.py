@@ -63,11 +63,9 @@ def static_slice(op: Operation) -> SliceView | None:
     view = slice_view(op)
     if view is None or view.kind not in ("extract_slice", "insert_slice") or view.dropped:
         return None
-    if None in view.offsets or view.strided or not view.covers(0):
+    if view.rank != _LEAST_RANK or None in map(planar_shape, (view.large, view.small)):
         return None
-    if len(view.offsets) != _LEAST_RANK or None in map(planar_shape, (view.large, view.small)):
-        return None
-    return view
+    return None if None in view.offsets or view.strided or not view.covers(0) else view
 
 
 @dataclass(frozen=True)
