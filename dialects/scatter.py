@@ -28,8 +28,9 @@ from convir.dialects.placement import (
     uncropped,
 )
 from convir.dialects.refusal import Refusal
+from convir.dialects.reshapes import groups_of
 from convir.dialects.scalars import constant_of, number_of
-from convir.dialects.slices import SliceView, size_of, sizes_of, slice_view
+from convir.dialects.slices import SliceView, ranked, size_of, sizes_of, slice_view
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
 
@@ -211,6 +212,8 @@ def _of_extraction(op: Operation, inner: Scatter | Refusal) -> Scatter | Refusal
 def _of_collapse(op: tensor.CollapseShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
     if isinstance(inner, Refusal):
         return inner
+    if not op.reassociation and any(simplified(digits) for digits in inner.dims):
+        return _lost(inner, "its collapse_shape drops every dimension")
     dims: list[Digits] = []
     for group in groups_of(op):
         digits = tuple(placement for dim in group for placement in inner.dims[dim])
@@ -221,7 +224,7 @@ def _of_collapse(op: tensor.CollapseShapeOp, inner: Scatter | Refusal) -> Scatte
 def _of_expansion(op: tensor.ExpandShapeOp, inner: Scatter | Refusal) -> Scatter | Refusal:
     if isinstance(inner, Refusal):
         return inner
-    dims: list[Digits] = []
+    dims: list[Digits] = [()] * len(ranked(op.result).get_shape()) if not inner.dims else []
     for digits, group in zip(inner.dims, groups_of(op), strict=True):
         if len(group) == 1:
             dims.append(digits)
@@ -272,11 +275,6 @@ def _of_generic(op: Operation, depth: int) -> Scatter | Refusal:
 
     view = scatter_generic(op)
     return view if isinstance(view, Refusal) else _placed(view, depth)
-
-
-def groups_of(op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> tuple[tuple[int, ...], ...]:
-    """The reassociation: for each dimension of the smaller shape, those of the larger one."""
-    return tuple(tuple(index.value.data for index in group) for group in op.reassociation)
 
 
 def narrowed(scatter: Scatter, dim: int, digits: Digits) -> Scatter:
