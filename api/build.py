@@ -7,17 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.passes import PassPipeline
 from xdsl.traits import SymbolTable
 
 from convir.dialects.context import new_context
-from convir.dialects.diagnostics import verify
+from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.allow_tf32 import AllowTf32Pass
 from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
+from convir.passes.inline import inline_calls
 from convir.passes.manager import apply_passes
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.size_rules import spelled
@@ -49,12 +50,19 @@ class Build:
 
     @cached_property
     def module(self) -> ModuleOp:
-        """The module, verified.
+        """The function and what it calls, verified, its calls inlined.
 
         Raises:
-            DiagnosticError: the source is not valid IR.
+            DiagnosticError: the source is not valid IR, or a call cannot be inlined.
         """
-        return self.source.read()
+        module = self.source.read()
+        if not any(isinstance(op, CallOp) for op in module.walk()):
+            return module
+        module = _with_callees(module, self.function)
+        for call, refusal in inline_calls(module).items():
+            message = f"'{call.name}' op stays a call, which no device makes: {refusal}"
+            raise DiagnosticError(error_at(call, message))
+        return module
 
     @cached_property
     def passes(self) -> tuple[ModulePass, ...]:

@@ -40,6 +40,7 @@ from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.frontends.miopen_options import LineError
 from convir.passes.bind_sizes import BindSizesPass, OpenSizeError, is_dynamic
+from convir.passes.inline import InlinePass
 from convir.passes.manager import run
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 from convir.passes.size_rules import spelled
@@ -181,8 +182,9 @@ def _bound(module: ModuleOp, function: FuncOp, arguments: Sequence[Array], devic
     if is_program(function) or not is_dynamic(function):
         return module
     sizes = tuple(spelled(array.shape) for array in arguments)
+    bind = BindSizesPass(sizes, function.sym_name.data)
     try:
-        return run(module, (BindSizesPass(sizes, function.sym_name.data),)).module
+        return run(module, (bind,) if device == REFERENCE else (InlinePass(), bind)).module
     except OpenSizeError as error:
         if device != REFERENCE:
             raise

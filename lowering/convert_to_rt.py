@@ -436,6 +436,10 @@ class ConvertToRtPass(ModulePass):
             PassFailedException: there is no such device.
         """
         check_device(self.device)
+        for call in op.walk():
+            if isinstance(call, func.CallOp):
+                name = call.callee.string_value()
+                raise _refusal(call, f"'{call.name}' op calls @{name}, and no device makes a call")
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
                 converted = convert_function(function, self.device)

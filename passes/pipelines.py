@@ -15,6 +15,7 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
 from convir.passes.cse import CsePass
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
+from convir.passes.inline import InlinePass
 from convir.passes.swap_strided_insert_slice_with_contraction import (
     SwapStridedInsertSliceWithContractionPass,
 )
@@ -47,6 +48,8 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
 """Strided backward data convolutions without multiplications by zero where that is possible."""
 
 DEFAULT: tuple[ModulePass, ...] = (
+    # A device runs one function; the rewrites below see through no call.
+    InlinePass(),
     # A loop over samples has no kernel; the products inside of it do, once they are one op.
     BatchGemmsPass(),
     # On conv ops, which say what their layouts are; kernels find channels as neighbours.

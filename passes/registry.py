@@ -30,6 +30,7 @@ CONVIR_PASSES: tuple[str, ...] = (
     "dce",
     "decompose-strided-dgrad",
     "fold-constants",
+    "inline",
     "swap-strided-insert-slice-with-contraction",
 )
 """The names of our passes on tensors, in alphabetical order, one a line."""

@@ -29,7 +29,10 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     if function is None:
         raise EvaluationError(op, f"calls '{name}', which is not in the module")
     body = function.regions[0]
-    results = frame.interpreter.call(op, body, operands)
+    try:
+        results = frame.interpreter.call(op, body, operands)
+    except RecursionError:
+        raise EvaluationError(op, f"calls '{name}', too many calls deep") from None
     frame.interpreter.leave(op, _yielded(op, body.blocks[0]), frame)
     return results
 
