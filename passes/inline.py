@@ -2,7 +2,8 @@
 
     rewrite: %y = func.call @f(%x)  -->  the ops of @f on %x; %y is what @f returns
 
-Functions stay, called or not. Callees are inlined first, so that each call is replaced once.
+Callees are inlined first, so that each call is replaced once. A private function that nothing names
+any more goes with its last call.
 
 Preconditions: the function has a body of one block and does not call itself, directly or through
 others; the caller has no more than `MAX_OPS` ops afterwards.
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -39,6 +41,8 @@ class _Inliner:
     recursive: dict[str, Refusal] = field(default_factory=dict[str, Refusal])
     """Functions that call themselves, and through which others."""
     refused: dict[func.CallOp, Refusal] = field(default_factory=dict[func.CallOp, Refusal])
+    inlined: set[str] = field(default_factory=set[str])
+    """Functions whose bodies stand in the place of calls."""
 
     def inline(self, name: str) -> None:
         """Inline every call in the function `name`, and in what it calls."""
@@ -77,6 +81,7 @@ class _Inliner:
                 self.refused[call] = Refusal(f"@{name} would have more than {MAX_OPS} ops")
                 continue
             size += self.sizes[callee]
+            self.inlined.add(callee)
             remarks.fired(InlinePass.name, call, f"the body of @{callee} stands in its place")
             _replace(call, self.functions[callee])
         self.sizes[name] = size
@@ -89,6 +94,15 @@ def inline_calls(module: ModuleOp) -> dict[func.CallOp, Refusal]:
     for name, function in functions.items():
         if not function.is_declaration and name not in inliner.sizes:
             inliner.inline(name)
+    named = {
+        symbol.root_reference.data
+        for op in module.walk()
+        for symbol in (*op.properties.values(), *op.attributes.values())
+        if isinstance(symbol, SymbolRefAttr)
+    }
+    for name in inliner.inlined - named:
+        if functions[name].sym_visibility == StringAttr("private"):
+            Rewriter.erase_op(functions[name])
     return inliner.refused
 
 
