@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
-from xdsl.ir import Operation
 from xdsl.traits import SymbolOpInterface, SymbolTable
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+
+    from xdsl.ir import Operation
 
     _Index = dict[str, ref[Operation]]
 
