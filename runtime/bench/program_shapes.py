@@ -2,7 +2,8 @@
 
 Every function is `@main`, on tensors of f32 of at most a few hundred KiB, and has about as many
 operations as it is asked for, those of nested regions included: none for a function that returns
-its argument. What is computed is never computed twice, and all of it is needed.
+its argument. What is computed is never computed twice, and all of it is needed. No value grows with
+the depth of the graph, so that results of thousands of operations can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ SIDE = 4
 """Rows, and columns, of the matrices of a random graph."""
 
 _SUMS = ("addf", "subf", "maximumf", "minimumf")
-"""Operations whose results stay small in a chain of thousands."""
+"""Operations whose results stay small in a chain of thousands, one after another."""
+_BOUNDS = ("maximumf", "minimumf")
+"""Operations whose results stay small whatever they read."""
 _LATELY = 24
 """A random graph mostly reads one of so many values before."""
 
@@ -41,7 +44,7 @@ class _Function:
         return name
 
     def sum_of(self, a: str, b: str, shape: str, name: str = "addf") -> str:
-        """Add an elementwise operation of `arith`."""
+        """Add the sum of two tensors, or what another elementwise operation of `arith` gives."""
         return self.value(f"arith.{name} {a}, {b} : {_tensor(shape)}")
 
     def generic_sum_of(self, a: str, b: str, shape: str) -> str:
@@ -122,24 +125,26 @@ def generic_chain(ops: int) -> str:
 
 
 def pad_diamond(ops: int) -> str:
-    """Two slices of the value before, their sum, and that padded to its old size."""
-    f = _Function()
+    """Two slices of the value before, the larger or smaller of each two elements, and that padded
+    to its old size."""
+    f, draw = _Function(), Random(0)
     last = "%x"
     while f.ops < ops:
         low, high = (f.slice_of(last, offset, WIDTH - 1, WIDTH) for offset in (0, 1))
-        total = f.sum_of(low, high, str(WIDTH - 1))
-        last = f.pad_of(total, "1", "0", str(WIDTH - 1), str(WIDTH))
+        one = f.sum_of(low, high, str(WIDTH - 1), draw.choice(_BOUNDS))
+        last = f.pad_of(one, "1", "0", str(WIDTH - 1), str(WIDTH))
     return f.text([("%x", WIDTH)], [last], str(WIDTH))
 
 
 def slice_diamond(ops: int) -> str:
-    """Two slices of the value before and their sum, each level an element shorter."""
-    f = _Function()
+    """Two slices of the value before, and the larger or smaller of each two elements: each level is
+    an element shorter."""
+    f, draw = _Function(), Random(0)
     levels = -(-ops // 3)
     last = "%x"
     for size in range(WIDTH + levels, WIDTH, -1):
         low, high = (f.slice_of(last, offset, size - 1, size) for offset in (0, 1))
-        last = f.sum_of(low, high, str(size - 1))
+        last = f.sum_of(low, high, str(size - 1), draw.choice(_BOUNDS))
     return f.text([("%x", WIDTH + levels)], [last], str(WIDTH))
 
 
@@ -176,10 +181,12 @@ def result_fan(ops: int) -> str:
 
 
 def random_graph(ops: int, seed: int = 0) -> str:
-    """Sums, slices with pads, transposes and small products of matrices, of random values."""
+    """Means, maxima, slices with pads, transposes and small products of matrices, of random
+    values."""
     f, draw = _Function(), Random(seed)
     shape = f"{SIDE}x{SIDE}"
     of = _tensor(shape)
+    f.lines.append(f"  %half = arith.constant dense<5.000000e-01> : {of}")
     values, unread = ["%x", "%y"], ["%x", "%y"] if ops else ["%x"]
 
     def read() -> str:
@@ -208,14 +215,17 @@ def random_graph(ops: int, seed: int = 0) -> str:
     def product(a: str, b: str) -> str:
         out = f.value(f"tensor.empty() : {of}")
         zeros = f.value(f"linalg.fill ins(%zero : f32) outs({out} : {of}) -> {of}", ops=2)
-        return f.value(
+        full = f.value(
             f"linalg.matmul ins({a}, {b} : {of}, {of}) outs({zeros} : {of}) -> {of}", ops=4
         )
+        return f.value(f"math.tanh {full} : {of}")
 
     while f.ops + len(unread) - 1 < ops:
         kind = draw.randrange(16)
-        if kind < 10:
-            new = f.sum_of(read(), read(), shape, draw.choice(_SUMS))
+        if kind < 4:
+            new = f.sum_of(f.sum_of(read(), read(), shape), "%half", shape, "mulf")
+        elif kind < 10:
+            new = f.sum_of(read(), read(), shape, draw.choice(_BOUNDS))
         elif kind < 13:
             new = part(read())
         elif kind < 15:
