@@ -7,7 +7,7 @@ on the order or the choice of the ops that some other compiler emitted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -16,7 +16,7 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import OpResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
     from xdsl.ir import Operation, SSAValue
@@ -110,27 +110,30 @@ def values_along(value: SSAValue, trips: int) -> Values | None:
     """
     if trips > MAX_TRIPS:
         return None
+    index = np.arange(trips, dtype=np.int64)
+    known: dict[SSAValue, Values | None] = {}
+    pending = [value]
     with np.errstate(all="ignore"):
-        return _values(value, np.arange(trips, dtype=np.int64), {})
-
-
-def _values(value: SSAValue, index: Values, known: dict[SSAValue, Values | None]) -> Values | None:
-    if value not in known:
-        known[value] = _compute(value, index, known)
+        while pending:
+            op = cast("OpResult", pending[-1]).op
+            unknown = [operand for operand in op.operands if operand not in known]
+            if unknown:
+                pending.extend(unknown)
+            else:
+                known[pending.pop()] = _compute(op, index, known)
     return known[value]
 
 
-def _compute(value: SSAValue, index: Values, known: dict[SSAValue, Values | None]) -> Values | None:
-    assert isinstance(value, OpResult)
-    op = value.op
+def _compute(
+    op: Operation, index: Values, known: Mapping[SSAValue, Values | None]
+) -> Values | None:
     if isinstance(op, IndexOp):
         return index
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, IntegerAttr)
         number = op.value.value.data
         return np.full_like(index, number & 1 if op.value.type == _TRUTH else number)
-    operands = [_values(operand, index, known) for operand in op.operands]
-    lhs, rhs = operands
+    lhs, rhs = (known[operand] for operand in op.operands)
     if lhs is None or rhs is None:
         return None
     if isinstance(op, arith.CmpiOp):

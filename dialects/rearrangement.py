@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IntegerAttr, TensorType
@@ -14,9 +14,14 @@ from convir.dialects.linear import LinearIndex, linear_map
 from convir.dialects.structured import structured
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation, SSAValue
+    from collections.abc import Mapping
+
+    from xdsl.ir import Block, Operation, SSAValue
 
     from convir.dialects.structured import Structured
+
+_MAX_NUMBER: Final = (1 << 63) - 1
+"""A coefficient past it is no index: sums of a value with itself double it each time."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ def rearrangement(op: Operation) -> Rearrangement | None:
     extract = cast("OpResult", yielded).op
     if not isinstance(extract, tensor.ExtractOp) or extract.parent is not view.body:
         return None
-    forms = [_index_form(index) for index in extract.indices]
+    known = _index_forms(view.body)
+    forms = [_form_of(index, known) for index in extract.indices]
     if None in forms:
         return None
     return Rearrangement(extract.tensor, tuple(cast("list[LinearIndex]", forms)))
@@ -65,19 +71,28 @@ def _of_input(view: Structured, argument: BlockArgument) -> Rearrangement | None
     return Rearrangement(source, forms)
 
 
-def _index_form(value: SSAValue) -> LinearIndex | None:
-    """An index computed from `linalg.index` and constants by sums and differences."""
-    if not isinstance(value, OpResult):
-        return None
-    match value.op:
-        case IndexOp() as index:
-            return LinearIndex(((index.dim.value.data, 1),))
-        case arith.ConstantOp(value=IntegerAttr() as constant):
-            return LinearIndex((), constant.value.data)
-        case arith.AddiOp() | arith.SubiOp() as op:
-            lhs, rhs = _index_form(op.lhs), _index_form(op.rhs)
-            if lhs is None or rhs is None:
-                return None
-            return lhs.plus(rhs.affine(-1, 0) if isinstance(op, arith.SubiOp) else rhs)
-        case _:
-            return None
+def _index_forms(body: Block) -> dict[SSAValue, LinearIndex]:
+    """The values of `body` computed from `linalg.index` and constants by sums and differences."""
+    known: dict[SSAValue, LinearIndex] = {}
+    for op in body.ops:
+        match op:
+            case IndexOp():
+                known[op.result] = LinearIndex(((op.dim.value.data, 1),))
+            case arith.AddiOp() | arith.SubiOp():
+                lhs, rhs = _form_of(op.lhs, known), _form_of(op.rhs, known)
+                if lhs is None or rhs is None:
+                    continue
+                form = lhs.plus(rhs.affine(-1, 0) if isinstance(op, arith.SubiOp) else rhs)
+                if all(abs(number) <= _MAX_NUMBER for _, number in form.terms):
+                    known[op.result] = form
+            case _:
+                pass
+    return known
+
+
+def _form_of(value: SSAValue, known: Mapping[SSAValue, LinearIndex]) -> LinearIndex | None:
+    """The form of a value that is known, or a constant."""
+    if isinstance(value, OpResult) and isinstance(value.op, arith.ConstantOp):
+        constant = value.op.value
+        return LinearIndex((), constant.value.data) if isinstance(constant, IntegerAttr) else None
+    return known.get(value)

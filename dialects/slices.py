@@ -159,7 +159,13 @@ def size_of(value: SSAValue, dim: int) -> Size:
             case tensor.PadOp(source=source) as pad if _is_unpadded(pad, dim):
                 value = source
             case _:
-                return _made_size(value, dim)
+                made = _made_size(value, dim)
+                if not isinstance(made, SSAValue):
+                    return made
+                measured = _measured(made)
+                if not isinstance(measured, DimOf):
+                    return measured
+                value, dim = measured.value, measured.dim
     return DimOf(value, dim)
 
 
@@ -189,18 +195,34 @@ def _static_size(value: SSAValue, dim: int) -> int | None:
 
 
 def _made_size(value: OpResult, dim: int) -> Size:
-    """The size that the op defining `value` gives its dynamic dimension `dim`."""
+    """The size that the op defining `value` gives its dynamic dimension `dim`: what it is given."""
     match value.op:
         case tensor.EmptyOp(dynamic_sizes=sizes):
-            return index_of(sizes[_dynamic_position(value, dim)])
+            return sizes[_dynamic_position(value, dim)]
         case tensor.SplatOp(dynamicSizes=sizes):
-            return index_of(sizes[_dynamic_position(value, dim)])
+            return sizes[_dynamic_position(value, dim)]
         case tensor.ExpandShapeOp(dynamic_output_shape=sizes):
-            return index_of(sizes[_dynamic_position(value, dim)])
+            return sizes[_dynamic_position(value, dim)]
         case tensor.ExtractSliceOp():
-            return _size_of_slice(value, dim)
+            return _size_of_slice(value.op, value, dim)
         case _:
             return DimOf(value, dim)
+
+
+def _measured(value: SSAValue) -> Size:
+    """What the `index` value is, one op up: a constant, the size of a dimension, or itself."""
+    if not isinstance(value, OpResult):
+        return value
+    match value.op:
+        case arith.ConstantOp(value=IntegerAttr() as constant):
+            return constant.value.data
+        case tensor.DimOp(source=source, index=OpResult(op=arith.ConstantOp(value=index))):
+            ranked = source.type
+            rank = len(ranked.get_shape()) if isinstance(ranked, TensorType) else 0
+            dim = index.value.data if isinstance(index, IntegerAttr) else -1
+            return DimOf(source, dim) if 0 <= dim < rank else value
+        case _:
+            return value
 
 
 def is_encoded(value: SSAValue) -> bool:
@@ -211,18 +233,8 @@ def is_encoded(value: SSAValue) -> bool:
 
 def index_of(value: SSAValue) -> Size:
     """What the `index` value is: a constant, the size of a tensor's dimension, or itself."""
-    if not isinstance(value, OpResult):
-        return value
-    match value.op:
-        case arith.ConstantOp(value=IntegerAttr() as constant):
-            return constant.value.data
-        case tensor.DimOp(source=source, index=index):
-            dim = index_of(index)
-            ranked = source.type
-            rank = len(ranked.get_shape()) if isinstance(ranked, TensorType) else 0
-            return size_of(source, dim) if isinstance(dim, int) and 0 <= dim < rank else value
-        case _:
-            return value
+    measured = _measured(value)
+    return size_of(measured.value, measured.dim) if isinstance(measured, DimOf) else measured
 
 
 def dropped_dims(full: Sequence[int], reduced: Sequence[int]) -> frozenset[int] | None:
@@ -239,12 +251,16 @@ def dropped_dims(full: Sequence[int], reduced: Sequence[int]) -> frozenset[int] 
     return frozenset(dropped) if position == len(reduced) else None
 
 
-def _size_of_slice(value: OpResult, dim: int) -> Size:
-    view = slice_view(value.op)
-    if view is None:
+def _size_of_slice(op: tensor.ExtractSliceOp, value: SSAValue, dim: int) -> Size:
+    """The size that `op` gives dimension `dim` of its result `value`."""
+    static = numbers(op.static_sizes)
+    dropped = dropped_dims(static, op.result.type.get_shape())
+    if dropped is None:
         return DimOf(value, dim)
-    kept = [size for large, size in enumerate(view.mixed_sizes) if large not in view.dropped]
-    return kept[dim]
+    large = [number for number in range(len(static)) if number not in dropped][dim]
+    if static[large] != DYNAMIC_INDEX:
+        return static[large]
+    return op.sizes[static[:large].count(DYNAMIC_INDEX)]
 
 
 def _is_unpadded(pad: tensor.PadOp, dim: int) -> bool:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from convir.dialects.structured import Structured
 
 # Producers looked through before a tensor counts as not uniform. Longer chains are not written
-# by hand or by any importer, and an adversarial one must not exhaust the stack.
+# by hand or by any importer, and an adversarial one must not exhaust the stack; nor may a graph
+# of that depth, asked of each of its ops, cost the square of its width.
 _MAX_PRODUCERS: Final = 32
+_MAX_LOOKED_AT: Final = 256
 
 # Bytes compared at a time when a dense constant that is stored in full may be a splat.
 _CHUNK: Final = 1 << 16
@@ -116,7 +118,7 @@ class _Fills:
         """See `fill_of`."""
         if value not in self.known:
             self.known[value] = None
-            if self.depth < _MAX_PRODUCERS:
+            if self.depth < _MAX_PRODUCERS and len(self.known) <= _MAX_LOOKED_AT:
                 self.depth += 1
                 self.known[value] = self._of_result(value)
                 self.depth -= 1

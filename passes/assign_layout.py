@@ -76,26 +76,29 @@ class _Rewriter:
 
     component: Component
     permutation: tuple[int, ...]
+    position: dict[Operation, int]
+    """Where the ops of the block stand; a new op stands where the one does that it replaces."""
 
     def __post_init__(self) -> None:
         self._inside = set(self.component.values)
         self._permuted: dict[SSAValue, SSAValue] = {}
         self._original: dict[SSAValue, SSAValue] = {}
 
-    def rewrite(self, block: Block) -> dict[SSAValue, SSAValue]:
+    def rewrite(self) -> dict[SSAValue, SSAValue]:
         """Compute the component permuted, and transpose at its edges.
 
         Gives what stands for values that are not of the component, but of ops that read it.
         """
         replaced: dict[SSAValue, SSAValue] = {}
         rewritten: list[Operation] = []
-        for op in list(block.ops):
+        for op in self._ops():
             linked = [value for value in links_of(op, self._inside) if value in self._inside]
             if not linked:
                 self._read_originals(op)
                 continue
             new = self._moved(op, set(linked))
             Rewriter.insert_op(new, InsertPoint.before(op))
+            self.position[new] = self.position[op]
             rewritten.append(op)
             for old, result in zip(op.results, new.results, strict=True):
                 result.name_hint = old.name_hint
@@ -107,6 +110,20 @@ class _Rewriter:
         for op in reversed(rewritten):
             Rewriter.erase_op(op)
         return replaced
+
+    def _ops(self) -> list[Operation]:
+        """The ops of the block that compute or read a value of the component, in order."""
+        ops: set[Operation] = set()
+        for value in self.component.values:
+            if isinstance(value.owner, Operation):
+                ops.add(value.owner)
+            for use in value.uses:
+                op: Operation | None = use.operation
+                while op is not None and op not in self.position:
+                    op = op.parent_op()
+                if op is not None:
+                    ops.add(op)
+        return sorted(ops, key=self.position.__getitem__)
 
     def _read_originals(self, op: Operation) -> None:
         """Let an op outside of the component read what it computes, transposed back."""
@@ -239,8 +256,10 @@ class AssignLayoutPass(ModulePass):
                 eliminate_dead_code(function)
 
     def _assign(self, block: Block, device: str) -> None:
+        position = {op: number for number, op in enumerate(block.ops)}
         found = components(block)
-        for number, component in enumerate(found):
+        component_of = {value: component for component in found for value in component.values}
+        for component in found:
             first = component.convolutions[0]
             count = f"{len(component.convolutions)} convolutions"
             gained = component.gained(device)
@@ -260,6 +279,8 @@ class AssignLayoutPass(ModulePass):
             )
             remarks.fired(_NAME, first, why)
             permutation = permutation_of(self.layout, component.rank)
-            replaced = _Rewriter(component, permutation).rewrite(block)
-            for other in found[number + 1 :]:
+            replaced = _Rewriter(component, permutation, position).rewrite()
+            others = {value: component_of[value] for value in replaced if value in component_of}
+            component_of |= {replaced[value]: other for value, other in others.items()}
+            for other in set(others.values()):
                 other.values = [replaced.get(value, value) for value in other.values]

@@ -16,26 +16,23 @@ same everywhere stays a fill.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
-    FunctionType,
-    IntegerType,
-    ModuleOp,
     TensorType,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from convir.dialects.conv_constant import ConstantOp
-from convir.dialects.dependence import backward_slice, operands_of
+from convir.dialects.dependence import operands_of
 from convir.dialects.diagnostics import DiagnosticError
 from convir.dialects.refusal import Refusal
 from convir.dialects.zeros import constant_fill_of
@@ -43,8 +40,11 @@ from convir.passes import remarks
 from convir.passes.effects import Effects
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
     from xdsl.context import Context
-    from xdsl.ir import Attribute
+    from xdsl.dialects.builtin import IntegerType, ModuleOp
+    from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 NAME = "fold-constants"
 
@@ -53,6 +53,11 @@ GROWTH = 2
 SMALL_BYTES = 4096
 """Results of so many bytes are stored whatever they are computed from."""
 MAX_BYTES = 1 << 28
+
+_NO_SOURCES: Final[frozenset[Operation]] = frozenset()
+
+MAX_SOURCES = 64
+"""So many of the constants that a result is computed from are told apart, the largest ones."""
 
 _CHEAP = frozenset(
     {
@@ -81,31 +86,78 @@ class _Constants:
 
     def __init__(self, block: Block) -> None:
         effects = Effects()
+        self.ops = list(block.ops)
+        self.position = {op: number for number, op in enumerate(self.ops)}
         self.known: set[Operation] = set()
-        for op in block.ops:
+        self._sources: dict[Operation, frozenset[Operation]] = {}
+        for op in self.ops:
             if op.has_trait(IsTerminator) or not op.results or not effects.is_pure(op):
                 continue
-            if all(self.is_known(value) for value in operands_of(op)):
+            if all(value.owner in self.known for value in operands_of(op)):
                 self.known.add(op)
+        self._needed: set[Operation] = set()
+        for op in reversed(self.ops):
+            if op in self.known and any(map(self._must_run, self._readers(op))):
+                self._needed.add(op)
 
-    def is_known(self, value: SSAValue) -> bool:
-        """Whether a value is computed from constants alone."""
-        return value.owner in self.known
+    @property
+    def to_store(self) -> list[Operation]:
+        """The ops whose results are worth an array, and are read by anything that must run."""
+        return [op for op in self.ops if op in self._needed and op.name not in _CHEAP]
 
-    def is_needed(self, op: Operation) -> bool:
-        """Whether a result of a known op is read by anything that must run."""
+    def _readers(self, op: Operation) -> Iterator[Operation]:
+        """The ops of the block that read a result of `op`, or that hold one which does."""
         for result in op.results:
             for use in result.uses:
                 reader = use.operation
-                while reader.parent_block() is not op.parent_block():
+                while reader not in self.position:
                     reader = cast("Operation", reader.parent_op())
-                if reader not in self.known or (reader.name in _CHEAP and self.is_needed(reader)):
-                    return True
-        return False
+                yield reader
+
+    def _must_run(self, reader: Operation) -> bool:
+        return reader not in self.known or (reader.name in _CHEAP and reader in self._needed)
+
+    def store(self, op: Operation) -> None:
+        """Let `op` be a constant for what is computed from it."""
+        self._sources[op] = frozenset((op,))
+
+    def bytes_read(self, op: Operation) -> int:
+        """The bytes of the constants that `op` is computed from, which every op before it has
+        been asked for; at least those of the largest MAX_SOURCES, where there are more."""
+        self._sources[op] = found = self._sources_of(op)
+        return sum(bytes_of(source.results[0]) or 0 for source in found)
+
+    def _sources_of(self, op: Operation) -> frozenset[Operation]:
+        if isinstance(op, ConstantOp | arith.ConstantOp):
+            uniform = constant_fill_of(op.results[0]) is not None
+            return frozenset() if uniform else frozenset((op,))
+        owners = (cast("Operation", value.owner) for value in operands_of(op))
+        found = _NO_SOURCES.union(*(self._sources[owner] for owner in owners))
+        if len(found) <= MAX_SOURCES:
+            return found
+        return frozenset(
+            nlargest(
+                MAX_SOURCES,
+                found,
+                key=lambda source: (bytes_of(source.results[0]) or 0, -self.position[source]),
+            )
+        )
+
+    def computing(self, op: Operation, computed: Container[Operation]) -> list[Operation]:
+        """The ops that `op` is computed by, and it, in order, without those in `computed`."""
+        found = {op}
+        pending = [op]
+        while pending:
+            for value in operands_of(pending.pop()):
+                owner = cast("Operation", value.owner)
+                if owner not in found and owner not in computed:
+                    found.add(owner)
+                    pending.append(owner)
+        return sorted(found, key=self.position.__getitem__)
 
 
-def refusal_of(op: Operation, sources: list[Operation], max_bytes: int) -> Refusal | None:
-    """Why the result of `op`, computed by `sources`, is not stored; None if it is."""
+def refusal_of(op: Operation, read: int, max_bytes: int) -> Refusal | None:
+    """Why the result of `op`, computed from `read` bytes, is not stored; None if it is."""
     size = bytes_of(op.results[0])
     if len(op.results) != 1 or size is None:
         return Refusal("its result is not one static tensor of numbers")
@@ -113,74 +165,75 @@ def refusal_of(op: Operation, sources: list[Operation], max_bytes: int) -> Refus
         return Refusal("its result is one value, which is cheaper to fill in")
     if size > max_bytes:
         return Refusal(f"its result takes {size} bytes, more than {max_bytes}")
-    read = sum(
-        bytes_of(source.results[0]) or 0
-        for source in sources
-        if isinstance(source, ConstantOp | arith.ConstantOp)
-        and constant_fill_of(source.results[0]) is None
-    )
     if size > max(GROWTH * read, SMALL_BYTES):
         return Refusal(f"its result takes {size} bytes, computed from {read} bytes of constants")
     return None
 
 
-def evaluated(op: Operation, sources: list[Operation]) -> Any:
-    """The result of `op` as an array.
-
-    Raises:
-        DiagnosticError: the reference does not know an op, or cannot read a constant.
-    """
-    from convir.runtime.reference import evaluate  # noqa: PLC0415  (brings NumPy along)
-
-    block = Block()
-    mapping: dict[SSAValue, SSAValue] = {}
-    for source in sources:
-        block.add_op(source.clone(mapping))
-    block.add_op(func.ReturnOp(mapping[op.results[0]]))
-    types = FunctionType.from_lists([], [op.results[0].type])
-    module = ModuleOp([func.FuncOp("constant", types, Region(block))])
-    return evaluate(module, "constant", [])[0]
-
-
-def stored(array: Any, tensor_type: TensorType[Attribute]) -> ConstantOp:
-    """A constant op that holds the elements of `array`."""
+def stored(array: Any, op: Operation) -> ConstantOp:
+    """A constant op that holds the elements of `array`, the result of `op`."""
+    tensor_type = cast("TensorType[Attribute]", op.results[0].type)
     data = BytesAttr(array.tobytes())
     dense = DenseIntOrFPElementsAttr(cast("TensorType[IntegerType]", tensor_type), data)
-    return ConstantOp(dense, tensor_type)
+    constant = ConstantOp(dense, tensor_type)
+    constant.location = op.location
+    constant.result.name_hint = op.results[0].name_hint
+    return constant
 
 
 def _fold(block: Block, max_bytes: int) -> None:
     constants = _Constants(block)
-    for op in list(block.ops):
-        if op not in constants.known or op.name in _CHEAP or not constants.is_needed(op):
+    wanted = set(constants.to_store)
+    refusals: dict[Operation, Refusal] = {}
+    for op in constants.ops:
+        if op not in constants.known:
             continue
-        sources = backward_slice(block, {op})
-        refusal = refusal_of(op, sources, max_bytes)
+        read = constants.bytes_read(op)
+        if op not in wanted:
+            continue
+        refusal = refusal_of(op, read, max_bytes)
         if refusal is None:
-            refusal = _store(op, sources, constants)
-        if refusal is not None:
-            remarks.refused(NAME, op, refusal.reason)
-    for op in reversed(list(block.ops)):
+            constants.store(op)
+        else:
+            refusals[op] = refusal
+    computed: dict[Operation, None] = {}
+    counts: dict[Operation, int] = {}
+    for op in constants.to_store:
+        if op not in refusals:
+            new = constants.computing(op, computed)
+            counts[op] = sum(source.name not in _CHEAP for source in new)
+            computed |= dict.fromkeys(new)
+    arrays = _evaluated(list(computed), counts)
+    for op in constants.to_store:
+        array = refusals.get(op) or arrays.pop(op)
+        if isinstance(array, Refusal):
+            remarks.refused(NAME, op, array.reason)
+            continue
+        constant = stored(array, op)
+        remarks.fired(NAME, op, f"{array.nbytes} bytes instead of {counts[op]} ops at every run")
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        op.results[0].replace_all_uses_with(constant.result)
+    for op in reversed(constants.ops):
         if op in constants.known and all(result.first_use is None for result in op.results):
             Rewriter.erase_op(op)
 
 
-def _store(op: Operation, sources: list[Operation], constants: _Constants) -> Refusal | None:
-    """Put a constant in the place of `op`; why not, where that fails."""
-    try:
-        array = evaluated(op, sources)
-    except DiagnosticError as error:
-        return Refusal(error.diagnostics[0].message)
-    result = op.results[0]
-    constant = stored(array, cast("TensorType[Attribute]", result.type))
-    constant.location = op.location
-    constant.result.name_hint = result.name_hint
-    computing = sum(source.name not in _CHEAP for source in sources)
-    remarks.fired(NAME, op, f"{array.nbytes} bytes instead of {computing} ops at every run")
-    Rewriter.insert_op(constant, InsertPoint.before(op))
-    constants.known.add(constant)
-    result.replace_all_uses_with(constant.result)
-    return None
+def _evaluated(ops: Sequence[Operation], wanted: Container[Operation]) -> dict[Operation, Any]:
+    """The arrays that the ops in `wanted` give, or why there are none.
+
+    `ops` read nothing but one another, in order.
+    """
+    if not ops:
+        return {}
+    from convir.runtime.reference import evaluate_ops  # noqa: PLC0415  (brings NumPy along)
+
+    results = evaluate_ops(ops, [op.results[0] for op in ops if op in wanted])
+    return {
+        cast("Operation", value.owner): Refusal(found.diagnostics[0].message)
+        if isinstance(found, DiagnosticError)
+        else found
+        for value, found in results.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ MAX_PLANAR_CHANNELS = 64
 """Channels up to which the host convolves along frames where they are neighbours, with no copy."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Component:
     """Linked tensors of one rank."""
 
@@ -118,29 +118,57 @@ def nbytes(value: SSAValue) -> int:
 
 def components(block: Block) -> list[Component]:
     """The components of a block that hold a convolution whose channels are first."""
-    parents: dict[SSAValue, SSAValue] = {}
-
-    def root(value: SSAValue) -> SSAValue:
-        while parents.setdefault(value, value) is not value:
-            value = parents[value]
-        return value
-
+    links = _Links()
     for op in block.ops:
         first, *others = links_of(op) or [None]
         for value in others:
             if first is not None and value is not None:
-                parents[root(value)] = root(first)
+                links.join(first, value)
     found: dict[SSAValue, Component] = {}
     for op in block.ops:
         if _is_convolution(op):
-            value = root(op.results[0])
+            value = links.root(op.results[0])
             component = found.setdefault(value, Component(_rank(value)))
             component.convolutions.append(op)
-    for value in list(parents):
-        component = found.get(root(value))
+    for value in links.values:
+        component = found.get(links.root(value))
         if component is not None:
             component.values.append(value)
     return list(found.values())
+
+
+class _Links:
+    """Disjoint sets of values: a forest whose paths are halved as they are walked."""
+
+    def __init__(self) -> None:
+        self._parents: dict[SSAValue, SSAValue] = {}
+        self._sizes: dict[SSAValue, int] = {}
+
+    @property
+    def values(self) -> list[SSAValue]:
+        """All values that were joined or asked for, first ones first."""
+        return list(self._parents)
+
+    def root(self, value: SSAValue) -> SSAValue:
+        """The value that stands for all that `value` is joined with."""
+        parents = self._parents
+        above = parents.setdefault(value, value)
+        while above is not value:
+            parents[value] = parents[above]
+            value = parents[value]
+            above = parents[value]
+        return value
+
+    def join(self, one: SSAValue, other: SSAValue) -> None:
+        """Make the sets of two values one, the smaller below the larger."""
+        one, other = self.root(one), self.root(other)
+        if one is other:
+            return
+        size, other_size = self._sizes.get(one, 1), self._sizes.get(other, 1)
+        if size < other_size:
+            one, other = other, one
+        self._parents[other] = one
+        self._sizes[one] = size + other_size
 
 
 def links_of(op: Operation, among: Iterable[SSAValue] = ()) -> list[SSAValue]:

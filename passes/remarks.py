@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -42,16 +42,29 @@ class Remark:
         return f"{self.location}: remark: [{self.pass_name}] {self.op} {verb}: {self.reason}"
 
 
-_listeners: ContextVar[tuple[list[Remark], ...]] = ContextVar("convir_remarks", default=())
+@dataclass(frozen=True)
+class _Collector:
+    """The remarks inside one block, each once."""
+
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    seen: set[Remark] = field(default_factory=set[Remark])
+
+    def add(self, remark: Remark) -> None:
+        if remark not in self.seen:
+            self.seen.add(remark)
+            self.remarks.append(remark)
+
+
+_listeners: ContextVar[tuple[_Collector, ...]] = ContextVar("convir_remarks", default=())
 
 
 @contextmanager
 def collect() -> Generator[list[Remark]]:
     """Collect the remarks of every pass run inside the block, nested collectors included."""
-    remarks: list[Remark] = []
-    token = _listeners.set((*_listeners.get(), remarks))
+    collector = _Collector()
+    token = _listeners.set((*_listeners.get(), collector))
     try:
-        yield remarks
+        yield collector.remarks
     finally:
         _listeners.reset(token)
 
@@ -89,6 +102,5 @@ def _emit(pass_name: str, op: Operation, did_fire: bool, reason: str) -> None:
     if not listeners:
         return
     remark = Remark(pass_name, op.name, location_of(op), did_fire, reason)
-    for remarks in listeners:
-        if remark not in remarks:
-            remarks.append(remark)
+    for collector in listeners:
+        collector.add(remark)

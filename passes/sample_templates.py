@@ -169,16 +169,23 @@ def _chain(last: Operation) -> list[SliceView]:
             break
         if views and (view.sizes, view.strides) != (views[0].sizes, views[0].strides):
             break
-        if views and any(not _goes_on(use.operation) for use in op.result.uses):
+        if views and not _goes_on_once(op.result):
             break
         views.append(view)
         op = view.dest.owner
     return views[::-1]
 
 
-def _goes_on(reader: Operation) -> bool:
-    """Whether what reads a tensor with some samples in it may be the next sample."""
-    return isinstance(reader, tensor.InsertSliceOp | tensor.ExtractSliceOp)
+def _goes_on_once(value: SSAValue) -> bool:
+    """Whether what reads a tensor with some samples in it may be the next sample, and only one."""
+    insertions = 0
+    for use in value.uses:
+        insertions += isinstance(use.operation, tensor.InsertSliceOp)
+        if insertions > 1:
+            return False
+        if not isinstance(use.operation, tensor.InsertSliceOp | tensor.ExtractSliceOp):
+            return False
+    return True
 
 
 class _Unrolled:
@@ -203,13 +210,29 @@ class _Unrolled:
 
     def _same(self, values: Sequence[SSAValue]) -> Refusal | None:
         """Compare one value of each sample with the first one's, operands first."""
+        pending: list[Sequence[SSAValue] | Operation] = [values]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, Operation):
+                self.ops.append(item)
+                continue
+            below = self._below(item)
+            if isinstance(below, Refusal):
+                return below
+            pending.extend(reversed(below))
+        return None
+
+    def _below(
+        self, values: Sequence[SSAValue]
+    ) -> Sequence[Sequence[SSAValue] | Operation] | Refusal:
+        """What is left to compare of one value of each sample, and the first sample's op then."""
         first = values[0]
         if all(value is first for value in values):
             owner = first.owner
             if isinstance(owner, Operation) and owner in self._chain:
                 return Refusal(DEPENDENT)
             self._shared.add(first)
-            return None
+            return ()
         ops = [value.owner for value in values]
         if any(isinstance(op, Operation) and op in self._chain for op in ops):
             return Refusal(DEPENDENT)
@@ -218,22 +241,17 @@ class _Unrolled:
         found = cast("list[Operation]", ops)
         if found[0] in self._others:
             same = self._others[found[0]] == found
-            return None if same else Refusal("the samples are not computed alike")
+            return () if same else Refusal("the samples are not computed alike")
         self._others[found[0]] = found
         if isinstance(found[0], tensor.ExtractSliceOp):
             leaf = self._leaf(found)
             if not isinstance(leaf, Refusal):
                 self.leaves[found[0]] = leaf
-                self.ops.append(found[0])
-                return None
+                return (found[0],)
         if any(not _alike(op, found[0]) for op in found):
             return Refusal("the samples are not computed alike")
-        for operands in zip(*(op.operands for op in found), strict=True):
-            refusal = self._same(operands)
-            if refusal is not None:
-                return refusal
-        self.ops.append(found[0])
-        return None
+        operands = zip(*(op.operands for op in found), strict=True)
+        return (*operands, found[0])
 
     def _leaf(self, ops: Sequence[Operation]) -> Leaf | Refusal:
         views = [slice_view(op) for op in ops]

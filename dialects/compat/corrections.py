@@ -17,12 +17,14 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOp
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import SSAValue
 from xdsl.irdl import OperandDef, ResultDef
+from xdsl.traits import SymbolTable
 
 from convir.dialects.compat.printing import (
     print_empty,
     print_func,
     print_select,
 )
+from convir.dialects.compat.symbols import lookup_symbol
 from convir.dialects.compat.types import element_type_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ _INTEGERS_OR_INDICES = container_of(IntegerType | IndexType)
 def install() -> None:
     """Replace them."""
     DenseIntOrFPElementsAttr.is_splat = _is_splat
+    SymbolTable.lookup_symbol = staticmethod(lookup_symbol)
     func.FuncOp.print = print_func
     arith.SelectOp.print = print_select
     tensor.EmptyOp.print = print_empty

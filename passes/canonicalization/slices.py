@@ -61,7 +61,7 @@ class SimplifyExtractSlice(RewritePattern):
         simpler = (
             _composed(view, below)
             if below.kind == "extract_slice"
-            else _beside_insertion(view, below)
+            else _beside_insertions(view, below)
         )
         if isinstance(simpler, SSAValue):
             rewriter.replace(op, (), (simpler,))
@@ -123,20 +123,44 @@ def _composed(outer: SliceView, inner: SliceView) -> Operation | None:
     return _extract(inner.source, places, outer.result.type)
 
 
-def _beside_insertion(view: SliceView, insertion: SliceView) -> Operation | SSAValue | None:
-    """What a slice of an insertion or a pad reads, if it is of one side only."""
-    result_type = view.result.type
-    if same(view, insertion) and insertion.source.type == result_type:
-        return insertion.source
-    if insertion.dest is not None and disjoint(view, insertion):
-        return _with_source(view.op, insertion.dest)
+def _beside_insertions(view: SliceView, insertion: SliceView) -> Operation | SSAValue | None:
+    """What a slice of an insertion or a pad reads, if it is of one side only.
+
+    Insertions are looked through until one is not beside the slice; where more than MAX_INSERTIONS
+    are, nothing is said.
+    """
+    source: SSAValue | None = None
+    below: SliceView | None = insertion
+    for _ in range(MAX_INSERTIONS):
+        if below is None or below.kind == "extract_slice":
+            break
+        if same(view, below) and below.source.type == view.result.type:
+            return below.source
+        if below.dest is None or not disjoint(view, below):
+            inside = _inside(view, below)
+            if inside is not None:
+                return inside
+            break
+        source = below.dest
+        below = slice_view(_definer(source))
+    else:
+        return None
+    return None if source is None else _with_source(view.op, source)
+
+
+def _inside(view: SliceView, insertion: SliceView) -> Operation | None:
+    """A slice of what is inserted, if the slice of the result lies in it."""
     places = None if insertion.dropped else within(view, insertion)
     if places is None:
         return None
     sized = zip(places, _sizes(view.op), strict=True)
     moved = [(offset, size, stride) for (offset, stride), size in sized]
-    return _extract(insertion.source, moved, result_type)
+    return _extract(insertion.source, moved, view.result.type)
 
+
+MAX_INSERTIONS = 32
+"""A slice looks through so many insertions: all slices of a long concatenation, each through all of
+it, would take the square of its length."""
 
 _DEST = 1
 """The position of an insertion's destination among its operands."""

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from convir.runtime.reference.dtypes import FloatFormat
     from convir.runtime.reference.errors import EvaluationError
-    from convir.runtime.reference.evaluation import evaluate, find_function
+    from convir.runtime.reference.evaluation import evaluate, evaluate_ops, find_function
 
-__all__ = ["EvaluationError", "FloatFormat", "evaluate", "find_function"]
+__all__ = ["EvaluationError", "FloatFormat", "evaluate", "evaluate_ops", "find_function"]
 
 _HOMES = {
     "EvaluationError": "errors",
     "FloatFormat": "dtypes",
     "evaluate": "evaluation",
+    "evaluate_ops": "evaluation",
     "find_function": "evaluation",
 }
 

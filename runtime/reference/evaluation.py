@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -9,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects import kernel
+from convir.dialects.dependence import operands_of
 from convir.runtime.reference import (
     arithmetic,
     blobs,
@@ -20,8 +22,10 @@ from convir.runtime.reference import (
     transcendental,
 )
 from convir.runtime.reference.dtypes import Array, FloatFormat, convert, dtype_of, element_type_of
+from convir.runtime.reference.errors import EvaluationError
 from convir.runtime.reference.interpreter import (
     DEFAULT_WORKSPACE_BYTES,
+    Frame,
     Handlers,
     Interpreter,
     Observer,
@@ -30,11 +34,11 @@ from convir.runtime.reference.interpreter import (
 from convir.runtime.reference.programs import is_program, tensor_types, uninitialised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy.typing as npt
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Operation
+    from xdsl.ir import Attribute, Operation, SSAValue
 
 
 HANDLERS = Handlers(
@@ -98,6 +102,50 @@ def evaluate(
                 func, func.body, [*(np.asarray(array, order="C") for array in arrays), *results]
             )
     return tuple(_owned(result, arrays) for result in results)
+
+
+def evaluate_ops(
+    ops: Sequence[Operation], wanted: Collection[SSAValue]
+) -> dict[SSAValue, Array | EvaluationError]:
+    """Evaluate ops that read nothing but one another.
+
+    Args:
+        ops: in an order in which each stands behind what it reads.
+        wanted: results of some of them.
+
+    Returns:
+        Each wanted value as a fresh array, or the error for which it has none. Other values are
+        dropped after their last use.
+    """
+    interpreter = Interpreter(
+        {},
+        HANDLERS,
+        float_format=FloatFormat.DECLARED,
+        workspace_bytes=DEFAULT_WORKSPACE_BYTES,
+    )
+    frame = Frame(interpreter)
+    reads = [tuple(operands_of(op)) for op in ops]
+    uses = Counter(value for values in reads for value in values)
+    uses.update(wanted)
+    errors: dict[SSAValue, EvaluationError] = {}
+    with np.errstate(all="ignore"):
+        for op, values in zip(ops, reads, strict=True):
+            error = next((errors[value] for value in values if value in errors), None)
+            if error is None:
+                try:
+                    interpreter.run_op(op, frame)
+                except EvaluationError as raised:
+                    error = raised
+            if error is not None:
+                errors |= dict.fromkeys(op.results, error)
+            uses.subtract(values)
+            for value in (*values, *op.results):
+                if not uses[value]:
+                    frame.values.pop(value, None)
+    return {
+        value: errors[value] if value in errors else _owned(frame.values.pop(value), ())
+        for value in wanted
+    }
 
 
 def find_function(module: ModuleOp, name: str) -> FuncOp:
