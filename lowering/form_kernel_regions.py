@@ -38,7 +38,7 @@ def form_regions(block: Block) -> None:
     placing = placing_ops(block)
     compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
-    for op in reversed(compute):
+    for op in groups.from_results():
         if is_reduction(op):
             continue
         refusal = groups.join_reader(op, lambda reader: not groups.has_reduction(reader))

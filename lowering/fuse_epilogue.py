@@ -55,7 +55,7 @@ def fuse_epilogues(block: Block) -> None:
     for op in compute:
         if is_reduction(op):
             _take_epilogue(op, groups)
-    for op in reversed(compute):
+    for op in groups.from_results():
         # What only says where a reduction finds its elements, if it alone reads it.
         if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
             refusal = groups.join_reader(op, groups.has_reduction)
@@ -106,7 +106,7 @@ def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
 
 
 def _only_reader(value: OpResult, groups: Groups) -> Operation | str | None:
-    """The op that alone reads `value`, or why there is none; None where the chain leaves kernels."""
+    """The op that alone reads `value`, or why there is none; None where no kernel goes on."""
     if not value.has_one_use():
         count = len(list(value.uses))
         return f"its result is read {count} times" if count else None

@@ -95,6 +95,35 @@ class Groups:
         self.merge(op, reads[0].reader)
         return None
 
+    def from_results(self) -> Iterator[Operation]:
+        """The ops, each behind all that read it: depth first, and what little is computed from
+        before what much is. So a group that is full has what it reads, and not its twigs."""
+        unreshaped = dict[SSAValue, SSAValue]()
+        makers = {op: self._makers(op, unreshaped) for op in self.position}
+        height: dict[Operation, int] = {}
+        waiting: dict[Operation, int] = dict.fromkeys(self.position, 0)
+        for op, made_from in makers.items():
+            height[op] = 1 + max((height[maker] for maker in made_from), default=0)
+            for maker in made_from:
+                waiting[maker] += 1
+        ready = [op for op, readers in waiting.items() if not readers]
+        while ready:
+            op = ready.pop()
+            yield op
+            for maker in sorted(makers[op], key=height.__getitem__, reverse=True):
+                waiting[maker] -= 1
+                if not waiting[maker]:
+                    ready.append(maker)
+
+    def _makers(self, op: Operation, unreshaped: dict[SSAValue, SSAValue]) -> list[Operation]:
+        """The ops that make what `op` reads, looking through aliases; each once."""
+        found: dict[Operation, None] = {}
+        for operand in op.operands:
+            owner = _unreshaped(operand, unreshaped).owner
+            if isinstance(owner, Operation) and owner in self.position:
+                found[owner] = None
+        return list(found)
+
     def members(self) -> list[list[Operation]]:
         """The groups, each in block order."""
         found: dict[int, list[Operation]] = {}
@@ -125,6 +154,17 @@ def _is_result(op: Operation) -> bool:
     if op.name == "arith.constant" or any(constant_fill_of(r) is not None for r in op.results):
         return False
     return any(read.reader.has_trait(IsTerminator) for read in reads_of_results(op))
+
+
+def _unreshaped(value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
+    """The value whose memory `value` is, under another type; what is `known` of others grows."""
+    passed: list[SSAValue] = []
+    while value not in known and isinstance(value.owner, Operation) and value.owner.name in ALIASES:
+        passed.append(value)
+        value = value.owner.operands[0]
+    value = known.get(value, value)
+    known.update(dict.fromkeys(passed, value))
+    return value
 
 
 def reads_of(value: SSAValue) -> Iterator[Read]:
