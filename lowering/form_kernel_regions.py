@@ -5,7 +5,8 @@
 
 What `fuse-epilogue` left takes the cheap producers that only it reads; a reduction, which reads
 an element many times, stays alone. Reshapes at a border stay outside: on dense buffers they are
-another name of the same memory. What nobody reads is erased, before anything is grouped.
+another name of the same memory. What a kernel would compute too often is written to memory, with
+a remark. What nobody reads is erased, before anything is grouped.
 """
 
 from __future__ import annotations
