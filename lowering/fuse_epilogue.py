@@ -16,7 +16,7 @@ an op, it is the first one's, which reads the other's result.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import func
 from xdsl.ir import Block, Operation, OpResult
@@ -95,7 +95,7 @@ def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
     """
     user, is_behind = _only_reader(value, groups), False
     while isinstance(user, Operation) and user.name in ALIASES:
-        value = cast("OpResult", user.results[0])
+        value = user.results[0]
         user, is_behind = _only_reader(value, groups), True
     reason = user
     if isinstance(user, Operation):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.backend.llvm.convert import convert_module
 from xdsl.dialects import llvm
@@ -48,7 +48,7 @@ def llvm_ir(module: ModuleOp, triple: str) -> str:
 
     A function that is internal there is compiled once, and called: not a second time, inlined.
     """
-    converted = convert_module(module, fallback_target_triple=triple)
+    converted: Any = convert_module(module, fallback_target_triple=triple)
     for op in module.ops:
         if isinstance(op, llvm.FuncOp) and op.linkage.linkage.data == INTERNAL:
             function = converted.get_global(op.sym_name.data)

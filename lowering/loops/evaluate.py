@@ -419,7 +419,7 @@ def _inputs_in_place(view: Structured, result: int) -> list[SSAValue]:
     if view.loops_of("reduction"):
         return []
     at = view.init_maps[result]
-    here = {
+    here: dict[SSAValue, SSAValue] = {
         argument: operand
         for argument, operand, indexing_map in zip(
             view.body.args, view.operands, view.maps, strict=True
