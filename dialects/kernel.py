@@ -9,6 +9,7 @@ reference meaning, and leaves a `kernel.call` in its place.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from xdsl.dialects.builtin import (
     DictionaryAttr,
@@ -227,6 +228,31 @@ class FuncOp(IRDLOperation):
         )
 
 
+_kernels: WeakKeyDictionary[Operation, dict[str, ReferenceType[FuncOp]]] = WeakKeyDictionary()
+"""Of each module its kernels by name, as they were when last one was looked for in vain."""
+
+
+def callee_of(op: Operation, callee: SymbolRefAttr) -> FuncOp | None:
+    """The kernel that `callee` names in the module of `op`; None if it names none.
+
+    A program has as many kernels as calls, so that looking through all of them for each call would
+    take the square of their number.
+    """
+    module = op.parent_op()
+    while module is not None and not module.has_trait(SymbolTable):
+        module = module.parent_op()
+    if module is None:
+        return None
+    name = callee.root_reference.data
+    known = _kernels.get(module, {}).get(name)
+    found = None if known is None else known()
+    if found is not None and found.parent_op() is module and found.sym_name.data == name:
+        return found
+    named = {o.sym_name.data: ref(o) for o in module.regions[0].block.ops if isinstance(o, FuncOp)}
+    _kernels[module] = named
+    return named[name]() if name in named else None
+
+
 class _CalleeMatches(SymbolUserOpInterface):
     """A `kernel.call` names a `kernel.func` of its own type."""
 
@@ -234,8 +260,8 @@ class _CalleeMatches(SymbolUserOpInterface):
         assert isinstance(op, CallOp)
         if op.parent_op() is None:
             return
-        callee = SymbolTable.lookup_symbol(op, op.callee)
-        if not isinstance(callee, FuncOp):
+        callee = callee_of(op, op.callee)
+        if callee is None:
             raise VerifyException(f"{op.callee} does not name a kernel.func")
         if callee.function_type.inputs.data != tuple(op.arguments.types):
             raise VerifyException(f"operand types differ from the inputs of {op.callee}")

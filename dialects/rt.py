@@ -48,7 +48,6 @@ from xdsl.traits import (
     MemoryReadEffect,
     MemoryWriteEffect,
     NoMemoryEffect,
-    SymbolTable,
     SymbolUserOpInterface,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -432,8 +431,8 @@ class _CalleeMatches(SymbolUserOpInterface):
         assert isinstance(op, LaunchOp)
         if op.parent_op() is None:
             return
-        callee = SymbolTable.lookup_symbol(op, op.callee)
-        if not isinstance(callee, kernel.FuncOp):
+        callee = kernel.callee_of(op, op.callee)
+        if callee is None:
             raise VerifyException(f"{op.callee} does not name a kernel.func")
         _verify_buffers("input", op.inputs.types, callee.function_type.inputs.data)
         _verify_buffers("output", op.outputs.types, callee.function_type.outputs.data)

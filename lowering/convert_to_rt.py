@@ -13,6 +13,7 @@ the launch of any other carries the config.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -33,7 +34,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator, SymbolTable
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
@@ -46,7 +47,7 @@ from convir.dialects.zeros import constant_fill_of
 from convir.lowering.gemm_call import GemmCall, match_gemm
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.loops.pointwise import is_pointwise
-from convir.lowering.op_groups import ALIASES, FREE, readers_of
+from convir.lowering.op_groups import ALIASES, FREE, readers_of, reads_of
 from convir.lowering.placements import PlacedResult, placed_results, placing_ops
 from convir.lowering.workspace import launch_state, launch_workspace
 from convir.passes.option_checks import check_device
@@ -111,12 +112,27 @@ class _Program:
     """Tensor values that are written straight into an output buffer of the program."""
     states: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Buffers of states after the call, and those before it."""
-    converted: set[Operation] = field(default_factory=set[Operation])
+    _reshaped: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Of each reshape the tensor that it is another name of."""
+    _reads: Counter[SSAValue] = field(default_factory=Counter["SSAValue"])
+    """Of each buffer how often what is not converted yet reads a tensor in it."""
+
+    def put(self, value: SSAValue, buffer: SSAValue) -> None:
+        """Let `value`, and what is a reshape of it, lie in `buffer`."""
+        self.buffers[value] = buffer
+        self._reads[buffer] += sum(1 for _ in reads_of(value))
 
     def convert(self, op: Operation) -> None:
         """Emit what `op` becomes."""
         self._convert(op)
-        self.converted.add(op)
+        if op.name not in ALIASES:
+            for operand in op.operands:
+                self._reads[self._buffer_read(operand)] -= 1
+
+    def _buffer_read(self, value: SSAValue) -> SSAValue:
+        """The buffer of the tensor that `value` is a name of, or itself if it is in none."""
+        tensor = self._reshaped.get(value, value)
+        return self.buffers.get(tensor, tensor)
 
     def _convert(self, op: Operation) -> None:
         if op.name in FREE - {"arith.constant"} or _is_read(op):
@@ -127,13 +143,14 @@ class _Program:
                 return
             target = buffer_type(op.results[0].type, op)
             self.buffers[op.results[0]] = self.view(source, target)
+            self._reshaped[op.results[0]] = self._reshaped.get(op.operands[0], op.operands[0])
         elif isinstance(op, tensor.FromElementsOp) and op.elements[0] in self.buffers:
-            self.buffers[op.result] = self.buffers[op.elements[0]]
+            self.put(op.result, self.buffers[op.elements[0]])
         elif isinstance(op, arith.ConstantOp):
             self._constant(op)
         elif isinstance(op, ConstantOp):
             constant = rt.ConstantOp(op.value, buffer_type(op.result.type, op))
-            self.buffers[op.result] = self._emit(constant).results[0]
+            self.put(op.result, self._emit(constant).results[0])
         elif isinstance(op, kernel.CallOp):
             self._call(op)
         else:
@@ -158,16 +175,17 @@ class _Program:
         value = cast("DenseIntOrFPElementsAttr", op.value)
         target = buffer_type(cast("Attribute", constant_type), op)
         constant = self._emit(rt.ConstantOp(value, target))
-        self.buffers[op.result] = constant.results[0]
+        self.put(op.result, constant.results[0])
 
     def _call(self, op: kernel.CallOp) -> None:
-        callee = SymbolTable.lookup_symbol(op, op.callee)
-        assert isinstance(callee, kernel.FuncOp)
+        callee = kernel.callee_of(op, op.callee)
+        assert callee is not None
         inputs = [self.buffers[argument] for argument in op.arguments]
         outputs = [self._destination(op, callee, i) for i in range(len(op.res))]
         for result, out in enumerate(outputs):
             self._update_state(callee, result, inputs, out)
-        self.buffers.update(zip(op.res, outputs, strict=True))
+        for result, out in zip(op.res, outputs, strict=True):
+            self.put(result, out)
         match = match_gemm(callee) if config_of(callee, self.device) == GEMM else None
         if isinstance(match, GemmCall):
             allows_tf32 = kernel.ALLOW_TF32 in callee.attributes
@@ -222,11 +240,9 @@ class _Program:
     def _dies_at(self, op: kernel.CallOp, value: SSAValue) -> bool:
         """Whether nothing reads the memory of `value` after `op`, which the program may reuse."""
         buffer = self.buffers[value]
-        if not isinstance(buffer.owner, memref.AllocOp) or len(list(value.uses)) != 1:
+        if not isinstance(buffer.owner, memref.AllocOp) or not value.has_one_use():
             return False
-        sharing = [tensor for tensor, memory in self.buffers.items() if memory is buffer]
-        readers = {reader for tensor in sharing for reader in readers_of(tensor)}
-        return readers - self.converted == {op}
+        return self._reads[buffer] == sum(self._buffer_read(x) is buffer for x in op.operands)
 
     def _gemm(
         self,
@@ -314,7 +330,7 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     program = _Program(device, body)
     outputs = body.args[len(input_types) :]
     for argument, buffer in zip(old.args, body.args, strict=False):
-        program.buffers[argument] = buffer
+        program.put(argument, buffer)
         buffer.name_hint = argument.name_hint
     states = states_of(function)
     if states:
@@ -394,7 +410,7 @@ def _place_pieces(program: _Program, placed: Sequence[PlacedResult]) -> None:
         if whole is None:
             target = buffer_type(result.value.type, result.pieces[0].op)
             whole = program.allocate(target, result.value.name_hint)
-        program.buffers[result.value] = whole
+        program.put(result.value, whole)
         for piece in result.pieces:
             target = buffer_type(piece.source.type, piece.op)
             program.destinations[piece.source] = program.view(whole, target, piece.offset)

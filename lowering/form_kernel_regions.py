@@ -5,13 +5,14 @@
 
 What `fuse-epilogue` left takes the cheap producers that only it reads; a reduction, which reads
 an element many times, stays alone. Reshapes at a border stay outside: on dense buffers they are
-another name of the same memory. What nobody reads is erased, before anything is grouped.
+another name of the same memory. What a kernel would compute too often is written to memory, with
+a remark. What nobody reads is erased, before anything is grouped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -21,11 +22,15 @@ from xdsl.passes import ModulePass
 from convir.dialects import kernel
 from convir.lowering.op_groups import Groups, is_compute, is_reduction, wrap
 from convir.lowering.placements import placing_ops
+from convir.passes import remarks
 from convir.passes.dce import eliminate_dead_code
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+
+
+_NAME: Final = "form-kernel-regions"
 
 
 def form_regions(block: Block) -> None:
@@ -34,9 +39,12 @@ def form_regions(block: Block) -> None:
     placing = placing_ops(block)
     compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
-    for op in reversed(compute):
-        if not is_reduction(op):
-            groups.join_reader(op, lambda reader: not groups.has_reduction(reader))
+    for op in groups.from_results():
+        if is_reduction(op):
+            continue
+        refusal = groups.join_reader(op, lambda reader: not groups.has_reduction(reader))
+        if refusal is not None:
+            remarks.refused(_NAME, op, refusal.reason)
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         wrap(members, order)
@@ -67,7 +75,7 @@ def _allow_tf32(function: func.FuncOp) -> None:
 class FormKernelRegionsPass(ModulePass):
     """Group the tensor ops of every function into kernel regions."""
 
-    name = "form-kernel-regions"
+    name = _NAME
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block, without what nobody reads there."""

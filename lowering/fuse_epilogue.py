@@ -55,10 +55,12 @@ def fuse_epilogues(block: Block) -> None:
     for op in compute:
         if is_reduction(op):
             _take_epilogue(op, groups)
-    for op in reversed(compute):
+    for op in groups.from_results():
         # What only says where a reduction finds its elements, if it alone reads it.
         if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
-            groups.join_reader(op, groups.has_reduction)
+            refusal = groups.join_reader(op, groups.has_reduction)
+            if refusal is not None:
+                remarks.refused(_NAME, op, refusal.reason)
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         if any(is_reduction(op) for op in members):
@@ -75,26 +77,50 @@ def _take_epilogue(reduction: Operation, groups: Groups) -> None:
             break
         if user is None:
             break
-        if user.name not in ALIASES:
-            groups.merge(reduction, user)
-            taken.append(user.name)
+        refusal = groups.merge_refusal(reduction, user)
+        if refusal is not None:
+            remarks.refused(_NAME, reduction, f"with {user.name}, {refusal.reason}")
+            break
+        groups.merge(reduction, user)
+        taken.append(user.name)
         value = user.results[0]
     if taken:
         remarks.fired(_NAME, reduction, f"it is stored through {', '.join(taken)}")
 
 
 def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
-    """The op that continues a chain behind `value`, or why none does; None at its natural end."""
-    users = list(value.uses)
-    if len(users) != 1:
-        return f"its result is read {len(users)} times" if users else None
-    user = users[0].operation
+    """The op that continues a chain behind `value`, or why none does; None at its natural end.
+
+    Reshapes between the two are passed over; those at a border end the chain.
+    """
+    user, is_behind = _only_reader(value, groups), False
+    while isinstance(user, Operation) and user.name in ALIASES:
+        value = user.results[0]
+        user, is_behind = _only_reader(value, groups), True
+    reason = user
+    if isinstance(user, Operation):
+        reason = _obstacle(user, value, groups)
+        if reason is None:
+            return user
+    return None if is_behind else reason
+
+
+def _only_reader(value: OpResult, groups: Groups) -> Operation | str | None:
+    """The op that alone reads `value`, or why there is none; None where no kernel goes on."""
+    if not value.has_one_use():
+        count = len(list(value.uses))
+        return f"its result is read {count} times" if count else None
+    (use,) = value.uses
+    user = use.operation
     if user.has_trait(IsTerminator) or user.parent is not value.op.parent:
         return None
     if user.name == "tensor.insert_slice" and user not in groups.position:
         return None  # It is computed where it belongs.
-    if user.name in ALIASES:
-        return user if _continues(user, groups) else None
+    return user
+
+
+def _obstacle(user: Operation, value: OpResult, groups: Groups) -> str | None:
+    """Why `user`, which alone reads `value`, does not continue its chain; None if it does."""
     if user not in groups.position or is_reduction(user):
         return f"{user.name} reads its result many times"
     if not (_reads_in_place(user, value) or _stores(user)):
@@ -102,13 +128,7 @@ def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
     other = groups.find(user)
     if other is not None and groups.has_reduction(other) and not _stores(user):
         return f"{user.name} follows another contraction, and reads this one's result"
-    return user
-
-
-def _continues(alias: Operation, groups: Groups) -> bool:
-    """Whether an elementwise op follows a reshape: at a border it stays outside."""
-    following = _next_in_chain(alias.results[0], groups)
-    return isinstance(following, Operation)
+    return None
 
 
 def _is_addressing(op: Operation) -> bool:

@@ -14,9 +14,13 @@ from convir.dialects import kernel
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
+from convir.lowering.recomputation import KernelSize, Positions, Read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
+
+    from convir.dialects.refusal import Refusal
+    from convir.lowering.recomputation import Reshapes
 
 ALIASES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
 """Ops whose result is their operand's memory under another type."""
@@ -37,13 +41,23 @@ class Groups:
 
     position: dict[Operation, int]
     _parent: dict[int, int] = field(default_factory=dict[int, int])
-    _size: dict[int, int] = field(default_factory=dict[int, int])
+    _size: dict[int, KernelSize] = field(default_factory=dict[int, KernelSize])
+    _positions: Positions = field(default_factory=Positions)
+
+    def __post_init__(self) -> None:
+        for op, number in self.position.items():
+            self._size[number] = KernelSize(self._positions.code(op), int(is_reduction(op)))
 
     def find(self, op: Operation) -> int | None:
         """The name of the group of `op`; None if it is in none."""
-        name = self.position.get(op)
-        while name is not None and name in self._parent:
+        given = self.position.get(op)
+        if given is None:
+            return None
+        name = given
+        while name in self._parent:
             name = self._parent[name]
+        while given != name:  # So that no chain is followed twice.
+            self._parent[given], given = name, self._parent[given]
         return name
 
     def merge(self, a: Operation, b: Operation) -> None:
@@ -51,21 +65,64 @@ class Groups:
         first, second = self.find(a), self.find(b)
         if first is None or second is None or first == second:
             return
-        self._parent[max(first, second)] = min(first, second)
-        self._size[min(first, second)] = self.size(first) + self.size(second)
+        kept, merged = min(first, second), max(first, second)
+        self._parent[merged] = kept
+        self._size[kept] = self._size[kept].plus(self._size.pop(merged))
 
-    def join_reader(self, op: Operation, may_join: Callable[[int], bool]) -> None:
-        """Merge the group of `op` into another one that alone reads `op`, if that `may_join`."""
-        readers = {self.find(reader): reader for reader in readers_of_results(op)}
-        if len(readers) != 1:
-            return
-        ((name, reader),) = readers.items()
-        if name is not None and name != self.find(op) and may_join(name):
-            self.merge(op, reader)
+    def merge_refusal(self, a: Operation, b: Operation) -> Refusal | None:
+        """Why the groups of `a` and `b` must not be one kernel; None if they may."""
+        first, second = self.find(a), self.find(b)
+        if first is None or second is None or first == second:
+            return None
+        return self._size[first].plus(self._size[second]).refusal()
 
-    def size(self, group: int) -> int:
-        """The number of ops in a group."""
-        return self._size.get(group, 1)
+    def join_reader(self, op: Operation, may_join: Callable[[int], bool]) -> Refusal | None:
+        """Merge `op`, which is alone in its group, into another one that alone reads it, if that
+        `may_join`. The reason if it would be computed too often there."""
+        reads = list(reads_of_results(op))
+        names = {self.find(read.reader) for read in reads}
+        if len(names) != 1:
+            return None
+        (name,) = names
+        if name is None or name == self.find(op) or not may_join(name):
+            return None
+        at = self._positions.read_by(reads)
+        refusal = self._positions.refusal(op, at, self._size[name])
+        if refusal is not None:
+            return refusal
+        self._positions.put(op, at)
+        self._size[self.position[op]] = KernelSize(self._positions.code(op))
+        self.merge(op, reads[0].reader)
+        return None
+
+    def from_results(self) -> Iterator[Operation]:
+        """The ops, each behind all that read it: depth first, and what little is computed from
+        before what much is. So a group that is full has what it reads, and not its twigs."""
+        unreshaped = dict[SSAValue, SSAValue]()
+        makers = {op: self._makers(op, unreshaped) for op in self.position}
+        height: dict[Operation, int] = {}
+        waiting: dict[Operation, int] = dict.fromkeys(self.position, 0)
+        for op, made_from in makers.items():
+            height[op] = 1 + max((height[maker] for maker in made_from), default=0)
+            for maker in made_from:
+                waiting[maker] += 1
+        ready = [op for op, readers in waiting.items() if not readers]
+        while ready:
+            op = ready.pop()
+            yield op
+            for maker in sorted(makers[op], key=height.__getitem__, reverse=True):
+                waiting[maker] -= 1
+                if not waiting[maker]:
+                    ready.append(maker)
+
+    def _makers(self, op: Operation, unreshaped: dict[SSAValue, SSAValue]) -> list[Operation]:
+        """The ops that make what `op` reads, looking through aliases; each once."""
+        found: dict[Operation, None] = {}
+        for operand in op.operands:
+            owner = _unreshaped(operand, unreshaped).owner
+            if isinstance(owner, Operation) and owner in self.position:
+                found[owner] = None
+        return list(found)
 
     def members(self) -> list[list[Operation]]:
         """The groups, each in block order."""
@@ -78,7 +135,7 @@ class Groups:
 
     def has_reduction(self, group: int) -> bool:
         """Whether one of the ops of a group reduces."""
-        return any(is_reduction(op) for op in self.position if self.find(op) == group)
+        return self._size[group].reductions > 0
 
 
 def is_compute(op: Operation) -> bool:
@@ -96,22 +153,41 @@ def _is_result(op: Operation) -> bool:
     """Whether a free op is returned, and only a kernel can write what it gives."""
     if op.name == "arith.constant" or any(constant_fill_of(r) is not None for r in op.results):
         return False
-    return any(reader.has_trait(IsTerminator) for reader in readers_of_results(op))
+    return any(read.reader.has_trait(IsTerminator) for read in reads_of_results(op))
 
 
-def readers_of(value: SSAValue) -> Iterable[Operation]:
-    """The ops that read `value`, looking through aliases."""
-    for use in value.uses:
-        if use.operation.name in ALIASES:
-            yield from readers_of_results(use.operation)
-        else:
-            yield use.operation
+def _unreshaped(value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
+    """The value whose memory `value` is, under another type; what is `known` of others grows."""
+    passed: list[SSAValue] = []
+    while value not in known and isinstance(value.owner, Operation) and value.owner.name in ALIASES:
+        passed.append(value)
+        value = value.owner.operands[0]
+    value = known.get(value, value)
+    known.update(dict.fromkeys(passed, value))
+    return value
 
 
-def readers_of_results(op: Operation) -> Iterable[Operation]:
-    """The ops that read a result of `op`, looking through aliases."""
+def reads_of(value: SSAValue) -> Iterator[Read]:
+    """The operands that read `value`, looking through aliases."""
+    pending: list[tuple[SSAValue, Reshapes]] = [(value, None)]
+    while pending:
+        read, reshapes = pending.pop()
+        for use in read.uses:
+            if use.operation.name in ALIASES:
+                pending.append((use.operation.results[0], (use.operation, reshapes)))
+            else:
+                yield Read(use.operation, use.index, reshapes)
+
+
+def reads_of_results(op: Operation) -> Iterator[Read]:
+    """The operands that read a result of `op`, looking through aliases."""
     for result in op.results:
-        yield from readers_of(result)
+        yield from reads_of(result)
+
+
+def readers_of(value: SSAValue) -> Iterator[Operation]:
+    """The ops that read `value`, looking through aliases."""
+    return (read.reader for read in reads_of(value))
 
 
 def _with_aliases(members: list[Operation]) -> list[Operation]:

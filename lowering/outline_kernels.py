@@ -11,7 +11,7 @@ with the same body become one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import func, tensor
@@ -22,11 +22,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from convir.dialects import kernel
-from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.zeros import constant_fill_of
 from convir.lowering.op_groups import ALIASES, FREE
+from convir.passes.structural_keys import StructuralKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 def outline(module: ModuleOp) -> None:
     """Outline every kernel region of `module`, in order."""
     symbols = {op.sym_name.data for op in module.ops if isinstance(op, func.FuncOp | kernel.FuncOp)}
-    kernels: list[kernel.FuncOp] = []
+    kernels = _Kernels()
     for function in [op for op in module.ops if isinstance(op, func.FuncOp)]:
         regions = [op for op in function.walk() if isinstance(op, kernel.RegionOp)]
         for number, region in enumerate(regions):
@@ -81,16 +83,32 @@ def outlined(region: kernel.RegionOp, name: str) -> tuple[kernel.FuncOp, list[SS
     return function, captures
 
 
+@dataclass
+class _Kernels:
+    """Kernels by what they say."""
+
+    _keys: StructuralKeys = field(default_factory=StructuralKeys)
+    _known: dict[Hashable, kernel.FuncOp] = field(default_factory=dict["Hashable", kernel.FuncOp])
+
+    def like(self, function: kernel.FuncOp) -> kernel.FuncOp:
+        """The first kernel that said the same as `function`: itself, if none did."""
+        key = (
+            function.function_type,
+            function.configs,
+            frozenset(function.attributes.items()),
+            self._keys.of_regions(function),
+        )
+        return self._known.setdefault(key, function)
+
+
 def _outline_region(
-    region: kernel.RegionOp, name: str, function: func.FuncOp, known: list[kernel.FuncOp]
+    region: kernel.RegionOp, name: str, function: func.FuncOp, known: _Kernels
 ) -> None:
     """Call a kernel in the place of `region`: one of `known`, or a new one before `function`."""
     kernel_func, captures = outlined(region, name)
-    same = next((old for old in known if _same_kernel(old, kernel_func)), None)
-    if same is None:
+    same = known.like(kernel_func)
+    if same is kernel_func:
         Rewriter.insert_op(kernel_func, InsertPoint.before(function))
-        known.append(kernel_func)
-        same = kernel_func
     arguments = [_as_tensor(value, region) for value in captures]
     call = kernel.CallOp(same.sym_name.data, arguments, list(region.res.types))
     call.location = region.location
@@ -119,33 +137,44 @@ def _captures(region: kernel.RegionOp) -> tuple[list[SSAValue], list[Operation]]
     captures: dict[SSAValue, None] = {}
     clones: dict[Operation, None] = {}
 
-    def visit(value: SSAValue) -> None:
-        owner = value.owner
-        if not isinstance(owner, Operation):
-            captures[value] = None
-        elif not region.is_ancestor(owner):
-            if owner in clones:
-                return
-            if not _is_free(owner):
-                captures[value] = None
-                return
-            for operand in owner.operands:
-                visit(operand)
-            clones[owner] = None
-
     for op in region.walk():
         for operand in op.operands:
             owner = operand.owner
-            inside = isinstance(owner, Block) and region.is_ancestor(owner)
-            if not inside:
-                visit(operand)
+            if not (isinstance(owner, Block) and region.is_ancestor(owner)):
+                _capture(operand, region, captures, clones)
     return list(captures), list(clones)
 
 
+def _capture(
+    value: SSAValue,
+    region: kernel.RegionOp,
+    captures: dict[SSAValue, None],
+    clones: dict[Operation, None],
+) -> None:
+    """Add `value` to the captures, or what computes it to the clones, behind what they read."""
+    pending = [(value, False)]
+    while pending:
+        wanted, are_operands_there = pending.pop()
+        owner = wanted.owner
+        if not isinstance(owner, Operation):
+            captures[wanted] = None
+        elif owner in clones or region.is_ancestor(owner):
+            continue
+        elif not _is_free(owner):
+            captures[wanted] = None
+        elif are_operands_there:
+            clones[owner] = None
+        else:
+            pending.append((wanted, True))
+            pending += [(operand, False) for operand in reversed(owner.operands)]
+
+
 def _is_free(op: Operation) -> bool:
-    if op.name in ALIASES:
+    while op.name in ALIASES:
         source = op.operands[0].owner
-        return isinstance(source, Operation) and _is_free(source)
+        if not isinstance(source, Operation):
+            return False
+        op = source
     if op.name not in FREE:
         return _is_scalar(op)
     is_dense = op.name == "arith.constant" and hasattr(op.results[0].type, "get_shape")
@@ -157,15 +186,6 @@ def _is_scalar(op: Operation) -> bool:
     if op.regions or not op.results or not is_side_effect_free(op):
         return False
     return not any(isinstance(result.type, TensorType) for result in op.results)
-
-
-def _same_kernel(a: kernel.FuncOp, b: kernel.FuncOp) -> bool:
-    return (
-        a.function_type == b.function_type
-        and a.configs == b.configs
-        and a.attributes == b.attributes
-        and is_equivalent(a.body, b.body)
-    )
 
 
 def _erase_dead_free_ops(function: func.FuncOp) -> None:

@@ -81,11 +81,11 @@ def _pieces(last: Operation) -> list[Piece] | None:
         piece = _piece(op)
         if piece is None:
             return None
-        pieces.insert(0, piece)
+        pieces.append(piece)
         below = op.operands[1].owner
         if not isinstance(below, Operation) or below.name != "tensor.insert_slice":
             break  # All of what lies below is written over.
-        if len(list(below.results[0].uses)) != 1:
+        if not below.results[0].has_one_use():
             return None
         op = below
     end = 0
@@ -94,7 +94,7 @@ def _pieces(last: Operation) -> list[Piece] | None:
             return None
         end += piece.nbytes
     whole = _nbytes(last.results[0])
-    return pieces if len(pieces) > 1 and end == whole else None
+    return pieces[::-1] if len(pieces) > 1 and end == whole else None
 
 
 def _piece(op: Operation) -> Piece | None:
@@ -119,7 +119,7 @@ def _piece(op: Operation) -> Piece | None:
 def _computed_for(source: SSAValue) -> SSAValue | None:
     """What a kernel computes for this one insertion, of which `source` is a reshape, or all of it;
     None if there is no such kernel."""
-    while len(list(source.uses)) == 1:
+    while source.has_one_use():
         owner = source.owner
         if not isinstance(owner, Operation) or isinstance(owner, ConstantOp):
             return None

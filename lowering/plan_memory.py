@@ -19,6 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects import rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
+from convir.lowering.occupied_memory import OccupiedMemory
 from convir.passes import remarks
 from convir.passes.option_checks import check_workspace
 
@@ -38,10 +39,6 @@ class Lifetime:
     size: int
     first: int
     last: int
-
-    def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are alive at some op."""
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
@@ -78,25 +75,13 @@ def aligned(size: int) -> int:
 def plan_memory(program: func.FuncOp) -> Plan:
     """Place every `memref.alloc` of a program."""
     lifetimes = _lifetimes(program)
+    occupied = OccupiedMemory(len(program.body.block.ops))
     placed: dict[int, int] = {}
     by_size = sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].size, i))
     for i in by_size:
-        taken = sorted(
-            (offset, offset + aligned(lifetimes[j].size))
-            for j, offset in placed.items()
-            if lifetimes[j].overlaps(lifetimes[i])
-        )
-        placed[i] = _lowest_gap(taken, aligned(lifetimes[i].size))
+        life = lifetimes[i]
+        placed[i] = occupied.take(aligned(life.size), life.first, life.last)
     return Plan(tuple((life, placed[i]) for i, life in enumerate(lifetimes)))
-
-
-def _lowest_gap(taken: list[tuple[int, int]], size: int) -> int:
-    offset = 0
-    for begin, end in taken:
-        if begin - offset >= size:
-            return offset
-        offset = max(offset, end)
-    return offset
 
 
 def _lifetimes(program: func.FuncOp) -> list[Lifetime]:
@@ -114,11 +99,13 @@ def _lifetimes(program: func.FuncOp) -> list[Lifetime]:
 def _users(buffer: SSAValue) -> list[Operation]:
     """The calls that name `buffer` or a view of it."""
     users: list[Operation] = []
-    for use in buffer.uses:
-        if isinstance(use.operation, rt.ViewOp):
-            users += _users(use.operation.view)
-        else:
-            users.append(use.operation)
+    pending = [buffer]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, rt.ViewOp):
+                pending.append(use.operation.view)
+            else:
+                users.append(use.operation)
     return users
 
 

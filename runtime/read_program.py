@@ -157,8 +157,8 @@ class _Reader:
         return Gemm(a, b, c, **sizes, **flags)
 
     def _launch(self, op: rt.LaunchOp) -> Launch:
-        callee = SymbolTable.lookup_symbol(op, op.callee)
-        assert isinstance(callee, kernel.FuncOp)
+        callee = kernel.callee_of(op, op.callee)
+        assert callee is not None
         configs = op.attributes.get("configs")
         if isinstance(configs, DictionaryAttr) and configs != callee.configs:
             callee = callee.clone()

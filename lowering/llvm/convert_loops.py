@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
 
 
+INTERNAL = "internal"
+"""The linkage of a function that its own module alone calls."""
+
 Library: TypeAlias = dict[str, llvm.LLVMFunctionType]
 
 
@@ -59,7 +62,7 @@ def convert_loops(
     return llvm.FuncOp(
         f"{loops.sym_name.data}.loops",  # a dot keeps it apart from the C library's names
         llvm.LLVMFunctionType(argument_types, llvm.LLVMVoidType()),
-        linkage=llvm.LinkageAttr("external"),
+        linkage=llvm.LinkageAttr(INTERNAL),
         body=region,
         other_props={
             "arg_attrs": ArrayAttr(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.backend.llvm.convert import convert_module
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 
-from convir.lowering.llvm.convert_loops import Library, convert_loops
+from convir.lowering.llvm.convert_loops import INTERNAL, Library, convert_loops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,17 @@ def llvm_module(loops: Sequence[func.FuncOp], *, noalias: bool, f16_in_hardware:
 
 
 def llvm_ir(module: ModuleOp, triple: str) -> str:
-    """The LLVM assembly of an LLVM dialect module."""
-    return str(convert_module(module, fallback_target_triple=triple))
+    """The LLVM assembly of an LLVM dialect module.
+
+    A function that is internal there is compiled once, and called: not a second time, inlined.
+    """
+    converted: Any = convert_module(module, fallback_target_triple=triple)
+    for op in module.ops:
+        if isinstance(op, llvm.FuncOp) and op.linkage.linkage.data == INTERNAL:
+            function = converted.get_global(op.sym_name.data)
+            function.linkage = INTERNAL
+            function.attributes.add("noinline")
+    return str(converted)
 
 
 def _entry(function: llvm.FuncOp, name: str) -> llvm.FuncOp:

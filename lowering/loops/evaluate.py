@@ -2,7 +2,9 @@
 
 Producers are inlined where they are read: a transpose permutes the indices, a slice offsets
 them, an insertion tests them, a reduction becomes a loop. Nothing is materialised. Whoever forms
-a kernel decides what is worth recomputing; here every tensor op has one meaning.
+a kernel decides what is worth recomputing (`lowering.recomputation`); here every tensor op has one
+meaning. Producers that are read at the index of the result itself are computed in order, one after
+another; only what changes the index or tests it nests.
 """
 
 from __future__ import annotations
@@ -70,6 +72,11 @@ def static_shape(value: SSAValue) -> tuple[int, ...]:
     return shape
 
 
+MAX_NESTED = 40
+"""Changes of an index on the way from a result to what it reads: more than kernels are formed with.
+"""
+
+
 @dataclass
 class Evaluator:
     """Emits the elements of the tensor values of one kernel body."""
@@ -81,20 +88,51 @@ class Evaluator:
     rules: Mapping[str, Rule]
     """How an element of the result of an op is computed, by the op's name."""
     _constants: dict[ScalarAttr, SSAValue] = field(default_factory=dict["ScalarAttr", SSAValue])
+    _nested: int = 0
 
     def element(self, value: SSAValue, indices: list[Index]) -> SSAValue:
         """The element of the tensor `value` at `indices`; a scalar value stands for itself.
 
         Raises:
-            PassFailedException: the value comes from an op that has no rule.
+            PassFailedException: the value comes from an op that has no rule, or nests too deeply.
         """
         if not isinstance(value.type, TensorType):
             return self.scalar(value)
-        key = ("element", value, *indices)
-        known = self.at.numbers.find(key)
-        if known is not None:
-            return known
-        return self.at.numbers.add(key, self._element(value, indices))
+        if self._nested > MAX_NESTED:
+            raise PassFailedException(
+                f"a kernel changes the index of what it reads more than {MAX_NESTED} times"
+            )
+        self._nested += 1
+        pending = [value]
+        while pending:
+            key = ("element", pending[-1], *indices)
+            if self.at.numbers.find(key) is None:
+                missing = [
+                    read
+                    for read in self._read_in_place(pending[-1])
+                    if self.at.numbers.find(("element", read, *indices)) is None
+                ]
+                if missing:
+                    pending += reversed(missing)
+                    continue
+                self.at.numbers.add(key, self._element(pending[-1], indices))
+            pending.pop()
+        self._nested -= 1
+        found = self.at.numbers.find(("element", value, *indices))
+        assert found is not None
+        return found
+
+    def _read_in_place(self, value: SSAValue) -> list[SSAValue]:
+        """The tensors of which an element of `value` reads the one at the same index."""
+        owner = value.owner
+        if value in self.buffers or not isinstance(owner, Operation):
+            return []
+        view = structured(owner)
+        if view is not None:
+            return _inputs_in_place(view, cast("OpResult", value).index)
+        if owner.name == "tensor.cast" or (owner.name not in self.rules and is_pointwise(owner)):
+            return [x for x in owner.operands if isinstance(x.type, TensorType)]
+        return []
 
     def _element(self, value: SSAValue, indices: list[Index]) -> SSAValue:
         buffer = self.buffers.get(value)
@@ -374,6 +412,25 @@ def needed_ops(value: SSAValue, block: Block, known: Mapping[SSAValue, Value]) -
             found.add(op)
             pending += op.operands
     return [op for op in block.ops if op in found] if found else []
+
+
+def _inputs_in_place(view: Structured, result: int) -> list[SSAValue]:
+    """The operands that `view` reads at the index of the element of a result that it computes."""
+    if view.loops_of("reduction"):
+        return []
+    at = view.init_maps[result]
+    here: dict[SSAValue, SSAValue] = {
+        argument: operand
+        for argument, operand, indexing_map in zip(
+            view.body.args, view.operands, view.maps, strict=True
+        )
+        if indexing_map == at and isinstance(operand.type, TensorType)
+    }
+    terminator = view.body.last_op
+    assert terminator is not None
+    wanted = terminator.operands[result]
+    read = [x for op in needed_ops(wanted, view.body, {}) for x in op.operands]
+    return [here[x] for x in dict.fromkeys([*read, wanted]) if x in here]
 
 
 def _loops_from_result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -173,19 +174,31 @@ def _reshape(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
 def _concat(ev: Evaluator, op: Operation, indices: list[Index]) -> SSAValue:
     concat = cast("tensor.ConcatOp", op)
     dim = concat.dim.value.data
-    return _concat_from(ev, list(concat.inputs), dim, indices)
+    sizes = [static_shape(value)[dim] for value in concat.inputs]
+    ends = list(accumulate(sizes))
+    return _concat_of(ev, list(zip(concat.inputs, ends, strict=True)), dim, indices, 0)
 
 
-def _concat_from(ev: Evaluator, inputs: list[SSAValue], dim: int, indices: list[Index]) -> SSAValue:
-    first, *rest = inputs
-    if not rest:
-        return ev.element(first, indices)
-    size = static_shape(first)[dim]
+def _concat_of(
+    ev: Evaluator,
+    parts: Sequence[tuple[SSAValue, int]],
+    dim: int,
+    indices: list[Index],
+    begin: int,
+) -> SSAValue:
+    """The element at `indices`, which lies in one of `parts`; each has the index of its end, and
+    the first begins at `begin`, which `indices` count from."""
+    if len(parts) == 1:
+        return ev.element(parts[0][0], indices)
+    middle = len(parts) // 2
+    first, rest = parts[:middle], parts[middle:]
+    end = first[-1][1]
+    size = end - begin
     shifted = [*indices[:dim], ev.at.sub(indices[dim], size), *indices[dim + 1 :]]
     return ev.choose(
         ev.at.less(indices[dim], size),
-        lambda: ev.element(first, indices),
-        lambda: _concat_from(ev, rest, dim, shifted),
+        lambda: _concat_of(ev, first, dim, indices, begin),
+        lambda: _concat_of(ev, rest, dim, shifted, end),
     )
 
 
