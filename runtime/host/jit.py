@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import itertools
 import logging
 import threading
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from convir.lowering.llvm.llvm_binding import VERSIONS, llvm
+from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
 from convir.lowering.llvm.target import Target, target
 from convir.runtime.compile_error import CompileError
+from convir.runtime.host.linker import Library, Linkers
 from convir.runtime.host.object_file import undefined_symbols
 from convir.runtime.object_cache import ObjectCache, cache_folder
 
@@ -69,25 +69,8 @@ class ObjectCode:
     """An object file."""
 
 
-class Library:
-    """Loaded machine code; its addresses are valid as long as it is referenced."""
-
-    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
-        self._tracker = tracker
-        self._addresses = addresses
-
-    def address(self, name: str) -> int:
-        """The address of the exported function `name`.
-
-        Raises:
-            KeyError: `name` was not exported.
-        """
-        return self._addresses[name]
-
-
 _lock = threading.RLock()
 _libraries: WeakValueDictionary[tuple[str, tuple[str, ...]], Library] = WeakValueDictionary()
-_library_numbers = itertools.count()
 _caches: dict[str, ObjectCache] = {}
 
 
@@ -186,7 +169,7 @@ def _optimized(ir: str, cpu: Target, options: CompileOptions) -> Any:
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
         tuning.loop_vectorization = tuning.slp_vectorization = options.opt_level > 1
         builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        run_passes(builder, module)
     return module
 
 
@@ -206,8 +189,8 @@ def _initialize() -> None:
 
 
 @cache
-def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine(target(), 3), suppress_errors=True)
+def _linkers() -> Linkers:
+    return Linkers(lambda: _machine(target(), 3))
 
 
 @cache
@@ -237,16 +220,11 @@ def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
     if missing:
         log = f"undefined: {', '.join(missing)}"
         raise _error("generated code calls what does not exist: " + log, ir, cpu, "load", log)
-    builder = llvm.JITLibraryBuilder().add_object_img(code.code).add_current_process()
-    if supplied:
-        builder.add_object_img(_builtins(cpu))
-    for name in code.exports:
-        builder.export_symbol(name)
+    objects = (code.code, _builtins(cpu)) if supplied else (code.code,)
     try:
-        tracker = builder.link(_linker(), f"convir.{next(_library_numbers)}")
+        return _linkers().link(objects, code.exports)
     except RuntimeError as error:
         raise _error("the generated code cannot be loaded", ir, cpu, "load", str(error)) from error
-    return Library(tracker, {name: tracker[name] for name in code.exports})
 
 
 def _error(
