@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from convir.frontends.onnx.files import digest_of_file, external_files
-from convir.runtime.program_cache import ModelFiles, files_key, load_program, store_program
+from convir.runtime.program_cache import files_key, load_program, store_program
+from convir.runtime.program_entry import ModelFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,8 @@ from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
 from convir.lowering.llvm.target import Target, target
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
-from convir.runtime.host.object_file import undefined_symbols
-from convir.runtime.object_cache import ObjectCache, cache_folder
+from convir.runtime.host.object_file import ObjectFileError, is_object, undefined_symbols
+from convir.runtime.object_cache import cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,6 @@ class ObjectCode:
 
 _lock = threading.RLock()
 _libraries: WeakValueDictionary[tuple[str, tuple[str, ...]], Library] = WeakValueDictionary()
-_caches: dict[str, ObjectCache] = {}
 
 
 def compile_ir(
@@ -146,10 +145,9 @@ def _key(ir: str, cpu: Target, options: CompileOptions) -> str:
 
 
 def _object_code(ir: str, cpu: Target, options: CompileOptions, key: str) -> bytes:
-    folder = cache_folder() / "objects"
-    stored = _caches.setdefault(str(folder), ObjectCache(folder))
+    stored = cache_of("objects")
     code = stored.load(key)
-    if code is None:
+    if code is None or not is_object(code, cpu.triple):
         module = _optimized(ir, cpu, options)
         code = _machine(cpu, options.opt_level).emit_object(module)
         stored.store(key, code)
@@ -214,7 +212,10 @@ def _process() -> ctypes.CDLL:
 
 
 def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
-    undefined = undefined_symbols(code.code)
+    try:
+        undefined = undefined_symbols(code.code)
+    except ObjectFileError as error:
+        raise _error("the generated code is damaged", ir, cpu, "load", str(error)) from error
     supplied = undefined & _BUILTINS
     missing = sorted(name for name in undefined - supplied if not _in_process(name))
     if missing:
