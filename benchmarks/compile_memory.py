@@ -80,9 +80,9 @@ def programs() -> Iterator[Any]:
 
 def compile_and_drop(program: Any, device: str) -> None:
     """Compile a program and call it once."""
-    import convir  # noqa: PLC0415  (after the setting)
+    from convir.api.compile import compile as convir_compile  # noqa: PLC0415  (after the setting)
 
-    executable = convir.compile(program, device=device)
+    executable = convir_compile(program, device=device)
     executable(*map(executable.empty, executable.inputs))
 
 

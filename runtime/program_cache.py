@@ -25,7 +25,6 @@ from convir.runtime.program_entry import (
     VERSION,
     FormatError,
     constant_bytes,
-    constants_key,
     decode,
     encode,
     encode_apart,
@@ -103,11 +102,7 @@ def load_program(key: str) -> Entry | None:
     if content is None:
         return None
     try:
-        apart = constants_key(content)
-        constants = None if apart is None else stored.load(apart)
-        if apart is not None and constants is None:
-            return None
-        return decode(content, constants)
+        return decode(content, stored.load)
     except FormatError as error:
         _log.warning("program cache: an entry cannot be read, compiling again: %s", error)
         return None

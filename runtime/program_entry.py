@@ -12,9 +12,9 @@ outside of its memory too, is a `FormatError`. A change of the layout changes `V
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Array, DType
@@ -59,8 +59,8 @@ _DTYPES: dict[str, DType] = {
 }
 """What elements of programs are stored in."""
 
-_BUFFERS = ("a", "b", "c")
-"""The fields of a Gemm that are buffers. The others are sizes, and what is annotated as `bool`."""
+_GEMM_SIZES = ("m", "n", "k", "batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c")
+_GEMM_FLAGS = ("transpose_a", "transpose_b", "accumulate", "tf32")
 
 
 class FormatError(ValueError):
@@ -100,21 +100,11 @@ def constant_bytes(plan: HostPlan) -> bytes:
     return _Blobs(plan.constants).content()
 
 
-def constants_key(content: bytes) -> str | None:
-    """The key of the bytes that hold the constants of an entry; None if that holds its own.
+def decode(content: bytes, apart: Callable[[str], bytes | None] = lambda _: None) -> Entry:
+    """The entry of `content`; `apart` gives what is kept under a key, if constants lie elsewhere.
 
     Raises:
-        FormatError: `content` is no entry.
-    """
-    key = _header(content)[0].get("constants apart")
-    return None if key is None else _text(key)
-
-
-def decode(content: bytes, constants: bytes | None = None) -> Entry:
-    """The entry of `content`, with its constants in `constants` if they are kept elsewhere.
-
-    Raises:
-        FormatError: the bytes are no such entry.
+        FormatError: the bytes are no entry, or its constants are missing.
     """
     header, begin = _header(content)
     try:
@@ -124,7 +114,7 @@ def decode(content: bytes, constants: bytes | None = None) -> Entry:
             case "files":
                 return ModelFiles(tuple(map(_text, _list(header["names"]))))
             case "plan":
-                return _plan(header, content, begin, constants)
+                return _plan(header, content, begin, apart)
             case other:
                 raise FormatError(f"it is {other!r}")
     except FormatError:
@@ -204,8 +194,9 @@ def _written_step(step: Step) -> Json:
         case Copy():
             return ["copy", _written_buffer(step.source), _written_buffer(step.out)]
         case Gemm():
-            values = (getattr(step, field.name) for field in fields(Gemm))
-            return ["gemm", *(_written_buffer(x) if isinstance(x, Buffer) else x for x in values)]
+            buffers = map(_written_buffer, (step.a, step.b, step.c))
+            others = (getattr(step, name) for name in (*_GEMM_SIZES, *_GEMM_FLAGS))
+            return ["gemm", *buffers, *others]
 
 
 def _header(content: bytes) -> tuple[dict[str, Json], int]:
@@ -215,54 +206,66 @@ def _header(content: bytes) -> tuple[dict[str, Json], int]:
     if not 0 < length <= len(content) - _LENGTH_BYTES:
         raise FormatError("it is truncated")
     try:
-        header: Json = json.loads(content[_LENGTH_BYTES:end])
+        read: Json = json.loads(content[_LENGTH_BYTES:end])
     except (ValueError, RecursionError) as error:
         raise FormatError(f"its header is no JSON: {error}") from error
-    if not isinstance(header, dict) or header.get("version") != VERSION:
+    header = cast("dict[str, Json]", read if isinstance(read, dict) else {})
+    if header.get("version") != VERSION:
         raise FormatError(f"it is not of version {VERSION}")
     return header, end + -end % ALIGNMENT
 
 
-def _plan(header: dict[str, Json], content: bytes, begin: int, elsewhere: bytes | None) -> HostPlan:
-    inputs, outputs = _specs(header["inputs"], 0), _specs(header["outputs"], 0)
-    if header["constants apart"] is None:
-        elsewhere, first = content, begin
-    elif elsewhere is None:
-        raise FormatError("its constants are missing")
-    else:
-        first = 0
-    codes = tuple(_code(row, content, begin) for row in _list(header["codes"]))
-    constants = tuple(_constant(row, elsewhere, first) for row in _list(header["constants"]))
-    plan = HostPlan(
-        inputs,
-        outputs,
+def _plan(
+    header: dict[str, Json], content: bytes, begin: int, apart: Callable[[str], bytes | None]
+) -> HostPlan:
+    key = header["constants apart"]
+    elsewhere, first = (content, begin) if key is None else (apart(_text(key)), 0)
+    if elsewhere is None:
+        raise FormatError("its constants are no longer there")
+    memories = _Memories(
+        _specs(header["inputs"], 0),
+        _specs(header["outputs"], 0),
         _size(header["arena"]),
-        constants,
+        tuple([_constant(row, elsewhere, first) for row in _list(header["constants"])]),
         _sizes(header["states"]),
         _sizes(header["kept"]),
-        (),
-        codes,
-        (),
-        _stream(header["stream"]),
     )
-    reader = _Steps(plan)
-    packings = tuple(reader.launch(row) for row in _list(header["packings"]))
-    return replace(plan, packings=packings, steps=tuple(map(reader.step, _list(header["steps"]))))
+    codes = tuple([_code(row, content, begin) for row in _list(header["codes"])])
+    reader = _Steps(memories, codes)
+    return HostPlan(
+        *vars(memories).values(),
+        packings=tuple(map(reader.launch, _list(header["packings"]))),
+        codes=codes,
+        steps=tuple(map(reader.step, _list(header["steps"]))),
+        stream=_stream(header["stream"]),
+    )
+
+
+@dataclass(frozen=True)
+class _Memories:
+    """The first fields of a plan."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    arena_bytes: int
+    constants: tuple[Array, ...]
+    state_bytes: tuple[int, ...]
+    kept_bytes: tuple[int, ...]
 
 
 class _Steps:
-    """Reads steps, whose memories are those of a plan."""
+    """Reads the steps of a plan."""
 
-    def __init__(self, plan: HostPlan) -> None:
-        self._codes = plan.codes
+    def __init__(self, memories: _Memories, codes: Sequence[ObjectCode]) -> None:
+        self._codes = codes
         self._sizes = [
-            *(spec.nbytes for spec in (*plan.inputs, *plan.outputs)),
-            plan.arena_bytes,
-            *(constant.nbytes for constant in plan.constants),
-            *plan.state_bytes,
-            *plan.kept_bytes,
+            *(spec.nbytes for spec in (*memories.inputs, *memories.outputs)),
+            memories.arena_bytes,
+            *(constant.nbytes for constant in memories.constants),
+            *memories.state_bytes,
+            *memories.kept_bytes,
         ]
-        self._first = memory_positions(plan)
+        self._first = memory_positions(memories)
 
     def step(self, row: Json) -> Step:
         kind, *values = _list(row)
@@ -278,15 +281,11 @@ class _Steps:
                 source, out = values
                 return Copy(self._buffer(source), self._buffer(out))
             case "gemm":
-                read = {
-                    field.name: self._buffer(value)
-                    if field.name in _BUFFERS
-                    else _truth(value)
-                    if field.type == "bool"
-                    else _size(value)
-                    for field, value in zip(fields(Gemm), values, strict=True)
-                }
-                return Gemm(**read)
+                a, b, c = map(self._buffer, values[:3])
+                flags = values[3 + len(_GEMM_SIZES) :]
+                sizes = dict(zip(_GEMM_SIZES, _sizes(values[3 : -len(flags)]), strict=True))
+                truths = dict(zip(_GEMM_FLAGS, map(_truth, flags), strict=True))
+                return Gemm(a, b, c, **sizes, **truths)
             case _:
                 raise FormatError(f"{kind!r} is no step")
 
@@ -349,7 +348,7 @@ def _stream(row: Json) -> StreamSpec:
 def _list(value: Json) -> list[Json]:
     if not isinstance(value, list):
         raise FormatError(f"{value!r} is no list")
-    return value
+    return cast("list[Json]", value)
 
 
 def _text(value: Json) -> str:
@@ -371,4 +370,6 @@ def _size(value: Json, least: int = 0) -> int:
 
 
 def _sizes(value: Json, least: int = 0) -> tuple[int, ...]:
-    return tuple(_size(each, least) for each in _list(value))
+    for each in _list(value):
+        _size(each, least)
+    return tuple(value)

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -265,17 +265,27 @@ def test_devices_are_ignored(cache: Path) -> None:
     assert stored.load(KEY) == b"code"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda whole: whole[:20],
-        lambda whole: whole[:-1],
-        lambda whole: whole + b"x",
-        lambda whole: whole.replace(b"convir object 1", b"convir object 0"),
-        lambda _: b"",
-    ],
+Damage: TypeAlias = "Callable[[bytes], bytes]"
+
+FILE_DAMAGES: tuple[Damage, ...] = (
+    lambda whole: whole[:20],
+    lambda whole: whole[:-1],
+    lambda whole: whole + b"x",
+    lambda whole: whole.replace(b"convir object 1", b"convir object 0"),
+    lambda _: b"",
 )
-def test_damaged_files_are_replaced(cache: Path, damage: Callable[[bytes], bytes]) -> None:
+CODE_DAMAGES: tuple[Damage, ...] = (
+    lambda _: b"no object",
+    lambda _: b"",
+    lambda code: code[:64],
+    lambda code: code[: len(code) // 2],
+    lambda code: code[:64] + bytes(len(code) - 64),
+    lambda code: code[:6] + b"\xff" * len(code),
+)
+
+
+@pytest.mark.parametrize("damage", FILE_DAMAGES)
+def test_damaged_files_are_replaced(cache: Path, damage: Damage) -> None:
     stored = ObjectCache(cache)
     stored.store(KEY, b"code")
     path = stored.path(KEY)
@@ -285,20 +295,8 @@ def test_damaged_files_are_replaced(cache: Path, damage: Callable[[bytes], bytes
     assert stored.load(KEY) == b"code"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda _: b"no object",
-        lambda _: b"",
-        lambda code: code[:64],
-        lambda code: code[: len(code) // 2],
-        lambda code: code[:64] + bytes(len(code) - 64),
-        lambda code: code[:6] + b"\xff" * len(code),
-    ],
-)
-def test_what_is_no_object_code_is_compiled_again(
-    cache: Path, damage: Callable[[bytes], bytes]
-) -> None:
+@pytest.mark.parametrize("damage", CODE_DAMAGES)
+def test_what_is_no_object_code_is_compiled_again(cache: Path, damage: Damage) -> None:
     code = jit.object_code(ADD, target(), exports=("add",))
     stored = ObjectCache(cache / "objects")
     stored.store(code.key, damage(code.code))
