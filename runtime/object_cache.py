@@ -13,7 +13,6 @@ what was not used for longest until the folder is back within its limit.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from contextlib import suppress
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convir.runtime import private_files
+from convir.runtime.digest import DIGEST_BYTES, digest_of
 from convir.runtime.private_files import IrregularError, NotPrivateError
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ STORES_BETWEEN_LOOKS = 64
 _KEPT_SHARE = 0.75
 """Of the limit, after entries were removed: the next look should find nothing to do."""
 
-_MAGIC = b"convir object 1\n"
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_MAGIC = b"convir object 2\n"
 
 
 def cache_folder() -> Path:
@@ -102,7 +101,7 @@ class ObjectCache:
             with private_files.opened(path) as file:
                 if os.fstat(file.fileno()).st_size > self.limit_bytes:
                     return None
-                head, payload = file.read(len(_MAGIC) + _DIGEST_BYTES), file.read()
+                head, payload = file.read(len(_MAGIC) + DIGEST_BYTES), file.read()
                 with suppress(OSError):  # who may not mark an entry may still read it
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -116,7 +115,7 @@ class ObjectCache:
         except OSError as error:
             self._warn_once(error)
             return None
-        if head != _MAGIC + hashlib.sha256(payload).digest():
+        if head != _MAGIC + digest_of(payload):
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
         return payload
@@ -126,7 +125,7 @@ class ObjectCache:
         path = self.path(key)
         try:
             private_files.make_folder(path.parent)
-            private_files.write(path, _MAGIC + hashlib.sha256(payload).digest(), payload)
+            private_files.write(path, _MAGIC + digest_of(payload), payload)
         except NotPrivateError as error:
             warn_not_private(error)
             return

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.llvm_binding import VERSIONS
+from convir.runtime.digest import digest_of
 from convir.runtime.fingerprint import compiler_fingerprint
 from convir.runtime.host.plan import HostPlan
 from convir.runtime.object_cache import cache_of, user_records
@@ -119,6 +120,6 @@ def store_program(key: str, entry: Entry) -> None:
         stored.store(key, encode(entry))
         return
     constants = constant_bytes(entry)
-    apart = hashlib.sha256(constants).hexdigest()
+    apart = digest_of(constants).hex()
     stored.store(apart, constants)
     stored.store(key, encode_apart(entry, apart))

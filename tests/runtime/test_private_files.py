@@ -271,7 +271,7 @@ FILE_DAMAGES: tuple[Damage, ...] = (
     lambda whole: whole[:20],
     lambda whole: whole[:-1],
     lambda whole: whole + b"x",
-    lambda whole: whole.replace(b"convir object 1", b"convir object 0"),
+    lambda whole: whole.replace(b"convir object 2", b"convir object 1"),
     lambda _: b"",
 )
 CODE_DAMAGES: tuple[Damage, ...] = (
