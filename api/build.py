@@ -22,9 +22,9 @@ from convir.passes.inline import inline_calls
 from convir.passes.manager import apply_passes
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.size_rules import spelled
-from convir.runtime.object_cache import user_records
+from convir.runtime.object_cache import private_records
 from convir.runtime.program import DYNAMIC_SIZE
-from convir.runtime.program_cache import Signature
+from convir.runtime.program_entry import Signature
 from convir.runtime.read_program import read_program, tensor_spec
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Build:
         if shapes is not None:
             passes = (BindSizesPass(tuple(map(spelled, shapes)), self.function), *passes)
         lowering = lowering_passes(
-            self.device.kind, self.workspace_bytes, self.device.gpu, (str(user_records()),)
+            self.device.kind, self.workspace_bytes, self.device.gpu, private_records()
         )
         module = _with_callees(self.module, self.function)
         try:

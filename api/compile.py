@@ -6,6 +6,7 @@ What was compiled before comes from the program cache, without the compiler bein
 from __future__ import annotations
 
 import gc
+import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from convir.api.sources import source_of
 from convir.lowering.llvm.target import target
+from convir.runtime.compile_error import CompileError
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.plan import HostPlan
-from convir.runtime.program_cache import Question, Signature, load_program, store_program
+from convir.runtime.program_cache import Question, load_program, store_program
+from convir.runtime.program_entry import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from convir.runtime.program import Program
 
 DEFAULT_PIPELINE = "default"
+
+_log = logging.getLogger(__name__)
 
 
 def compile(
@@ -141,11 +146,11 @@ class Job:
     def compile(self) -> Executable | Signature:
         """The executable, or what calls have to bind first."""
         key = self._key(None)
-        entry = None if key is None else load_program(key)
-        if isinstance(entry, HostPlan):
-            return self._executable(entry, lambda: self._build.program())
+        entry = self._cached(key, None)
+        if isinstance(entry, Executable):
+            return entry
         with _compiling():
-            signature = entry if isinstance(entry, Signature) else self._build.signature()
+            signature = self._build.signature() if entry is None else entry
             if signature is None:
                 return self._compile(key, None)
         if key is not None and entry is None:
@@ -155,11 +160,22 @@ class Job:
     def specialise(self, shapes: Sequence[Sequence[int]]) -> Executable:
         """The executable for arguments of these shapes."""
         key = self._key(shapes)
-        entry = None if key is None else load_program(key)
-        if isinstance(entry, HostPlan):
-            return self._executable(entry, lambda: self._build.program(shapes))
+        entry = self._cached(key, shapes)
+        if isinstance(entry, Executable):
+            return entry
         with _compiling():
             return self._compile(key, shapes)
+
+    def _cached(
+        self, key: str | None, shapes: Sequence[Sequence[int]] | None
+    ) -> Executable | Signature | None:
+        entry = None if key is None else load_program(key)
+        if isinstance(entry, HostPlan):
+            try:
+                return self._executable(entry, lambda: self._build.program(shapes))
+            except CompileError as error:
+                _log.warning("a cached program cannot be loaded, compiling again: %s", error)
+        return entry if isinstance(entry, Signature) else None
 
     def _compile(self, key: str | None, shapes: Sequence[Sequence[int]] | None) -> Executable:
         program = self._build.program(shapes)

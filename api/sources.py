@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from convir.frontends.onnx.files import digest_of_file, external_files
-from convir.runtime.program_cache import ModelFiles, files_key, load_program, store_program
+from convir.frontends.onnx.files import external_files
+from convir.runtime.digest import digest_of_file
+from convir.runtime.program_cache import files_key, load_program, store_program
+from convir.runtime.program_entry import ModelFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
 MLIR_SUFFIX = ".mlir"
 ONNX_SUFFIX = ".onnx"
 NAM_SUFFIX = ".nam"
+
+_BLOB = b"conv.blob"
+_BLOB_FILE = re.compile(rb'conv\.blob\s*<\s*"((?:[^"\\]|\\.)*)"')
+"""The file that a constant names, as MLIR spells it."""
+_ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
+_LETTERS = {b"n": b"\n", b"t": b"\t"}
 
 
 @dataclass(frozen=True)
@@ -74,31 +83,66 @@ def _module(given: ModuleOp) -> Source:
         verify(module)
         return module.clone()
 
-    return Source("<string>", text_of(module), read)
+    text = text_of(module)
+    return Source("<string>", None if text is None else _with_weights(text, Path()), read)
 
 
-def _text(content: bytes, name: str) -> Source:
+def _text(text: bytes, name: str) -> Source:
     def read() -> ModuleOp:
         from convir.dialects.context import read_module  # noqa: PLC0415  (brings xDSL along)
 
-        return read_module(content, name)
+        return read_module(text, name)
 
-    return Source(name, content, read)
+    return Source(name, _with_weights(text, Path(name).parent), read)
+
+
+def _with_weights(text: bytes, folder: Path) -> bytes | None:
+    """A text and the digests of the files that its constants name, which lie in `folder` unless
+    the text says where; None where one cannot be read.
+
+    A file that is no longer what the text says is an error, whatever was compiled before.
+    """
+    if _BLOB not in text:
+        return text
+    names = _BLOB_FILE.findall(text)
+    if len(names) != text.count(_BLOB):
+        return None
+    try:
+        files = [_ESCAPE.sub(_escaped, name).decode() for name in sorted(set(names))]
+        digests = [(file, digest_of_file(folder / file)) for file in files]
+    except (OSError, ValueError):
+        return None
+    return repr(digests).encode() + text
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    """What an escape in a string of MLIR stands for."""
+    code, letter = found.groups()
+    return bytes.fromhex(code.decode()) if code else _LETTERS.get(letter, letter)
+
+
+def _unchanged(module: ModuleOp, path: Path, then: bytes | None, now: bytes | None) -> ModuleOp:
+    """`module`, read of a file that was `then` what it is `now`: else it is no one's module.
+
+    Raises:
+        DiagnosticError: the file was written meanwhile.
+    """
+    from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415  (as above)
+
+    if then is not None and then != now:
+        message = "was written while it was compiled"
+        raise DiagnosticError(Diagnostic(str(path), 0, 0, "error", message))
+    return module
 
 
 def _onnx(path: str | Path, shapes: Shapes) -> Source:
     content = _onnx_content(Path(path), shapes)
 
     def read() -> ModuleOp:
-        from convir.dialects.diagnostics import Diagnostic, DiagnosticError  # noqa: PLC0415
         from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
 
         module = import_model(path, shapes=shapes)
-        if content is not None and content != _onnx_content(Path(path), shapes):
-            raise DiagnosticError(
-                Diagnostic(str(path), 0, 0, "error", "was written while it was compiled")
-            )
-        return module
+        return _unchanged(module, Path(path), content, _onnx_content(Path(path), shapes))
 
     return Source(str(path), content, read)
 
@@ -144,11 +188,14 @@ def nam_source(path: Path, frames: int, room: int, size: float) -> Source:
     def read() -> ModuleOp:
         from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
 
-        return import_nam(path, frames=frames, room=room, size=size)
+        module = import_nam(path, frames=frames, room=room, size=size)
+        return _unchanged(module, path, content, said())
 
-    try:
-        content = path.read_bytes()
-    except OSError:
-        content = None  # The front end says so.
-    said = None if content is None else f"{frames} {room} {size}\n".encode() + content
-    return Source(str(path), said, read)
+    def said() -> bytes | None:
+        try:
+            return f"{frames} {room} {size}\n".encode() + path.read_bytes()
+        except OSError:
+            return None  # The front end says so.
+
+    content = said()
+    return Source(str(path), content, read)

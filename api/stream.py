@@ -14,6 +14,7 @@ import numpy as np
 
 from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import nam_source
+from convir.runtime.arrays import plain
 from convir.runtime.devices import CUDA, HOST, find_device
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
@@ -119,11 +120,11 @@ class Stream:
             ValueError: it, or `out`, has another shape.
         """
         arrays = self._arrays
-        block = arrays.asarray(block)
+        block = arrays.asarray(plain(block, "the block"))
         if block.dtype != _F32:
             raise TypeError(f"the block holds {block.dtype}, not float32")
         shape = self._output_shape(block)
-        made = arrays.empty(shape, _F32) if out is None else out
+        made = arrays.empty(shape, _F32) if out is None else plain(out, "`out`")
         if made.shape != shape or made.dtype != _F32:
             raise ValueError(f"`out` is {made.dtype}{list(made.shape)}, not float32{list(shape)}")
         if not block.flags.c_contiguous:
@@ -150,6 +151,7 @@ class Stream:
             ValueError: one has another shape, or is not dense; or they overlap.
         """
         for array in (block, out):
+            plain(array, "the array of a prepared call")
             if not isinstance(array, self._arrays.ndarray) or array.dtype != _F32:
                 raise TypeError("a prepared call takes arrays of float32 on the model's device")
             if not array.flags.c_contiguous:

@@ -38,6 +38,7 @@ from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.executable import Executable
 from convir.runtime.object_cache import user_records
+from convir.runtime.private_files import NotPrivateError, make_folder
 from convir.runtime.read_program import read_program
 from convir.runtime.reference import FloatFormat, evaluate
 
@@ -105,7 +106,7 @@ def tune_suites(
         device = find_device(options.device)
     except NoGpuError as error:
         raise UsageError(f"--device {options.device}: {error}") from error
-    file = user_records() if options.records is None else Path(options.records)
+    file = _records_file() if options.records is None else Path(options.records)
     wanted = Wanted(file, options.configs, options.stale, options.allow_tf32, options.part)
     given = [problem for _, lines in suites for problem in problems_of(lines)]
     bench = bench_device(options)
@@ -120,6 +121,20 @@ def tune_suites(
 
     effort = Effort(options.seed, options.budget, options.repeats)
     return tune(kernels, bench, load, effort, file)
+
+
+def _records_file() -> Path:
+    """The user's file, in a folder of the user's own.
+
+    Raises:
+        UsageError: others may write there, so that nothing would read it.
+    """
+    file = user_records()
+    try:
+        make_folder(file.parent)
+    except NotPrivateError as error:
+        raise UsageError(f"{error}; or --records FILE") from error
+    return file
 
 
 def kernels_to_tune(

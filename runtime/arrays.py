@@ -12,6 +12,7 @@ import numpy as np
 from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
 from convir.runtime.host_memory import ResultMemory, aligned_bytes
 from convir.runtime.program import BFLOAT16
+from convir.runtime.torch_tensors import as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ class ArrayBorder:
             ValueError: it has another shape.
         """
         what = f"argument {position}"
-        array = typed(self._adopt(value, spec, what), spec, what)
+        array = typed(self._adopt(plain(value, what), spec, what), spec, what)
         if array.flags.c_contiguous and _is_aligned(array):
             return array
         _log.debug("%s is not dense and aligned, and is copied", what)
@@ -64,6 +65,8 @@ class ArrayBorder:
         if self.is_ready(value, spec) and value.flags.writeable:
             return value
         what = f"out {position}"
+        if plain(value, what) is not value:
+            raise TypeError(f"{what} is a lazy view: results are written to plain memory")
         if self.arrays is not np and _lies_on_host(value):
             raise TypeError(f"{what} lies on the host, the program on cuda:{self.device}")
         array = typed(self._adopt(value, spec, what), spec, what)
@@ -104,8 +107,6 @@ class ArrayBorder:
         return flags.c_contiguous and flags.aligned
 
     def _adopt(self, value: Any, spec: TensorSpec, what: str) -> Array:
-        if isinstance(value, np.ma.MaskedArray):
-            raise TypeError(f"{what} is a masked array, whose mask no program reads")
         if isinstance(value, self.arrays.ndarray):
             return self._placed(value, what)
         if isinstance(value, int | float | np.generic):
@@ -129,6 +130,18 @@ class ArrayBorder:
         return array
 
 
+def plain(value: Any, what: str) -> Any:
+    """`value`, whose memory is its values; a copy, where it is a view that only PyTorch resolves.
+
+    Raises:
+        TypeError: its memory does not say its values: it is masked, or one of the tensors that
+            `as_plain` refuses.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, whose mask no program reads")
+    return as_plain(value, what)
+
+
 def _aligned_empty(spec: TensorSpec) -> Array:
     """NumPy begins a large array 16 bytes into a page, where every wide store meets two lines."""
     if spec.nbytes < ALIGNED_BYTES:
@@ -149,7 +162,10 @@ def _lies_on_host(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return True
     device = getattr(value, "__dlpack_device__", None)
-    return device is not None and device()[0] in _DLPACK_HOST
+    try:
+        return device is not None and device()[0] in _DLPACK_HOST
+    except (BufferError, RuntimeError, ValueError):
+        return False  # It says why when it is imported.
 
 
 def _imported(module: Any, value: Any, what: str) -> Array:
@@ -160,7 +176,7 @@ def _imported(module: Any, value: Any, what: str) -> Array:
     """
     try:
         return module.from_dlpack(value)
-    except (BufferError, RuntimeError) as error:
+    except (BufferError, RuntimeError, ValueError) as error:
         name = module.__name__
         raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from convir.runtime.arrays import plain
 from convir.runtime.executable import Executable
 from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.specialisations import Specialisations
@@ -133,7 +134,7 @@ class DynamicExecutable(Executable):
 
 
 def _shape_of(value: Any, position: int) -> tuple[int, ...]:
-    shape: Any = getattr(value, "shape", None)
+    shape: Any = getattr(plain(value, f"argument {position}"), "shape", None)
     if shape is not None:
         return tuple(map(int, shape))
     if isinstance(value, int | float):

@@ -1,7 +1,9 @@
 """Which compiler this is: a digest that changes when any of its files does.
 
-Sizes and times of modification of all files are compared, not their contents: a warm compile has
-milliseconds. Whoever edits a pass, installs another version, or updates xDSL gets a new digest.
+Sizes and times of all files are compared, not their contents: a warm compile has milliseconds.
+Whoever edits a pass, installs another version, or updates xDSL gets a new digest. Images whose
+files are all of one date are told apart by the times at which they were put in place, which
+nobody can set.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def _package(name: str) -> Path:
 
 
 def _files(folder: str, prefix: str = "") -> list[str]:
-    """Path, size and time of modification of every source below `folder`, a line each."""
+    """Path, size and times of every source below `folder`, a line each."""
     lines: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -49,5 +51,6 @@ def _files(folder: str, prefix: str = "") -> list[str]:
                     lines += _files(entry.path, f"{prefix}{entry.name}/")
             elif entry.name.endswith(_SUFFIXES):
                 found = entry.stat()
-                lines.append(f"{prefix}{entry.name}\0{found.st_size}\0{found.st_mtime_ns}\n")
+                stamp = f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
+                lines.append(f"{prefix}{entry.name}\0{stamp}\n")
     return lines

@@ -2,8 +2,10 @@
 
 An entry is a file named after its key, holding a header with the digest of the payload. A writer
 makes a temporary file and renames it over the entry, so a reader sees a whole entry or none, and
-two processes that race write the same bytes. An entry whose digest is wrong is a miss with a
-warning, and the next store replaces it.
+two processes that race write the same bytes. An entry whose digest is wrong, or that is no regular
+file, is a miss with a warning, and the next store replaces it.
+
+What others could have written is not read (`private_files`): entries are code that will run.
 
 Reading an entry marks it as used. Now and then a store looks at how much there is, and removes
 what was not used for longest until the folder is back within its limit.
@@ -11,14 +13,16 @@ what was not used for longest until the folder is back within its limit.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from convir.runtime import private_files
+from convir.runtime.digest import DIGEST_BYTES, digest_of
+from convir.runtime.private_files import IrregularError, NotPrivateError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,22 +41,41 @@ STORES_BETWEEN_LOOKS = 64
 _KEPT_SHARE = 0.75
 """Of the limit, after entries were removed: the next look should find nothing to do."""
 
-_MAGIC = b"convir object 1\n"
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_MAGIC = b"convir object 2\n"
 
 
 def cache_folder() -> Path:
-    """The folder that caches live in, which need not exist."""
+    """The folder that caches live in, which need not exist: of the user who has no home, one
+    beside temporary files."""
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen)
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "convir"
-    return Path("~/.cache/convir").expanduser()
+    try:
+        return Path("~/.cache/convir").expanduser()
+    except RuntimeError:
+        return Path(os.environ.get("TMPDIR") or "/tmp") / f"convir-{os.geteuid()}"
 
 
 def user_records() -> Path:
     """The file of the tuning records that were measured on this machine, which need not exist."""
     return cache_folder() / "records.jsonl"
+
+
+def private_records() -> tuple[str, ...]:
+    """The file of `user_records`, unless it is not there or others could have written it."""
+    file = user_records()
+    try:
+        private_files.check_folder(file.parent)
+        with private_files.opened(file):
+            return (str(file),)
+    except NotPrivateError as error:
+        warn_not_private(error)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        _log.warning("tuning records: %s cannot be used: %s", file, error)
+    return ()
 
 
 @dataclass
@@ -74,34 +97,38 @@ class ObjectCache:
         """The payload stored under `key`, or None if there is none or it is damaged."""
         path = self.path(key)
         try:
-            entry = path.read_bytes()
+            private_files.check_folder(path.parent)
+            with private_files.opened(path) as file:
+                if os.fstat(file.fileno()).st_size > self.limit_bytes:
+                    return None
+                head, payload = file.read(len(_MAGIC) + DIGEST_BYTES), file.read()
+                with suppress(OSError):  # who may not mark an entry may still read it
+                    os.utime(file.fileno())
         except FileNotFoundError:
+            return None
+        except IrregularError as error:
+            _log.warning("object cache: %s, compiling again", error)
+            return None
+        except NotPrivateError as error:
+            warn_not_private(error)
             return None
         except OSError as error:
             self._warn_once(error)
             return None
-        head = len(_MAGIC) + _DIGEST_BYTES
-        payload = entry[head:]
-        if entry[:head] != _MAGIC + hashlib.sha256(payload).digest():
+        if head != _MAGIC + digest_of(payload):
             _log.warning("object cache: %s is corrupt, compiling again", path)
             return None
-        with suppress(OSError):  # who may not mark an entry may still read it
-            os.utime(path)
         return payload
 
     def store(self, key: str, payload: bytes) -> None:
         """Keep `payload` under `key`, replacing what was there."""
         path = self.path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-                Path(temporary).replace(path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            private_files.make_folder(path.parent)
+            private_files.write(path, _MAGIC + digest_of(payload), payload)
+        except NotPrivateError as error:
+            warn_not_private(error)
+            return
         except OSError as error:
             self._warn_once(error)
             return
@@ -128,10 +155,33 @@ class ObjectCache:
         """Every file below the folder, those that writers died over included."""
         for path in self.folder.glob("*/*"):
             with suppress(OSError):
-                yield path.stat(), path
+                yield path.lstat(), path
 
     def _warn_once(self, error: OSError) -> None:
         if self._warned:
             return
         self._warned = True
         _log.warning("object cache: %s cannot be used, going on in memory: %s", self.folder, error)
+
+
+def cache_of(kind: str) -> ObjectCache:
+    """The cache of one kind of entries, a folder of the cache folder; one object a process."""
+    folder = cache_folder() / kind
+    return _caches.setdefault(folder, ObjectCache(folder))
+
+
+def warn_not_private(error: NotPrivateError) -> None:
+    """Say what is not read, and what to do: once for each folder or file that is at fault."""
+    if error.path in _told:
+        return
+    _told.add(error.path)
+    _log.warning(
+        "cache: %s; until then nothing is read from there. Or let %s name a folder that only you "
+        "can write",
+        error,
+        FOLDER_VARIABLE,
+    )
+
+
+_caches: dict[Path, ObjectCache] = {}
+_told: set[str] = set()

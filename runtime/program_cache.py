@@ -14,22 +14,28 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pickle
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.llvm_binding import VERSIONS
+from convir.runtime.digest import digest_of
 from convir.runtime.fingerprint import compiler_fingerprint
 from convir.runtime.host.plan import HostPlan
-from convir.runtime.object_cache import ObjectCache, cache_folder, user_records
+from convir.runtime.object_cache import cache_of, user_records
+from convir.runtime.program_entry import (
+    VERSION,
+    FormatError,
+    constant_bytes,
+    decode,
+    encode,
+    encode_apart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.llvm.target import Target
-    from convir.runtime.program import DType, TensorSpec
+    from convir.runtime.program_entry import Entry
 
 SWITCH_VARIABLE = "CONVIR_PROGRAM_CACHE"
 """Set to 0, every program is compiled from its text; object code is cached all the same."""
@@ -40,41 +46,11 @@ MAX_CONSTANT_BYTES = 256 << 20
 INLINE_BYTES = 64 << 10
 """Constants up to this size stay in the program's own entry."""
 
-_ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
-
-_FORMAT = "convir program 1"
+_FORMAT = f"convir program {VERSION}"
+_KIND = "programs"
+"""The folder of the cache."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Signature:
-    """A program whose sizes its arguments give: it is compiled once they are known."""
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-
-
-@dataclass(frozen=True)
-class ModelFiles:
-    """The files that a model names beside its own."""
-
-    names: tuple[str, ...]
-
-
-Entry: TypeAlias = "HostPlan | Signature | ModelFiles"
-
-
-@dataclass(frozen=True)
-class _Apart:
-    """A plan whose constants are another entry."""
-
-    plan: HostPlan
-    """Without them."""
-    key: str
-    constants: tuple[tuple[DType, tuple[int, ...], int], ...]
-    """Of each its dtype, its shape, and the byte where it begins."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +79,13 @@ class Question:
         return hashlib.sha256(repr((*asked, *rest)).encode() + self.source).hexdigest()
 
 
-def _records_state() -> tuple[int, int] | None:
+def _records_state() -> tuple[int, ...] | None:
     """What changes when tuning has measured something here: then programs are compiled again."""
     try:
         found = user_records().stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def files_key(digest: str) -> str | None:
@@ -122,59 +98,28 @@ def files_key(digest: str) -> str | None:
 
 def load_program(key: str) -> Entry | None:
     """What was stored under `key`; None if nothing was, or it cannot be read."""
-    payload = _cache().load(key)
-    if payload is None:
+    stored = cache_of(_KIND)
+    content = stored.load(key)
+    if content is None:
         return None
     try:
-        entry = pickle.loads(payload)
-    except Exception as error:
+        return decode(content, stored.load)
+    except FormatError as error:
         _log.warning("program cache: an entry cannot be read, compiling again: %s", error)
         return None
-    if isinstance(entry, _Apart):
-        return _with_constants(entry)
-    return entry if isinstance(entry, HostPlan | Signature | ModelFiles) else None
 
 
 def store_program(key: str, entry: Entry) -> None:
     """Keep `entry` under `key`, unless it is too large."""
-    stored: Entry | _Apart = entry
-    if isinstance(entry, HostPlan):
-        size = sum(constant.nbytes for constant in entry.constants)
-        if size > MAX_CONSTANT_BYTES:
-            _log.info("program cache: not kept for its %d MiB of constants", size >> 20)
-            return
-        if size > INLINE_BYTES:
-            stored = _apart(entry)
-    _cache().store(key, pickle.dumps(stored, pickle.HIGHEST_PROTOCOL))
-
-
-def _apart(plan: HostPlan) -> _Apart:
-    """Store the constants of a plan."""
-    places: list[tuple[DType, tuple[int, ...], int]] = []
-    content = bytearray()
-    for constant in plan.constants:
-        content += bytes(-len(content) % _ALIGNMENT)
-        places.append((constant.dtype, constant.shape, len(content)))
-        content += constant.tobytes()
-    key = hashlib.sha256(content).hexdigest()
-    _cache().store(key, bytes(content))
-    return _Apart(replace(plan, constants=()), key, tuple(places))
-
-
-def _with_constants(entry: _Apart) -> HostPlan | None:
-    """The whole plan; None if its constants are no longer there."""
-    content = _cache().load(entry.key)
-    if content is None:
-        return None
-    constants = tuple(
-        np.ndarray(shape, dtype, content, offset) for dtype, shape, offset in entry.constants
-    )
-    return replace(entry.plan, constants=constants)
-
-
-_caches: dict[str, ObjectCache] = {}
-
-
-def _cache() -> ObjectCache:
-    folder = cache_folder() / "programs"
-    return _caches.setdefault(str(folder), ObjectCache(folder))
+    stored = cache_of(_KIND)
+    size = sum(x.nbytes for x in entry.constants) if isinstance(entry, HostPlan) else 0
+    if size > MAX_CONSTANT_BYTES:
+        _log.info("program cache: not kept for its %d MiB of constants", size >> 20)
+        return
+    if not isinstance(entry, HostPlan) or size <= INLINE_BYTES:
+        stored.store(key, encode(entry))
+        return
+    constants = constant_bytes(entry)
+    apart = digest_of(constants).hex()
+    stored.store(apart, constants)
+    stored.store(key, encode_apart(entry, apart))

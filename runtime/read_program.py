@@ -56,6 +56,8 @@ def read_program(module: ModuleOp, function: str = "main") -> Program:
     reader = _Reader(program, len(program.body.block.args) - written)
     for op in program.body.block.ops:
         reader.read(op)
+    if reader.constants:
+        _forget_files()
     specs = [_spec(argument.type) for argument in program.body.block.args]
     split = len(specs) - written
     return Program(
@@ -176,3 +178,9 @@ def _elements(op: rt.ConstantOp) -> Array:
     spec = _spec(op.buffer.type)
     tensor_type = TensorType(op.buffer.type.element_type, spec.shape)
     return np.ascontiguousarray(elements_of(op, op.value, tensor_type))
+
+
+def _forget_files() -> None:
+    from convir.runtime.reference.blobs import forget_files  # noqa: PLC0415  (as above)
+
+    forget_files()

@@ -1,33 +1,12 @@
-"""The files of a model, and their digests: all that an imported module depends on.
-
-Reading them takes no ONNX: what a warm compile needs is small, and the package is not.
-"""
+"""The files of a model: all that an imported module depends on."""
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
-
-
-def digest_of_file(path: Path) -> str:
-    """The SHA-256 digest of a file, computed once as long as the file is not written.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    status = path.stat()
-    return _digest(str(path), status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-@lru_cache(maxsize=64)
-def _digest(path: str, _modified_ns: int, _size: int, _number: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def external_files(path: Path) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from convir.lowering.records.record import Record
@@ -57,12 +58,13 @@ def _table(file: Path) -> Mapping[Key, Record]:
         found = file.stat()
     except OSError:
         return {}
-    return _known(file, found.st_mtime_ns, found.st_size)
+    stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return _known(file, stamp) if S_ISREG(found.st_mode) else {}
 
 
 @lru_cache(_KEPT_FILES)
-def _known(file: Path, modified: int, size: int) -> Mapping[Key, Record]:
-    del modified, size  # another file, whose records are other ones
+def _known(file: Path, stamp: tuple[int, ...]) -> Mapping[Key, Record]:
+    del stamp  # another file, whose records are other ones
     try:
         return {record.key: record for record in read_records(file)}
     except (OSError, ValueError) as error:

@@ -9,13 +9,15 @@ from convir.lowering.cuda.headers import headers, included
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.usage import VERBOSE, Usage, parse_usage
-from convir.runtime.object_cache import ObjectCache, cache_folder
+from convir.runtime.object_cache import cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CUBINS, _LOGS = "cubins", "cubin-logs"
 """Folders of the cache."""
+_ELF = b"\x7fELF"
+"""What cubins begin with."""
 
 BASE_OPTIONS = ("--std=c++17", "-default-device", "--no-cache")
 """NVRTC's own cache gives cubins without ptxas's report; ours keeps both."""
@@ -38,7 +40,7 @@ def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
 
 def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
     """What each kernel of `source` takes of a multiprocessor, by symbol; as `compile_cubin`."""
-    return parse_usage(_stored(source, _flags(arch, options), _LOGS).decode())
+    return parse_usage(_stored(source, _flags(arch, options), _LOGS).decode(errors="replace"))
 
 
 def load_kernel(source: str, name: str) -> Any:
@@ -60,13 +62,13 @@ def _flags(arch: str, options: Sequence[str]) -> tuple[str, ...]:
 def _stored(source: str, flags: Sequence[str], folder: str) -> bytes:
     """The cubin or the log of a compilation, from the cache where it is there."""
     key = _key(source, flags)
-    found = ObjectCache(cache_folder() / folder).load(key)
-    if found is not None:
+    found = cache_of(folder).load(key)
+    if found is not None and (folder == _LOGS or found.startswith(_ELF)):
         return found
     cubin, log = _compile(source, flags)
     made: dict[str, bytes] = {_CUBINS: cubin, _LOGS: log}
     for name, payload in made.items():
-        ObjectCache(cache_folder() / name).store(key, payload)
+        cache_of(name).store(key, payload)
     return made[folder]
 
 

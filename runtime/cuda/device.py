@@ -196,7 +196,7 @@ class CudaProgram:
         cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
 
         def fill(pointers: list[Any]) -> None:
-            memory = cuda.UnownedMemory(address(pointers), out.nbytes, self)
+            memory = cuda.UnownedMemory(address(pointers), out.nbytes, None)
             ndarray(out.shape, out.dtype, cuda.MemoryPointer(memory, 0)).fill(call.value)
 
         return fill

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import itertools
 import logging
 import threading
 from dataclasses import dataclass, field
@@ -19,11 +18,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from convir.lowering.llvm.llvm_binding import VERSIONS, llvm
+from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
 from convir.lowering.llvm.target import Target, target
 from convir.runtime.compile_error import CompileError
-from convir.runtime.host.object_file import undefined_symbols
-from convir.runtime.object_cache import ObjectCache, cache_folder
+from convir.runtime.host.linker import Library, Linkers
+from convir.runtime.host.object_file import ObjectFileError, is_object, undefined_symbols
+from convir.runtime.object_cache import cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,26 +69,8 @@ class ObjectCode:
     """An object file."""
 
 
-class Library:
-    """Loaded machine code; its addresses are valid as long as it is referenced."""
-
-    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
-        self._tracker = tracker
-        self._addresses = addresses
-
-    def address(self, name: str) -> int:
-        """The address of the exported function `name`.
-
-        Raises:
-            KeyError: `name` was not exported.
-        """
-        return self._addresses[name]
-
-
 _lock = threading.RLock()
 _libraries: WeakValueDictionary[tuple[str, tuple[str, ...]], Library] = WeakValueDictionary()
-_library_numbers = itertools.count()
-_caches: dict[str, ObjectCache] = {}
 
 
 def compile_ir(
@@ -163,10 +145,9 @@ def _key(ir: str, cpu: Target, options: CompileOptions) -> str:
 
 
 def _object_code(ir: str, cpu: Target, options: CompileOptions, key: str) -> bytes:
-    folder = cache_folder() / "objects"
-    stored = _caches.setdefault(str(folder), ObjectCache(folder))
+    stored = cache_of("objects")
     code = stored.load(key)
-    if code is None:
+    if code is None or not is_object(code, cpu.triple):
         module = _optimized(ir, cpu, options)
         code = _machine(cpu, options.opt_level).emit_object(module)
         stored.store(key, code)
@@ -186,7 +167,7 @@ def _optimized(ir: str, cpu: Target, options: CompileOptions) -> Any:
         tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
         tuning.loop_vectorization = tuning.slp_vectorization = options.opt_level > 1
         builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        run_passes(builder, module)
     return module
 
 
@@ -206,8 +187,8 @@ def _initialize() -> None:
 
 
 @cache
-def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine(target(), 3), suppress_errors=True)
+def _linkers() -> Linkers:
+    return Linkers(lambda: _machine(target(), 3))
 
 
 @cache
@@ -231,22 +212,20 @@ def _process() -> ctypes.CDLL:
 
 
 def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
-    undefined = undefined_symbols(code.code)
+    try:
+        undefined = undefined_symbols(code.code)
+    except ObjectFileError as error:
+        raise _error("the generated code is damaged", ir, cpu, "load", str(error)) from error
     supplied = undefined & _BUILTINS
     missing = sorted(name for name in undefined - supplied if not _in_process(name))
     if missing:
         log = f"undefined: {', '.join(missing)}"
         raise _error("generated code calls what does not exist: " + log, ir, cpu, "load", log)
-    builder = llvm.JITLibraryBuilder().add_object_img(code.code).add_current_process()
-    if supplied:
-        builder.add_object_img(_builtins(cpu))
-    for name in code.exports:
-        builder.export_symbol(name)
+    objects = (code.code, _builtins(cpu)) if supplied else (code.code,)
     try:
-        tracker = builder.link(_linker(), f"convir.{next(_library_numbers)}")
+        return _linkers().link(objects, code.exports)
     except RuntimeError as error:
         raise _error("the generated code cannot be loaded", ir, cpu, "load", str(error)) from error
-    return Library(tracker, {name: tracker[name] for name in code.exports})
 
 
 def _error(

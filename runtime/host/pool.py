@@ -18,6 +18,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from convir.runtime.cores import available_cores
 from convir.runtime.host.jit import AS_EMITTED, Library, compile_ir
 
 if TYPE_CHECKING:
@@ -58,13 +59,6 @@ _STOP = _INIT
 
 LAUNCH_WORDS = 5
 """What `ThreadPool.run` reads of each launch, 8 bytes each: `ThreadPool.described`."""
-
-
-def available_cores() -> int:
-    """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class ThreadPool:

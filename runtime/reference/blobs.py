@@ -89,18 +89,29 @@ def read_blob(blob: BlobAttr, shape: Sequence[int], dtype: DType) -> Array:
         BlobError: the file or the tensor in it is missing, has another shape or dtype, or other
             elements than its digest says.
     """
-    name, key = blob.file.data, blob.key.data
-    where = f'tensor "{key}" of {name}'
-    path = Path(name)
+    path = Path(blob.file.data)
     try:
-        stamp = path.stat()
-        tensors = _tensors(str(path), stamp.st_mtime_ns, stamp.st_size)
-    except (OSError, ImportError) as error:
+        return _read_blob(blob, path, shape, dtype)
+    except BlobError:
+        # What was read of the file before may be what it held before.
+        forget_files()
+        return _read_blob(blob, path, shape, dtype)
+
+
+def _read_blob(blob: BlobAttr, path: Path, shape: Sequence[int], dtype: DType) -> Array:
+    key = blob.key.data
+    where = f'tensor "{key}" of {blob.file.data}'
+    try:
+        found = path.stat()
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        tensor = _tensors(str(path), stamp).get(key)
+    except BlobError:
+        raise
+    except Exception as error:  # whatever its reader raises for a file that is none of its kind
         raise BlobError(f"{where} cannot be read: {error}") from error
-    found = tensors.get(key)
-    if found is None:
+    if tensor is None:
         raise BlobError(f"{where} does not exist")
-    array = _array(found)
+    array = _array(tensor)
     if path.suffix == NAM_SUFFIX and array.size == prod(shape):
         array = array.reshape(shape)  # The file has a list of numbers.
     if dtype == BFLOAT16 and array.dtype == np.uint16:
@@ -115,10 +126,14 @@ def read_blob(blob: BlobAttr, shape: Sequence[int], dtype: DType) -> Array:
 
 
 @lru_cache(maxsize=2)
-def _tensors(path: str, _modified: int, _size: int) -> _Tensors:
-    """Every tensor of a file by its name, as an array or as ONNX has it."""
+def _tensors(path: str, _stamp: tuple[int, ...]) -> _Tensors:
+    """Every tensor of a file by its name, as an array or as ONNX has it.
+
+    Kept for the next constant of the file. Digests say whether the elements are the right ones, so
+    a file that changed with no trace in its stamp is no more than read again.
+    """
     if path.endswith(".npz"):
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     if path.endswith(NAM_SUFFIX):
         return _NumberLists(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -132,6 +147,11 @@ def _tensors(path: str, _modified: int, _size: int) -> _Tensors:
             if attribute.name == "value"
         }
     raise BlobError(f"{path} is neither .onnx nor .npz nor .nam")
+
+
+def forget_files() -> None:
+    """Let go of what files held: nothing more of them is needed now."""
+    _tensors.cache_clear()
 
 
 class _NumberLists:

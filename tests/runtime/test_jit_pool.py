@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from convir.runtime.cores import available_cores
 from convir.runtime.host.jit import Library, compile_ir
-from convir.runtime.host.pool import ThreadPool, available_cores, shared_pool
+from convir.runtime.host.pool import ThreadPool, shared_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,8 @@ import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 import numpy as np
 from convir.runtime.host.jit import compile_ir
-from convir.runtime.host.pool import ThreadPool, available_cores, shared_pool
+from convir.runtime.cores import available_cores
+from convir.runtime.host.pool import ThreadPool, shared_pool
 library = compile_ir({COUNT!r}, exports=("count",))
 visits = np.zeros(100, np.int64)
 run = lambda: shared_pool().launch(library.address("count"), visits.ctypes.data, 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from convir.api.compile import compile as convir_compile
 from convir.runtime import fingerprint, program_cache
 from convir.runtime.dynamic import DynamicExecutable
 from convir.runtime.object_cache import STORES_BETWEEN_LOOKS, ObjectCache
+from convir.runtime.program_entry import ModelFiles, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,9 +223,9 @@ def test_damaged_entries_are_compiled_again(
         case "empty":
             entry.write_bytes(b"")
         case "stranger":
-            ObjectCache(cache).store(key, pickle.dumps(["no", "plan"]))
+            ObjectCache(cache).store(key, encode(ModelFiles(("a",))))
         case _:
-            ObjectCache(cache).store(key, b"no pickle")
+            ObjectCache(cache).store(key, b"no entry")
     with caplog.at_level(logging.WARNING):
         np.testing.assert_array_equal(host()(X, X), 2 * X)
     assert bool(caplog.records) == (damage != "stranger")
@@ -320,7 +320,11 @@ def test_a_changed_file_is_another_compiler(tmp_path: Path) -> None:
         seen.append(fingerprint._files(str(tmp_path)))  # pyright: ignore[reportPrivateUsage]
     (tmp_path / "notes.txt").write_text("no source")
     assert fingerprint._files(str(tmp_path)) == seen[-1]  # pyright: ignore[reportPrivateUsage]
-    assert len({tuple(lines) for lines in seen}) == 3
+    times = file.stat()
+    file.write_text("shorter than")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    seen.append(fingerprint._files(str(tmp_path)))  # pyright: ignore[reportPrivateUsage]
+    assert len({tuple(lines) for lines in seen}) == 4
     assert api.__name__ == "convir.api.compile"
 
 

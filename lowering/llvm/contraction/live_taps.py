@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.position_tables import positions_of_tap
-from convir.lowering.llvm.contraction.tiles import MAX_ROWS
+from convir.lowering.llvm.contraction.tiles import KEPT_CHOICES, MAX_ROWS
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Phase
@@ -22,7 +22,7 @@ LOW_ROWS = 4
 delivers."""
 
 
-@cache
+@lru_cache(KEPT_CHOICES)
 def live_taps(phase: Phase) -> tuple[float, ...]:
     """The taps that a tile meets on average, for tiles of 1 to `MAX_ROWS` rows: all, below
     `LOW_ROWS`."""

@@ -11,11 +11,14 @@ depthwise convolutions among them. In each case a tile is `rows` rows high.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from convir.lowering.llvm.target import Target
+
+KEPT_CHOICES = 256
+"""How many choices of one kind stay in memory, 1 KiB each: more than a network has shapes."""
 
 MAX_ROWS = 8
 """A row of a tile needs a general register for its address, of which there are 16."""
@@ -164,7 +167,7 @@ class Shape:
     """Whether the groups of a row, and those of its result, are neighbours."""
 
 
-@cache
+@lru_cache(KEPT_CHOICES)
 def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> Tile:
     """The tile that needs the fewest cycles, for vectors of `lanes` elements on `cpu`, and is at
     most `most_rows` high.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.lowering.llvm.contraction.tiles import (
+    KEPT_CHOICES,
     LATENCY_CHAINS,
     SPREAD_COST,
     BroadcastTile,
@@ -271,7 +272,7 @@ class _Choice:
     columns_are_depth: bool = False
 
 
-@cache
+@lru_cache(KEPT_CHOICES)
 def _choose(shape: _WeightShape, lanes: int, cpu: Target) -> _Choice:
     """The tile with the fewest cycles, and whether its vectors run along the depth."""
     choices = [

@@ -1,0 +1,76 @@
+"""Digests of large contents, on all cores: SHA-256 of the SHA-256 of every piece.
+
+Fast enough that a file is read again whenever its content matters. Nothing else says whether a file
+has changed: its times can be set or are too coarse, and a program that maps a file into its memory
+changes them late, or never.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from convir.runtime.cores import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PIECE_BYTES = 1 << 20
+"""What one thread digests at a time; it stays in a second-level cache between both of its reads."""
+
+DIGEST_BYTES = 32
+"""The length of a digest."""
+
+_MIN_SHARED_PIECES = 4
+"""Starting threads takes as long as digesting so many."""
+
+
+def digest_of(content: bytes) -> bytes:
+    """The digest of `content`."""
+    view = memoryview(content)
+
+    def reader() -> Callable[[int], memoryview]:
+        return lambda begin: view[begin : begin + PIECE_BYTES]
+
+    return _joined(len(content), reader)
+
+
+def digest_of_file(path: Path) -> str:
+    """The digest, in hexadecimal, of what a file holds: all of it is read, each time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:
+        handle, size = file.fileno(), os.fstat(file.fileno()).st_size
+
+        def reader() -> Callable[[int], memoryview]:
+            memory = memoryview(bytearray(min(size, PIECE_BYTES)))
+            return lambda begin: memory[: os.preadv(handle, [memory], begin)]
+
+        return _joined(size, reader).hex()
+
+
+def _joined(size: int, reader: Callable[[], Callable[[int], memoryview]]) -> bytes:
+    """The digest of `size` bytes; `reader` gives what reads the piece at a byte, for one thread."""
+    begins = range(0, size, PIECE_BYTES)
+    threads = min(available_cores(), len(begins)) if len(begins) >= _MIN_SHARED_PIECES else 1
+    digests = [b""] * len(begins)
+
+    def work(first: int) -> None:
+        read = reader()
+        for number in range(first, len(begins), threads):
+            digests[number] = hashlib.sha256(read(begins[number])).digest()
+
+    if threads == 1:
+        work(0)
+    else:
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [pool.submit(work, first) for first in range(1, threads)]
+            work(0)
+            for other in others:
+                other.result()
+    return hashlib.sha256(size.to_bytes(8, "little") + b"".join(digests)).digest()
