@@ -78,7 +78,7 @@ def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
         size = rt.buffer_bytes(buffer)
     except VerifyException as error:
         raise _refusal(where, str(error)) from error
-    if size >= MAX_BUFFER_BYTES:
+    if size >= ADDRESS_SPACE_BYTES:
         raise _refusal(where, f"{value_type} takes {size} bytes, which no address space holds")
     return buffer
 
@@ -95,9 +95,6 @@ WORKSPACE = "workspace"
 
 STATE = "state"
 """The name of what a kernel keeps."""
-
-MAX_BUFFER_BYTES = 1 << 47
-"""What a process can address on the machines that programs run on."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
+from convir.dialects.address_space import MAX_RANK
 from convir.frontends.elements import constant
 from convir.frontends.emitter import element_of
 from convir.frontends.onnx.errors import OnnxError
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from convir.frontends.onnx.model import Model, Node
 
 _MISSING: Any = object()
+
+LARGEST = 2**31 - 1
+"""No window, stride, padding or count is larger."""
 
 
 @dataclass
@@ -192,13 +196,15 @@ class Call:
         """An attribute that is a list of integers, of as many as `default` has.
 
         Raises:
-            OnnxError: it has another number of them, or one is below `least`.
+            OnnxError: it has another number of them, or one is below `least` or far too large.
         """
         values = tuple(int(value) for value in self.attribute(name, default))
         if len(values) != len(default):
             raise self.error(f"'{name}' has {len(values)} values, not {len(default)}")
         if least is not None and any(value < least for value in values):
             raise self.error(f"'{name}' is {list(values)}, not all at least {least}")
+        if any(abs(value) > LARGEST for value in values):
+            raise self.error(f"'{name}' is {list(values)}, not all at most {LARGEST}")
         return values
 
     def count(self, name: str, default: Any = _MISSING) -> int:
@@ -210,6 +216,8 @@ class Call:
         value = int(self.attribute(name, default))
         if value < 1:
             raise self.error(f"'{name}' is {value}, not at least 1")
+        if value > LARGEST:
+            raise self.error(f"'{name}' is {value}, not at most {LARGEST}")
         return value
 
     def axis(self, axis: int, rank: int) -> int:
@@ -228,6 +236,8 @@ class Call:
         Raises:
             OnnxError: it has no such dimension, or one is named twice.
         """
+        if rank > MAX_RANK:
+            raise self.error(f"no tensor has {rank} dimensions")
         given = [int(axis) for axis in axes]
         found = [self.axis(axis, rank) for axis in given]
         if len(set(found)) < len(found):

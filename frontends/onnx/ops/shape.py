@@ -128,6 +128,8 @@ def _split(call: Call) -> Sequence[SSAValue]:
         sizes = call.known(1, "the sizes").tolist()
     if sizes is None:
         count = call.count("num_outputs", len(call.node.outputs))
+        if count != len(call.node.outputs):
+            raise call.error(f"'num_outputs' is {count}, it has {len(call.node.outputs)} outputs")
         part = -(-shape[axis] // count)
         sizes = [part] * (count - 1) + [shape[axis] - part * (count - 1)]
     if sum(sizes) != shape[axis]:
@@ -138,6 +140,8 @@ def _split(call: Call) -> Sequence[SSAValue]:
         part_shape = [*shape[:axis], int(size), *shape[axis + 1 :]]
         parts.append(call.emit.extract(x, offsets, part_shape, [1] * len(shape)))
         offsets[axis] += int(size)
+    if len(parts) != len(call.node.outputs):
+        raise call.error(f"{len(parts)} sizes for {len(call.node.outputs)} outputs")
     return parts
 
 
