@@ -37,6 +37,7 @@ from xdsl.traits import IsTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
+from convir.dialects.address_space import ADDRESS_SPACE_BYTES
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.slices import slice_view
