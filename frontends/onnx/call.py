@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
 from convir.dialects.address_space import MAX_RANK
-from convir.frontends.elements import constant
-from convir.frontends.emitter import element_of
+from convir.frontends.elements import constant, element_type_of_array
+from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.scalar_functions import converted
 
@@ -158,6 +158,25 @@ class Call:
             raise self.error(f"is not supported on elements of type {element}")
         return values
 
+    def shaped(self, value: SSAValue, shape: Sequence[int], what: str) -> SSAValue:
+        """A tensor that must have this shape.
+
+        Raises:
+            OnnxError: it has another one.
+        """
+        if shape_of(value) != tuple(shape):
+            raise self.error(f"{what} has the shape {list(shape_of(value))}, not {list(shape)}")
+        return value
+
+    def check_rank(self, value: SSAValue, least: int) -> None:
+        """Refuse a tensor of fewer dimensions than the operator is about.
+
+        Raises:
+            OnnxError: it has fewer.
+        """
+        if len(shape_of(value)) < least:
+            raise self.error(f"takes {least} dimensions or more, not {list(shape_of(value))}")
+
     def known(self, position: int, what: str) -> Array:
         """An input that must be a constant.
 
@@ -169,6 +188,39 @@ class Call:
         if array is None:
             raise self.error(f"{what} (input #{position}) must be a constant")
         return array
+
+    def known_integers(self, position: int, what: str) -> list[int]:
+        """An input that must be a constant list of integers.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        return self._list(position, what, "iu", "integers")
+
+    def known_numbers(self, position: int, what: str) -> list[float]:
+        """An input that must be a constant list of numbers.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        return self._list(position, what, "fiu", "numbers")
+
+    def known_scalar(self, position: int, what: str) -> float:
+        """An input that must be one constant number.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        array = self.known(position, what)
+        if array.size != 1 or element_type_of_array(array) is None:
+            raise self.error(f"{what} (input #{position}) is no single number")
+        return array.item()
+
+    def _list(self, position: int, what: str, kinds: str, name: str) -> list[Any]:
+        array = self.known(position, what)
+        if array.ndim > 1 or array.dtype.kind not in kinds:
+            raise self.error(f"{what} (input #{position}) is no list of {name}")
+        return array.reshape(-1).tolist()
 
     def is_known(self, position: int) -> bool:
         """Whether an input is given, as a constant."""

@@ -105,7 +105,7 @@ def _read(proto: Any, file: str) -> Model:
     opsets = [entry.version for entry in proto.opset_import if entry.domain in _DEFAULT_DOMAINS]
     _check_names(graph, file)
     read_tensor = TensorReader(file)
-    constants: dict[str, Array] = {x.name: read_tensor(x) for x in graph.initializer}
+    constants: dict[str, Array] = {_text(x.name): read_tensor(x) for x in graph.initializer}
     stored = set(constants)
     nodes: list[Node] = []
     for node in map(_NodeReader(file, read_tensor), graph.node):
@@ -128,6 +128,15 @@ def _read(proto: Any, file: str) -> Model:
         outputs=outputs,
         readers=readers,
     )
+
+
+def _text(value: Any) -> str:
+    """A string of a model, of which protobuf gives the bytes if they are no UTF-8.
+
+    Raises:
+        UnicodeDecodeError: they are none.
+    """
+    return value if isinstance(value, str) else bytes(value).decode()
 
 
 def _check_names(graph: Any, file: str) -> None:
@@ -167,9 +176,9 @@ class _NodeReader:
         Raises:
             OnnxError: it is no such node as the standard allows.
         """
-        domain = "" if proto.domain in _DEFAULT_DOMAINS else proto.domain
-        inputs, outputs = tuple(proto.input), tuple(proto.output)
-        node = Node(proto.name, proto.op_type, domain, inputs, outputs, {})
+        domain = "" if proto.domain in _DEFAULT_DOMAINS else _text(proto.domain)
+        inputs, outputs = tuple(map(_text, proto.input)), tuple(map(_text, proto.output))
+        node = Node(_text(proto.name), _text(proto.op_type), domain, inputs, outputs, {})
         signature = None if domain else signatures().get(proto.op_type)
         refusal = signature and signature.refusal(inputs, outputs)
         if refusal:
@@ -177,12 +186,12 @@ class _NodeReader:
         attributes: dict[str, Any] = {}
         for attribute in proto.attribute:
             refusal = attribute_refusal(attribute, self._types, signature)
-            if attribute.name in attributes:
+            name = _text(attribute.name)
+            if name in attributes:
                 refusal = "is given twice"
             if refusal:
-                message = f"attribute '{attribute.name}' {refusal}"
-                raise OnnxError(self._file, f"{node}: {message}")
-            attributes[attribute.name] = self._attribute(node, attribute)
+                raise OnnxError(self._file, f"{node}: attribute '{name}' {refusal}")
+            attributes[name] = self._attribute(node, attribute)
         return replace(node, attributes=attributes)
 
     def _attribute(self, node: Node, attribute: Any) -> Any:
@@ -216,14 +225,14 @@ def _constant(node: Node, file: str) -> Array:
 def _port(value: Any, file: str) -> Port:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        return Port(value.name, tensor.elem_type, None)
+        return Port(_text(value.name), tensor.elem_type, None)
     shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else str(dim.dim_param)
+        dim.dim_value if dim.HasField("dim_value") else _text(dim.dim_param)
         for dim in tensor.shape.dim
     )
     for size in shape:
         if isinstance(size, int) and size < _OPEN:
             raise OnnxError(file, f"'{value.name}' declares a size of {size}")
     return Port(
-        value.name, tensor.elem_type, tuple("" if size == _OPEN else size for size in shape)
+        _text(value.name), tensor.elem_type, tuple("" if size == _OPEN else size for size in shape)
     )

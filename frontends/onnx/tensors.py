@@ -100,7 +100,7 @@ class TensorReader:
         """Take the bytes of a tensor from the file beside the model that holds them."""
         if self._file == MEMORY:
             raise ValueError("lies in another file, of which a model in memory says no folder")
-        entries = {entry.key: entry.value for entry in proto.external_data}
+        entries = {entry.key: str(entry.value) for entry in proto.external_data}
         folder, name = Path(self._file).parent, entries.get("location", "")
         size = located(folder, name).stat().st_size
         offset = _natural(entries, "offset", 0)

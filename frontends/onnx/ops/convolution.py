@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -167,10 +168,12 @@ class _Weights:
         self.emit = call.emit
         self.value = filters
         self.bias = call.floats(WEIGHTS, BIAS)[1] if call.has(BIAS) else None
+        if self.bias is not None:
+            call.shaped(self.bias, (prod(channels),), "its bias")
         normalization = call.follower("BatchNormalization", PARAMETERS)
         if normalization is None or not call.is_known(WEIGHTS):
             return
-        scale, shift = scale_and_shift(normalization, element_of(filters))
+        scale, shift = scale_and_shift(normalization, element_of(filters), prod(channels))
         call.take(normalization)
         element = element_of(filters)
         self._scale(scale, channels)

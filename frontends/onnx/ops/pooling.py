@@ -88,6 +88,7 @@ def _counts(window: Window, size: int, outputs: int, *, include_padding: bool) -
 
 
 def _windows(call: Call) -> tuple[Window, ...]:
+    call.check_rank(call.input(0), 3)
     spatial = shape_of(call.input(0))[2:]
     taps = tuple(int(count) for count in call.attribute("kernel_shape"))
     if len(taps) != len(spatial) or not all(1 <= count <= LARGEST for count in taps):
@@ -146,6 +147,7 @@ def _pooled(
 
 def _global_pool(average: bool, call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
+    call.check_rank(x, 2)
     element = element_of(x)
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
     start, body = (0, summed) if average else (-inf, _maximum)

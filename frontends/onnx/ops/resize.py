@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
-from convir.frontends.onnx.ops.tables import check_table
+from convir.frontends.onnx.ops.tables import INDEX_ENTRIES, check_table
 from convir.frontends.scalar_functions import wide_of, widened
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _resize(call: Call) -> Sequence[SSAValue]:
     for dim, (size, scale, length, out) in enumerate(targets):
         if size == out and scale == 1 and crops.get(dim, _WHOLE) == _WHOLE:
             continue
-        check_table(out)
+        check_table(out * INDEX_ENTRIES)
         places = np.arange(out, dtype=np.float64)
         if transform == _CROPPED:
             positions = _cropped(places, length, size, crops.get(dim, _WHOLE))
@@ -116,7 +116,7 @@ def _crops(call: Call, rank: int) -> dict[int, tuple[float, float]]:
     """Where in each dimension the part begins and ends that is resized, 0 to 1."""
     given = call.attribute("axes", None)
     axes = list(range(rank)) if given is None else call.axes(given, rank)
-    region = [float(end) for end in call.known(1, "the region").tolist()]
+    region = call.known_numbers(1, "the region")
     if len(region) != 2 * len(axes):
         raise call.error(f"{len(region)} ends of a region for {len(axes)} axes")
     if not np.isfinite(region).all():
@@ -152,7 +152,7 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
     mode = call.choice("mode", "nearest", ("nearest", "linear"))
     given = call.attribute("scales", None)
-    given = call.known(1, "the scales").tolist() if given is None else given
+    given = call.known_numbers(1, "the scales") if given is None else given
     scales = _scales(call, given, len(shape_of(x)))
     taps = {
         dim: _taps(mode, _places(size, scale) / scale, size, np.floor, 0, False)
@@ -164,7 +164,7 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
 
 def _places(size: int, scale: float) -> Array:
     """The output positions of a dimension of `size` that is scaled."""
-    check_table(size * scale)
+    check_table(size * scale * INDEX_ENTRIES)
     return np.arange(int(size * scale))
 
 
@@ -184,12 +184,12 @@ def _target(
     at_scales = 1 if old else 2
     scales, sizes = [1.0] * rank, list(shape)
     if call.has(at_scales) and call.known(at_scales, "the scales").size:
-        given = call.known(at_scales, "the scales").tolist()
+        given = call.known_numbers(at_scales, "the scales")
         for axis, scale in zip(axes, _scales(call, given, len(axes)), strict=True):
-            check_table(shape[axis] * scale)
+            check_table(shape[axis] * scale * INDEX_ENTRIES)
             scales[axis], sizes[axis] = scale, int(np.floor(shape[axis] * scale))
         return scales, _scaled(shape, scales), sizes
-    wanted = [int(n) for n in call.known(3, "the sizes").tolist()]
+    wanted = call.known_integers(3, "the sizes")
     have = [shape[axis] for axis in axes]
     if len(wanted) != len(have) or any(
         size != old and min(size, old) < 1 for size, old in zip(wanted, have, strict=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-MAX_TABLE = 1 << 26
-"""Entries: half a gigabyte of f64."""
+MAX_TABLE = 1 << 25
+"""Entries: a quarter of a gigabyte of f64."""
+
+INDEX_ENTRIES = 8
+"""What one output index takes of a table: as many taps, and weights, as it may have."""
 
 
 def check_table(entries: float) -> None:
