@@ -22,10 +22,12 @@ from convir.passes.inline import inline_calls
 from convir.passes.manager import apply_passes
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.size_rules import spelled
+from convir.runtime.devices import HOST
 from convir.runtime.object_cache import private_records
 from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.program_entry import Signature
 from convir.runtime.read_program import read_program, tensor_spec
+from convir.runtime.reference.limits import memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +124,24 @@ class Build:
         except Exception:
             self._blame(passes)
             raise
-        return read_program(module, self.function)
+        program = read_program(module, self.function)
+        if self.device.kind == HOST:
+            self._require_memory(program)
+        return program
+
+    def _require_memory(self, program: Program) -> None:
+        """Refuse a program whose temporaries and results this machine has no memory for.
+
+        Raises:
+            DiagnosticError: it has none; located at the function.
+        """
+        size = program.arena_bytes + sum(spec.nbytes for spec in program.outputs)
+        entry = SymbolTable.lookup_symbol(self.module, self.function)
+        if entry is not None and size > memory_bytes():
+            message = (
+                f"'{self.function}' takes {size} bytes, more than the {memory_bytes()} of memory"
+            )
+            raise DiagnosticError(error_at(entry, message))
 
     def _blame(self, passes: Sequence[ModulePass]) -> None:
         """Run `passes` again and verify after each, which takes as long as rewriting.

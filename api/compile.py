@@ -11,8 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from convir.api.arguments import (
+    check_fraction,
+    check_integer,
+    check_pipeline,
+    check_shapes,
+    check_type,
+)
 from convir.api.sources import source_of
 from convir.lowering.llvm.target import target
 from convir.runtime.compile_error import CompileError
@@ -42,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 def compile(
-    source: str | Path | ModuleOp,
+    source: str | Path | ModuleOp | Any,
     pipeline: str | Sequence[ModulePass] = DEFAULT_PIPELINE,
     device: str = "auto",
     *,
@@ -63,8 +70,8 @@ def compile(
     that prints so, is compiled once, whatever the process.
 
     Args:
-        source: MLIR text, the path of a file that holds it, the path of an .onnx or .nam model, or
-            a module (left unchanged).
+        source: MLIR text, the path of a file that holds it, the path of an .onnx or .nam model, a
+            module (left unchanged), or a `ModelProto` of ONNX that holds its tensors itself.
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
         device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
@@ -83,11 +90,20 @@ def compile(
         PassFailedException: the function uses what the device cannot run.
         CompileError: a toolchain refused generated code.
         OSError: a file of text cannot be read.
-        ValueError: `device` names no device; `threads` is below 1; a .nam model is given no shape.
+        TypeError: an argument is of a type that means nothing here.
+        ValueError: `device` names no device; a number is too small or too large for what it says;
+            a .nam model is given no shape.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}, not at least 1")
+    check_pipeline(pipeline)
+    check_type("device", device, str, "the name of a device")
+    check_type("function", function, str, "the name of a function")
+    check_integer("workspace_bytes", workspace_bytes, 0, optional=True)
+    check_integer("threads", threads, 1, optional=True)
+    check_integer("specialisations", specialisations, 1)
+    check_shapes(shapes)
+    check_fraction("size", size)
+    check_type("allow_tf32", allow_tf32, bool, "True or False")
     job = Job(
         source_of(source, shapes, size),
         function,

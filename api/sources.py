@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from convir.frontends.onnx.files import external_files
+from convir.frontends.onnx.files import external_files, located
 from convir.runtime.digest import digest_of_file
 from convir.runtime.program_cache import files_key, load_program, store_program
 from convir.runtime.program_entry import ModelFiles
@@ -44,19 +45,22 @@ class Source:
     """A verified module that nobody else holds. Raises DiagnosticError where there is none."""
 
 
-def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Source:
+def source_of(given: Any, shapes: Shapes, size: float) -> Source:
     """What `given` stands for: MLIR text, the path of a file of it or of a model, or a module.
 
     Args:
-        given: what to compile.
+        given: what to compile: a `str`, a `Path`, a `ModuleOp` or a `ModelProto`.
         shapes: of the inputs of a model, in order, where it leaves sizes open.
         size: which of the models that a .nam file contains.
 
     Raises:
         DiagnosticError: a model cannot be read.
         OSError: a file of text cannot be read.
+        TypeError: `given` is none of these.
         ValueError: a .nam model is given no shape of a block.
     """
+    if _is_onnx_model(given):
+        return _onnx_in_memory(given, shapes)
     if not isinstance(given, str | Path):
         return _module(given)
     text = str(given)
@@ -72,10 +76,30 @@ def source_of(given: str | Path | ModuleOp, shapes: Shapes, size: float) -> Sour
     return _text(given.encode(), "<string>")
 
 
-def _module(given: ModuleOp) -> Source:
+def _is_onnx_model(given: Any) -> bool:
+    """Whether `given` is a `ModelProto`, of which there is none before onnx was imported."""
+    onnx = sys.modules.get("onnx")
+    return onnx is not None and isinstance(given, onnx.ModelProto)
+
+
+def _onnx_in_memory(given: Any, shapes: Shapes) -> Source:
+    def read() -> ModuleOp:
+        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as below)
+
+        return import_model(given, shapes=shapes)
+
+    return Source("<model>", None, read)
+
+
+def _module(given: Any) -> Source:
+    from xdsl.dialects.builtin import ModuleOp  # noqa: PLC0415  (as below)
+
     from convir.api.module_text import text_of  # noqa: PLC0415  (brings xDSL along)
     from convir.dialects.diagnostics import verify  # noqa: PLC0415  (as above)
 
+    if not isinstance(given, ModuleOp):
+        what = "text, a path, a module or a ModelProto"
+        raise TypeError(f"the source is a {type(given).__name__}, not {what}")
     # Dynamic sizes are compiled later, when callers may have changed their module.
     module = given.clone()
 
@@ -158,7 +182,7 @@ def _onnx_content(path: Path, shapes: Shapes) -> bytes | None:
         if not isinstance(files, ModelFiles):
             files = ModelFiles(external_files(path))
             store_program(key, files)
-        parts = [(name, digest_of_file(path.parent / name)) for name in files.names]
+        parts = [(name, digest_of_file(located(path.parent, name))) for name in files.names]
     except Exception:
         return None
     return repr(("onnx", [*map(_spelled, shapes)], digest, parts)).encode()
@@ -169,8 +193,8 @@ def _spelled(shape: Sequence[int] | None) -> list[int] | None:
 
 
 def _nam(path: Path, shapes: Shapes, size: float) -> Source:
-    shape = shapes[0] if shapes else None
-    if shape is None:
+    shape = shapes[0] if len(shapes) == 1 else None
+    if shape is None or len(shape) != 3:
         raise ValueError(f"{path}: give the shape of a block, such as shapes=[(1, 1, 64)]")
     return nam_source(path, shape[-1], shape[-1], size)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from convir.api.arguments import check_fraction, check_integer, check_type
 from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import nam_source
 from convir.runtime.arrays import plain
@@ -62,9 +63,17 @@ def stream(
 
     Raises:
         DiagnosticError: the model cannot be read.
-        ValueError: `frames` is no positive number; `device` names no device.
+        TypeError: an argument is of a type that means nothing here.
+        ValueError: `frames` or `threads` is below 1; `size` is not from 0 to 1; `device` names no
+            device.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
+    check_type("source", source, str | Path, "the path of a model")
+    check_integer("frames", frames, 1)
+    check_fraction("size", size)
+    check_type("pipeline", pipeline, str, "text")
+    check_integer("threads", threads, 1, optional=True)
+    check_type("device", device, str, "the name of a device")
     on = find_device(device)
     room = ROOM_BLOCKS[on.kind] * frames
     model = nam_source(Path(source), frames, room, size)

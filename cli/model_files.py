@@ -78,10 +78,18 @@ def read_onnx(
 
 
 def _read_nam(path: str, shapes: Sequence[Sequence[int] | None], size: float) -> ModuleOp:
-    """The module of the model `path`, for blocks of the shape of its one input."""
+    """The module of the model `path`, for blocks of the shape of its one input.
+
+    Raises:
+        UsageError: there is no such block, or no such size.
+        DiagnosticError: the model cannot be imported.
+    """
     from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
 
-    return import_nam(path, frames=_frames(shapes), size=size)
+    try:
+        return import_nam(path, frames=_frames(shapes), size=size)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _frames(shapes: Sequence[Sequence[int] | None]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.cli.arguments import ArgumentParser, natural
+from convir.runtime.reference.limits import DEFAULT_MAX_STEPS
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -72,6 +73,14 @@ def _parser() -> ArgumentParser:
         type=natural,
         metavar="N",
         help="the most that the temporaries may take, on a device; batches are run in chunks",
+    )
+    add(
+        "--max-steps",
+        type=natural,
+        default=DEFAULT_MAX_STEPS,
+        metavar="N",
+        help="how many times the reference runs the bodies of loops, branches and calls "
+        f"({DEFAULT_MAX_STEPS})",
     )
     add("--seed", type=natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
     add(

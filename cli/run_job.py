@@ -62,9 +62,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_UNLIMITED = Budget(bytes=sys.maxsize, flops=sys.maxsize)
-"""A check that was asked for runs, whatever it takes."""
-
 
 def run_file(options: Namespace) -> int:
     """Run the whole job that `options` describe; returns the exit status.
@@ -108,16 +105,14 @@ def _run(options: Namespace, name: str) -> int:
     arguments = _arguments(options.inputs, types, options.seed)
     bound = _bound(module, function, arguments, options.device)
     rewritten = run(bound, passes).module if passes else bound
-    results, facts = _execute(
-        rewritten, function.sym_name.data, arguments, options.device, options.workspace_bytes
-    )
+    results, facts = _execute(rewritten, function.sym_name.data, arguments, options)
     for position, result in enumerate(results):
         write_stdout(result_text(position, result))
     for path, result in zip(paths, results, strict=False):
         write_output(path, npy_bytes(result))
     if not options.check:
         return EXIT_OK
-    reports = _checks(module, function, arguments, results, facts)
+    reports = _checks(module, function, arguments, results, facts, options.max_steps)
     for what, report in reports.items():
         write_stdout(f"check against {what}: {report}\n")
     return EXIT_OK if all(report.passed for report in reports.values()) else EXIT_FAILURE
@@ -196,15 +191,15 @@ def _execute(
     module: ModuleOp,
     function: str,
     arguments: Sequence[Array],
-    device: str,
-    workspace_bytes: int | None,
+    options: Namespace,
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
     """The results, and what is known of how they were computed."""
+    device = options.device
     if device == REFERENCE:
-        return evaluate_tracked(module, function, arguments)
+        return evaluate_tracked(module, function, arguments, options.max_steps)
     from convir.cli.compiled_function import run_compiled  # noqa: PLC0415  (brings LLVM along)
 
-    results = run_compiled(module, function, arguments, device, workspace_bytes)
+    results = run_compiled(module, function, arguments, device, options.workspace_bytes)
     return results, (EXACT,) * len(results)
 
 
@@ -214,8 +209,11 @@ def _checks(
     arguments: Sequence[Array],
     results: Sequence[Array],
     facts: Sequence[Fact],
+    max_steps: int,
 ) -> dict[str, Report]:
     """How the results compare with the module as read, and with the convolution it came from."""
+    # A check that was asked for runs, whatever it takes but steps without an end.
+    budget = Budget(bytes=sys.maxsize, flops=sys.maxsize, steps=max_steps)
     expected = {"the module as read": module}
     reports: dict[str, Report] = {}
     source = module.attributes.get(SOURCE_ATTRIBUTE)
@@ -229,7 +227,7 @@ def _checks(
                 expected["its source"] = definition
     name = function.sym_name.data
     for what, other in expected.items():
-        checker = Checker(other, name, budget=_UNLIMITED, arguments=arguments)
+        checker = Checker(other, name, budget=budget, arguments=arguments)
         reports[what] = checker.check_results(name, results, facts)
     return reports
 

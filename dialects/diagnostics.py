@@ -59,6 +59,17 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+_MAX_CHARACTERS = 600
+
+
+def shortened(text: str) -> str:
+    """`text` without its middle where it quotes more of a file than anyone reads."""
+    if len(text) <= _MAX_CHARACTERS:
+        return text
+    half = _MAX_CHARACTERS // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
 def file_location(location: Attribute) -> FileLineColLoc | None:
     """The first file location inside `location`: of a name, a call's callee or what was fused."""
     if isinstance(location, FileLineColLoc):

@@ -23,6 +23,7 @@ from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from convir.dialects.address_space import check_addressable
 from convir.dialects.generics import generic
 from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
 
@@ -39,10 +40,9 @@ def tensor_type(element: Attribute, shape: Sequence[int]) -> TensorType[Attribut
     """A type of static shape.
 
     Raises:
-        ValueError: a size is negative.
+        ValueError: a size is negative, or no memory holds such a tensor.
     """
-    if any(size < 0 for size in shape):
-        raise ValueError(f"no tensor has the sizes {list(shape)}")
+    check_addressable(shape)
     return TensorType(element, shape)
 
 
@@ -193,6 +193,7 @@ class Emitter:
         """
         if any(size < 0 for size in shape) or prod(shape_of(value)) != prod(shape):
             raise ValueError(f"{prod(shape_of(value))} elements have no shape {list(shape)}")
+        check_addressable(shape)
         value = _unreshaped(value, tuple(shape))
         have = shape_of(value)
         if have == tuple(shape):

@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from convir.dialects.address_space import check_addressable
 from convir.dialects.conv_geometry import Direction, Geometry
 from convir.dialects.layouts import (
     ACTIVATION_SPATIAL,
@@ -100,9 +101,20 @@ def parse_line(line: str) -> ConvLine:
     problems = {
         _FUNCTIONS[flag]: _problem(values, sizes, directions[flag], transposed) for flag in flags
     }
+    for problem in problems.values():
+        _check_addressable(values, problem)
     if len(problems) == 1:
         problems = {"main": next(iter(problems.values()))}
     return ConvLine(text.strip(), problems)
+
+
+def _check_addressable(values: Values, problem: ConvProblem) -> None:
+    """Every tensor of a problem fits into an address space."""
+    for shape in problem.shapes:
+        try:
+            check_addressable(shape)
+        except ValueError as error:
+            raise LineError(str(error), values.column("in_h", "in_w", "batchsize")) from None
 
 
 def strip_comment(line: str) -> str:

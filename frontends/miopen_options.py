@@ -150,13 +150,15 @@ class Values:
         """The value of a numeric option.
 
         Raises:
-            LineError: the value is not an integer.
+            LineError: the value is not an integer, or not one of the driver's 32 bits.
         """
         if name not in self._given:
             return int(_default(name))
         word = self._given[name]
         if re.fullmatch(r"[+-]?[0-9]{1,18}", word.text) is None:
             raise LineError(f"--{name} must be an integer, found '{word.text}'", word.column)
+        if not -(2**31) <= int(word.text) < 2**31:
+            raise LineError(f"--{name} must fit 32 bits, found {word.text}", word.column)
         return int(word.text)
 
 

@@ -38,6 +38,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects import kernel, rt
+from convir.dialects.address_space import ADDRESS_SPACE_BYTES
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.slices import slice_view
@@ -79,7 +80,7 @@ def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
         size = rt.buffer_bytes(buffer)
     except VerifyException as error:
         raise _refusal(where, str(error)) from error
-    if size >= MAX_BUFFER_BYTES:
+    if size >= ADDRESS_SPACE_BYTES:
         raise _refusal(where, f"{value_type} takes {size} bytes, which no address space holds")
     return buffer
 
@@ -96,9 +97,6 @@ WORKSPACE = "workspace"
 
 STATE = "state"
 """The name of what a kernel keeps."""
-
-MAX_BUFFER_BYTES = 1 << 47
-"""What a process can address on the machines that programs run on."""
 
 
 @dataclass

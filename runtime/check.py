@@ -22,6 +22,7 @@ from convir.runtime.inputs import DYNAMIC_SIZE, Distribution, random_arguments
 from convir.runtime.reference import EvaluationError, FloatFormat, evaluate, find_function
 from convir.runtime.reference.exactness import ExactnessTracker
 from convir.runtime.reference.facts import EXACT
+from convir.runtime.reference.limits import DEFAULT_MAX_STEPS
 from convir.runtime.reference.programs import is_program, tensor_types
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Budget:
     """Peak memory of one evaluation."""
     flops: int = 10**12
     """FLOPs of one evaluation, zeros included."""
+    steps: int = DEFAULT_MAX_STEPS
+    """How many blocks of loops, branches and calls one evaluation runs."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,9 @@ class Checker:
             return refusal
         try:
             arguments = self._arguments_of(function)
-            results, facts = evaluate_tracked(module, function.sym_name.data, arguments)
+            results, facts = evaluate_tracked(
+                module, function.sym_name.data, arguments, self._budget.steps
+            )
         except (EvaluationError, ValueError) as error:
             return f"before: {error}"
         if all(fact.inexact is None for fact in facts):
@@ -170,7 +175,13 @@ class Checker:
             return None
         name = function.sym_name.data
         try:
-            return evaluate(module, name, arguments, float_format=FloatFormat.WIDE)
+            return evaluate(
+                module,
+                name,
+                arguments,
+                float_format=FloatFormat.WIDE,
+                max_steps=self._budget.steps,
+            )
         except EvaluationError:
             return None
 
@@ -184,7 +195,7 @@ class Checker:
         if refusal is not None:
             return Report(False, False, reason=refusal)
         try:
-            results, facts = evaluate_tracked(after, name, run.arguments)
+            results, facts = evaluate_tracked(after, name, run.arguments, self._budget.steps)
         except (EvaluationError, ValueError) as error:
             return Report(True, False, where=f"@{name}", failure=f"after: {error}")
         return _compare_all(name, run, results, facts)
@@ -223,7 +234,10 @@ def _functions(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def evaluate_tracked(
-    module: ModuleOp, function: str, arguments: Sequence[Array]
+    module: ModuleOp,
+    function: str,
+    arguments: Sequence[Array],
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> tuple[tuple[Array, ...], tuple[Fact, ...]]:
     """As `evaluate`, with what is known of how exact each result is.
 
@@ -234,7 +248,7 @@ def evaluate_tracked(
         EvaluationError: an operation is unknown to the reference, or undefined on its operands.
     """
     tracker = ExactnessTracker()
-    results = evaluate(module, function, arguments, observer=tracker)
+    results = evaluate(module, function, arguments, observer=tracker, max_steps=max_steps)
     func = find_function(module, function)
     returned = func.get_return_op()
     if is_program(func) or returned is None:

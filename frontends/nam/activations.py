@@ -44,18 +44,20 @@ def read_activation(owner: Fields, key: str, value: Any) -> Activation:
     kind = _ALIASES.get(fields.text("type"), fields.text("type"))
     if kind == PRELU:
         if not fields.has("negative_slopes"):
-            return Activation(
-                "LeakyReLU", {"negative_slope": fields.number("negative_slope", 0.01)}
-            )
-        slopes = fields.array("negative_slopes")
-        if not slopes or any(type(slope) not in (int, float) for slope in slopes):
-            raise fields.error("negative_slopes", "is no list of numbers")
-        return Activation(PRELU, {}, tuple(map(float, slopes)))
+            slope = fields.number("negative_slope", 0.01)
+            fields.refuse_others()
+            return Activation("LeakyReLU", {"negative_slope": slope})
+        slopes = fields.numbers("negative_slopes")
+        if not slopes:
+            raise fields.error("negative_slopes", "is empty")
+        fields.refuse_others("negative_slope")
+        return Activation(PRELU, {}, slopes)
     function = FUNCTIONS.get(kind)
     if function is None:
         known = ", ".join(sorted((*FUNCTIONS, PRELU)))
         raise fields.error("type", f"is '{kind}'; known are {known}")
     numbers = {name: fields.number(name, value) for name, value in function.defaults.items()}
+    fields.refuse_others()
     return Activation(kind, numbers)
 
 

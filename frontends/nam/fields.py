@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from convir.frontends.nam.errors import NamError
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 _REQUIRED: Any = object()
 
+LARGEST = 2**31 - 1
+"""No width, size or dilation of a model is larger."""
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -20,6 +24,7 @@ class Fields:
     file: str
     path: str
     values: Mapping[str, Any]
+    _asked: set[str] = field(default_factory=set[str], compare=False)
 
     @staticmethod
     def of(file: str, path: str, value: Any) -> Fields:
@@ -42,7 +47,14 @@ class Fields:
 
     def has(self, key: str) -> bool:
         """Whether there is such a field with anything but null in it."""
+        self._asked.add(key)
         return self.values.get(key) is not None
+
+    def refuse_others(self, *ignored: str) -> None:
+        """Raise the error of a field that nothing asked for, and that is none of `ignored`."""
+        for key in self.values:
+            if key not in self._asked and key not in ignored:
+                raise self.error(key, "is no field that is supported")
 
     def raw(self, key: str, default: Any = _REQUIRED) -> Any:
         """Whatever stands there.
@@ -50,6 +62,7 @@ class Fields:
         Raises:
             NamError: nothing does, and there is no default.
         """
+        self._asked.add(key)
         value = self.values.get(key)
         if value is not None:
             return value
@@ -57,18 +70,18 @@ class Fields:
             raise self.error(key, "is missing")
         return default
 
-    def integer(self, key: str, default: int = _REQUIRED, *, least: int = 1) -> int:
-        """A whole number of at least `least`."""
+    def integer(self, key: str, default: int = _REQUIRED) -> int:
+        """A whole number from 1 to `LARGEST`."""
         value = self.raw(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.error(key, f"is {value!r}, no number of at least {least}")
+        if not _is_size(value):
+            raise self.error(key, f"is {value!r}, no number of at least 1 and at most {LARGEST}")
         return value
 
     def number(self, key: str, default: float = _REQUIRED) -> float:
-        """A number."""
+        """A finite number."""
         value = self.raw(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.error(key, f"is {value!r}, no number")
+        if type(value) not in (int, float) or not _is_finite(value):
+            raise self.error(key, f"is {value!r}, no finite number")
         return float(value)
 
     def flag(self, key: str, default: bool = _REQUIRED) -> bool:
@@ -86,11 +99,19 @@ class Fields:
         return value
 
     def integers(self, key: str) -> tuple[int, ...]:
-        """A list, not empty, of numbers of at least 1."""
+        """A list, not empty, of whole numbers from 1 to `LARGEST`."""
         values = self.array(key)
-        if not values or any(type(value) is not int or value < 1 for value in values):
-            raise self.error(key, f"is {values!r}, no list of numbers of at least 1")
+        if not values or not all(map(_is_size, values)):
+            message = f"no list of numbers of at least 1 and at most {LARGEST}"
+            raise self.error(key, f"is {values!r}, {message}")
         return tuple(values)
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """A list of finite numbers."""
+        values = self.array(key)
+        if any(type(value) not in (int, float) or not _is_finite(value) for value in values):
+            raise self.error(key, "holds something that is no finite number")
+        return tuple(map(float, values))
 
     def array(self, key: str) -> list[Any]:
         """A list."""
@@ -109,3 +130,14 @@ class Fields:
             Fields.of(self.file, f"{self.where(key)}[{index}]", value)
             for index, value in enumerate(self.array(key))
         ]
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= LARGEST
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # An integer that no float holds.
+        return False

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 
 from convir.dialects.stream_attributes import RATE_ATTR, STATES_ATTR
 from convir.frontends.emitter import Emitter
+from convir.frontends.nam.fields import LARGEST
 from convir.frontends.nam.read import read_nam
 from convir.frontends.nam.stages import Stages
 from convir.frontends.nam.wavenet import emit_wavenet
@@ -51,13 +52,16 @@ def import_nam(
 
     Raises:
         NamError: the file cannot be read, or says something that is not supported.
-        ValueError: `frames` is no positive number, or there is no room for them.
+        ValueError: `frames` is no positive number, or there is no room for them; `size` is
+            none from 0 to 1.
     """
     room = frames if room is None else room
-    if frames < 1:
+    if not 1 <= frames <= LARGEST:
         raise ValueError(f"a block of {frames} frames is none")
-    if room < frames:
+    if not frames <= room <= LARGEST:
         raise ValueError(f"room={room} is none for a block of {frames} frames")
+    if not 0 <= size <= 1:
+        raise ValueError(f"size is {size}, not from 0 to 1")
     return _imported(read_nam(source, size), frames, room)
 
 

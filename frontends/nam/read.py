@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,12 @@ if TYPE_CHECKING:
 WAVENET = "WaveNet"
 CONTAINER = "SlimmableContainer"
 
+MAX_DEPTH = 8
+"""Models in models: containers in containers, or what makes a condition of a condition."""
+
+MAX_LAYERS = 4096
+"""Layers of one array."""
+
 
 def read_nam(file: str | Path, size: float = 1.0) -> NamFile:
     """The model in a `.nam` file.
@@ -47,49 +52,88 @@ def read_nam(file: str | Path, size: float = 1.0) -> NamFile:
     """
     name = str(file)
     try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        text = Path(file).read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except OSError as error:
         raise NamError(name, error.strerror or str(error)) from error
     except ValueError as error:
         raise NamError(name, f"is no JSON: {error}") from error
+    except RecursionError:
+        raise NamError(name, "is nested too deeply") from None
     model = _chosen(Fields.of(name, "", content), size)
-    return NamFile(name, model.number("sample_rate", 0.0), _wavenet(model))
+    return NamFile(name, _sample_rate(model), _wavenet(model))
 
 
-def _chosen(model: Fields, size: float) -> Fields:
-    """The model itself, or one of the models that it contains."""
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the file, whose fields must differ."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the field {twice!r} twice")
+    return fields
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+def _sample_rate(model: Fields) -> float:
+    """Frames a second; 0 where the file does not say it."""
+    if not model.has("sample_rate"):
+        return 0.0
+    rate = model.number("sample_rate")
+    if rate <= 0:
+        raise model.error("sample_rate", f"is {rate:g}, not above 0")
+    return rate
+
+
+def _chosen(model: Fields, size: float, depth: int = 0) -> Fields:
+    """The model itself, or one of the models that it contains, which is in `depth` others."""
     if model.text("architecture") != CONTAINER:
         return model
+    _refuse_depth(model, depth)
     candidates = model.inner("config").inners("submodels")
     if not candidates:
         raise model.error("config.submodels", "is empty")
     for candidate in candidates:
         if candidate.number("max_value") >= size:
-            return _chosen(candidate.inner("model"), size)
-    return _chosen(candidates[-1].inner("model"), size)
+            return _chosen(candidate.inner("model"), size, depth + 1)
+    return _chosen(candidates[-1].inner("model"), size, depth + 1)
 
 
-def _wavenet(model: Fields) -> WaveNet:
+def _refuse_depth(model: Fields, depth: int) -> None:
+    """Raise the error of a model that is in more than a few others."""
+    if depth > MAX_DEPTH:
+        raise NamError(model.file, f"has models in models, more than {MAX_DEPTH} deep")
+
+
+def _wavenet(model: Fields, depth: int = 0) -> WaveNet:
+    _refuse_depth(model, depth)
     architecture = model.text("architecture")
     if architecture != WAVENET:
         raise model.error("architecture", f"'{architecture}' is not supported, only {WAVENET}")
     config = model.inner("config")
     condition = config.inner("condition_dsp") if config.has("condition_dsp") else None
-    return WaveNet(
+    config.number("head_scale", 1.0)  # The last of the weights is what counts.
+    net = WaveNet(
         input_channels=config.integer("in_channels", 1),
         arrays=tuple(map(_array, config.inners("layers"))),
         head=_head(config.inner("head")) if config.has("head") else None,
-        condition=None if condition is None else _wavenet(condition),
+        condition=None if condition is None else _wavenet(condition, depth + 1),
         path=model.path,
         weights=_weights(model),
     )
+    config.refuse_others()
+    return net
 
 
 def _weights(model: Fields) -> Array:
-    values = model.array("weights")
-    if any(type(value) not in (int, float) or not math.isfinite(value) for value in values):
-        raise model.error("weights", "holds something that is no finite number")
-    return np.array(values, np.float32)
+    with np.errstate(over="ignore"):
+        weights = np.array(model.numbers("weights"), np.float64).astype(np.float32)
+    if not np.isfinite(weights).all():
+        raise model.error("weights", "holds a number that f32 does not")
+    return weights
 
 
 def _array(fields: Fields) -> LayerArray:
@@ -98,7 +142,7 @@ def _array(fields: Fields) -> LayerArray:
     channels = fields.integer("channels")
     head = fields.inner("head") if fields.has("head") else None
     layers = _layers(fields)
-    return LayerArray(
+    array = LayerArray(
         input_channels=fields.integer("input_size"),
         condition_channels=fields.integer("condition_size"),
         channels=channels,
@@ -114,11 +158,17 @@ def _array(fields: Fields) -> LayerArray:
         head_dilation=1 if head is None else head.integer("head_dilation", 1),
         head_bias=fields.flag("head_bias") if head is None else head.flag("bias"),
     )
+    fields.refuse_others("gated", "head_size", "head_bias", "secondary_activation")
+    if head is not None:
+        head.refuse_others()
+    return array
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     dilations = fields.integers("dilations")
     count = len(dilations)
+    if count > MAX_LAYERS:
+        raise fields.error("dilations", f"has {count} entries, more than {MAX_LAYERS}")
     if fields.has("kernel_sizes") == fields.has("kernel_size"):
         raise fields.error("kernel_size", "or else kernel_sizes is expected")
     sizes = (
@@ -179,9 +229,10 @@ def _one_by_one(fields: Fields, key: str, channels: int, *, active: bool) -> One
     if not fields.has(key):
         return OneByOne(channels, 1) if active else None
     inner = fields.inner(key)
-    if not inner.flag("active", active):
-        return None
-    return OneByOne(inner.integer("out_channels", channels), inner.integer("groups", 1))
+    is_active = inner.flag("active", active)
+    one = OneByOne(inner.integer("out_channels", channels), inner.integer("groups", 1))
+    inner.refuse_others()
+    return one if is_active else None
 
 
 def _films(fields: Fields, layers: Sequence[Layer]) -> dict[str, Film]:
@@ -190,8 +241,11 @@ def _films(fields: Fields, layers: Sequence[Layer]) -> dict[str, Film]:
         if not fields.has(key) or fields.raw(key) is False:
             continue
         inner = fields.inner(key)
-        if inner.flag("active", True):
-            films[key] = Film(inner.flag("shift", True), inner.integer("groups", 1))
+        is_active = inner.flag("active", True)
+        film = Film(inner.flag("shift", True), inner.integer("groups", 1))
+        inner.refuse_others()
+        if is_active:
+            films[key] = film
     for key, owner in (("layer1x1_post_film", "layer1x1"), ("head1x1_post_film", "head1x1")):
         if key in films and _one_by_one(fields, owner, 1, active=owner == "layer1x1") is None:
             raise fields.error(key, f"is active without a {owner}")
@@ -202,9 +256,11 @@ def _head(fields: Fields) -> Head:
     activation = read_activation(fields, "activation", fields.raw("activation"))
     if activation.kind == PRELU:
         raise fields.error("activation", "with a slope for each channel is not supported")
-    return Head(
+    head = Head(
         channels=fields.integer("channels"),
         output_channels=fields.integer("out_channels"),
         kernel_sizes=fields.integers("kernel_sizes"),
         activation=activation,
     )
+    fields.refuse_others()
+    return head

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 _LINE = 16
 """Frames that fill a cache line."""
 
+MAX_FRAMES = 1 << 20
+"""A stream begins with as many frames of silence as it remembers: half a minute at 44.1 kHz."""
+
+MAX_ELEMENTS = 1 << 28
+"""Of all windows before the block."""
+
 _LAYOUTS = ("NCW", "KCS", "NCW")
 _CHANNEL = 1
 _FRAME = 2
@@ -56,6 +62,10 @@ class Stages:
     """Frames of a window behind those that came before the block."""
     windows: list[SSAValue] = field(default_factory=list["SSAValue"])
     """What the convolutions see, the block included, in the order of the arguments."""
+    _frames: int = 0
+    """How many frames before a block all windows together remember."""
+    _elements: int = 0
+    """How many numbers they hold of them."""
 
     def error(self, message: str) -> NamError:
         """An error about the model."""
@@ -146,6 +156,13 @@ class Stages:
             return x
         _, channels, frames = shape_of(x)
         kept = frames_before(before, self.room)
+        self._frames += before
+        self._elements += channels * kept
+        if self._frames > MAX_FRAMES or self._elements > MAX_ELEMENTS:
+            raise self.error(
+                f"its layers remember {self._frames} frames, {self._elements} numbers in all; "
+                f"at most {MAX_FRAMES} and {MAX_ELEMENTS} are supported"
+            )
         block = self.emit.block
         window = block.insert_arg(TensorType(f32, (1, channels, kept + self.room)), len(block.args))
         window.name_hint = "window"

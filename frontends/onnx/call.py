@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
-from convir.frontends.elements import constant
-from convir.frontends.emitter import element_of
+from convir.dialects.address_space import MAX_RANK
+from convir.frontends.elements import constant, element_type_of_array
+from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.scalar_functions import converted
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from convir.frontends.onnx.model import Model, Node
 
 _MISSING: Any = object()
+
+LARGEST = 2**31 - 1
+"""No window, stride, padding or count is larger."""
 
 
 @dataclass
@@ -154,6 +158,25 @@ class Call:
             raise self.error(f"is not supported on elements of type {element}")
         return values
 
+    def shaped(self, value: SSAValue, shape: Sequence[int], what: str) -> SSAValue:
+        """A tensor that must have this shape.
+
+        Raises:
+            OnnxError: it has another one.
+        """
+        if shape_of(value) != tuple(shape):
+            raise self.error(f"{what} has the shape {list(shape_of(value))}, not {list(shape)}")
+        return value
+
+    def check_rank(self, value: SSAValue, least: int) -> None:
+        """Refuse a tensor of fewer dimensions than the operator is about.
+
+        Raises:
+            OnnxError: it has fewer.
+        """
+        if len(shape_of(value)) < least:
+            raise self.error(f"takes {least} dimensions or more, not {list(shape_of(value))}")
+
     def known(self, position: int, what: str) -> Array:
         """An input that must be a constant.
 
@@ -165,6 +188,39 @@ class Call:
         if array is None:
             raise self.error(f"{what} (input #{position}) must be a constant")
         return array
+
+    def known_integers(self, position: int, what: str) -> list[int]:
+        """An input that must be a constant list of integers.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        return self._list(position, what, "iu", "integers")
+
+    def known_numbers(self, position: int, what: str) -> list[float]:
+        """An input that must be a constant list of numbers.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        return self._list(position, what, "fiu", "numbers")
+
+    def known_scalar(self, position: int, what: str) -> float:
+        """An input that must be one constant number.
+
+        Raises:
+            OnnxError: it is left out, computed, or something else.
+        """
+        array = self.known(position, what)
+        if array.size != 1 or element_type_of_array(array) is None:
+            raise self.error(f"{what} (input #{position}) is no single number")
+        return array.item()
+
+    def _list(self, position: int, what: str, kinds: str, name: str) -> list[Any]:
+        array = self.known(position, what)
+        if array.ndim > 1 or array.dtype.kind not in kinds:
+            raise self.error(f"{what} (input #{position}) is no list of {name}")
+        return array.reshape(-1).tolist()
 
     def is_known(self, position: int) -> bool:
         """Whether an input is given, as a constant."""
@@ -192,13 +248,15 @@ class Call:
         """An attribute that is a list of integers, of as many as `default` has.
 
         Raises:
-            OnnxError: it has another number of them, or one is below `least`.
+            OnnxError: it has another number of them, or one is below `least` or far too large.
         """
         values = tuple(int(value) for value in self.attribute(name, default))
         if len(values) != len(default):
             raise self.error(f"'{name}' has {len(values)} values, not {len(default)}")
         if least is not None and any(value < least for value in values):
             raise self.error(f"'{name}' is {list(values)}, not all at least {least}")
+        if any(abs(value) > LARGEST for value in values):
+            raise self.error(f"'{name}' is {list(values)}, not all at most {LARGEST}")
         return values
 
     def count(self, name: str, default: Any = _MISSING) -> int:
@@ -210,6 +268,8 @@ class Call:
         value = int(self.attribute(name, default))
         if value < 1:
             raise self.error(f"'{name}' is {value}, not at least 1")
+        if value > LARGEST:
+            raise self.error(f"'{name}' is {value}, not at most {LARGEST}")
         return value
 
     def axis(self, axis: int, rank: int) -> int:
@@ -228,6 +288,8 @@ class Call:
         Raises:
             OnnxError: it has no such dimension, or one is named twice.
         """
+        if rank > MAX_RANK:
+            raise self.error(f"no tensor has {rank} dimensions")
         given = [int(axis) for axis in axes]
         found = [self.axis(axis, rank) for axis in given]
         if len(set(found)) < len(found):

@@ -14,7 +14,7 @@ import numpy as np
 from convir.frontends.onnx.errors import onnx_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from convir.frontends.elements import Array
     from convir.frontends.onnx.call import Call
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 1024
 """More is data, not shapes."""
 
-_SHAPE_ARITHMETIC = frozenset(
-    {
-        *("Add", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Floor", "Gather", "Identity"),
-        *("Max", "Min", "Mod", "Mul", "Neg", "Range", "ReduceProd", "Reshape", "Slice"),
-        *("Split", "Squeeze", "Sub", "Unsqueeze", "Where", "Equal", "Transpose"),
-    }
+_ELEMENTWISE = frozenset(
+    {"Add", "Div", "Equal", "Max", "Min", "Mod", "Mul", "Sub", "Where"},
 )
+"""What broadcasts its operands."""
+
+_SHAPE_ARITHMETIC = _ELEMENTWISE | {
+    *("Cast", "Ceil", "Concat", "ConstantOfShape", "Floor", "Gather", "Identity"),
+    *("Neg", "Range", "ReduceProd", "Reshape", "Slice"),
+    *("Split", "Squeeze", "Unsqueeze", "Transpose"),
+}
 
 
 def constant_results(
@@ -53,9 +56,25 @@ def constant_results(
         return None
     if any(array.size > MAX_ELEMENTS for array in arrays.values()):
         return None
-    if node.op == "ConstantOfShape" and prod(map(int, arrays[node.inputs[0]])) > MAX_ELEMENTS:
+    if _elements(call, arrays) > MAX_ELEMENTS:
         return None
     return _evaluated(call, arrays)
+
+
+def _elements(call: Call, arrays: Mapping[str, Array]) -> float:
+    """How many elements the result of a node has that may have more than its operands have."""
+    given = [arrays[name] for name in call.node.inputs if name]
+    if call.node.op == "ConstantOfShape":
+        return prod(map(int, given[0].reshape(-1)))
+    if call.node.op == "Range":
+        start, end, step = (float(array.reshape(-1)[0]) if array.size else 0 for array in given)
+        return (end - start) / step if step else 0
+    if call.node.op in _ELEMENTWISE:
+        try:
+            return prod(np.broadcast_shapes(*(array.shape for array in given)))
+        except ValueError as error:
+            raise call.error(str(error)) from error
+    return 0
 
 
 def _shape_result(call: Call, shape: tuple[int, ...]) -> Array:
@@ -85,7 +104,8 @@ def _evaluated(call: Call, arrays: dict[str, Array]) -> tuple[Array, ...]:
     opset = helper.make_opsetid("", call.opset)
     try:
         model = helper.make_model(graph, opset_imports=[opset])
-        results = reference.ReferenceEvaluator(model).run(None, arrays)
+        with np.errstate(divide="raise", over="ignore", invalid="ignore"):
+            results = reference.ReferenceEvaluator(model).run(None, arrays)
     except Exception as error:
         raise call.error(f"its constants cannot be evaluated: {error}") from error
     return tuple(np.asarray(result) for result in results)

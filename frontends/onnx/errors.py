@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from convir.dialects.diagnostics import Diagnostic, DiagnosticError, one_line
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError, one_line, shortened
 
 
 class OnnxError(DiagnosticError):
     """A model that cannot be imported: `FILE:0:0: error: node 'conv1' (Conv): …`."""
 
     def __init__(self, file: str, message: str) -> None:
-        super().__init__(Diagnostic(file, 0, 0, "error", one_line(message)))
+        super().__init__(Diagnostic(file, 0, 0, "error", one_line(shortened(message))))
 
 
 def onnx_library(name: str, file: str) -> Any:

@@ -9,6 +9,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def located(folder: Path, name: str) -> Path:
+    """The file `name` beside a model in `folder`, or in a folder beside it.
+
+    Raises:
+        ValueError: it lies elsewhere, or is no file.
+    """
+    parts = name.split("/")
+    if not name or "\0" in name or ".." in parts or name.startswith("/"):
+        raise ValueError(f"'{name}' is not in the folder of the model")
+    path = folder / name
+    if not path.is_file():
+        raise ValueError(f"'{name}' is no file in the folder of the model")
+    return path
+
+
 def external_files(path: Path) -> tuple[str, ...]:
     """The further files that hold tensors of a model, as the model spells them: relative to it.
 

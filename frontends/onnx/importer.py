@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, NameLoc, StringAttr, TensorType
 
 from convir.frontends.elements import element_type
-from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of
+from convir.frontends.emitter import Emitter, erase_dead_reshapes, shape_of, tensor_type
 from convir.frontends.onnx.call import Call, Graph
 from convir.frontends.onnx.constant_nodes import constant_results
 from convir.frontends.onnx.model import read_model
@@ -82,11 +82,17 @@ def _argument_type(graph: Graph, port: Port, shape: Sequence[int]) -> TensorType
     if element is None:
         message = f"input '{port.name}' has elements of TensorProto type {port.element}"
         raise graph.error(message)
-    return TensorType(element, shape)
+    try:
+        return tensor_type(element, shape)
+    except ValueError as error:
+        raise graph.error(f"input '{port.name}': {error}") from error
 
 
 def _import_node(graph: Graph, node: Node) -> None:
     call = Call(node, graph)
+    for name in filter(None, node.inputs):
+        if name not in graph.values and name not in graph.constants:
+            raise call.error(f"reads '{name}', which nothing before it computes")
     known = constant_results(call, lambda name: _shape(graph, name))
     if known is not None:
         graph.constants.update(zip(node.outputs, known, strict=False))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,16 @@ import numpy as np
 
 from convir.frontends.elements import MEMORY, Array
 from convir.frontends.onnx.errors import OnnxError, onnx_library
+from convir.frontends.onnx.signatures import attribute_refusal, signatures
+from convir.frontends.onnx.tensors import TensorReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
+
+_OPEN = -1
+"""What some exporters declare where a size is open."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +81,7 @@ def read_model(source: str | Path | Any) -> Model:
     file = str(source)
     onnx = onnx_library("onnx", file)
     try:
-        proto = onnx.load(file)
+        proto = onnx.load(file, load_external_data=False)
     except OSError as error:
         raise OnnxError(file, error.strerror or str(error)) from error
     except Exception as error:
@@ -84,23 +90,31 @@ def read_model(source: str | Path | Any) -> Model:
 
 
 def _model(proto: Any, file: str) -> Model:
-    to_array = onnx_library("onnx.numpy_helper", file).to_array
+    try:
+        return _read(proto, file)
+    except UnicodeDecodeError as error:
+        raise OnnxError(file, f"holds a string that is not UTF-8: {error}") from error
+
+
+def _read(proto: Any, file: str) -> Model:
     graph = proto.graph
     if not graph.output:
         raise OnnxError(file, "is no ONNX model: its graph has no outputs")
     if graph.sparse_initializer:
         raise OnnxError(file, "sparse initializers are not supported")
     opsets = [entry.version for entry in proto.opset_import if entry.domain in _DEFAULT_DOMAINS]
-    constants: dict[str, Array] = {x.name: to_array(x) for x in graph.initializer}
+    _check_names(graph, file)
+    read_tensor = TensorReader(file)
+    constants: dict[str, Array] = {_text(x.name): read_tensor(x) for x in graph.initializer}
     stored = set(constants)
     nodes: list[Node] = []
-    for node in map(_Reader(file), graph.node):
-        if node.op == "Constant":
+    for node in map(_NodeReader(file, read_tensor), graph.node):
+        if node.op == "Constant" and not node.domain:
             constants[node.outputs[0]] = _constant(node, file)
             stored |= {node.outputs[0]} if "value" in node.attributes else set()
         else:
             nodes.append(node)
-    outputs = tuple(_port(value) for value in graph.output)
+    outputs = tuple(_port(value, file) for value in graph.output)
     readers: dict[str, int] = {}
     for name in (*(name for node in nodes for name in node.inputs), *(x.name for x in outputs)):
         readers[name] = readers.get(name, 0) + 1
@@ -110,39 +124,82 @@ def _model(proto: Any, file: str) -> Model:
         nodes=tuple(nodes),
         constants=constants,
         stored=frozenset(stored),
-        inputs=tuple(_port(x) for x in graph.input if x.name not in constants),
+        inputs=tuple(_port(x, file) for x in graph.input if x.name not in constants),
         outputs=outputs,
         readers=readers,
     )
 
 
-class _Reader:
+def _text(value: Any) -> str:
+    """A string of a model, of which protobuf gives the bytes if they are no UTF-8.
+
+    Raises:
+        UnicodeDecodeError: they are none.
+    """
+    return value if isinstance(value, str) else bytes(value).decode()
+
+
+def _check_names(graph: Any, file: str) -> None:
+    """Refuse a graph in which one name stands for two values.
+
+    Raises:
+        OnnxError: there is such a name.
+    """
+    inputs, constants = ([x.name for x in values] for values in (graph.input, graph.initializer))
+    known = {*inputs, *constants}
+    for what, names in (("input", inputs), ("initializer", constants)):
+        if len(set(names)) < len(names):
+            twice = next(name for name, count in Counter(names).items() if count > 1)
+            raise OnnxError(file, f"{what} '{twice}' is declared twice")
+    for name in (name for node in graph.node for name in node.output if name):
+        if name in known:
+            raise OnnxError(file, f"two nodes, or a node and the graph's inputs, give '{name}'")
+        known.add(name)
+
+
+class _NodeReader:
     """Reads nodes of one model."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, read_tensor: TensorReader) -> None:
         self._file = file
+        self._read_tensor = read_tensor
         self._value = onnx_library("onnx.helper", file).get_attribute_value
-        self._tensor: type = onnx_library("onnx", file).TensorProto
-        self._to_array = onnx_library("onnx.numpy_helper", file).to_array
+        library = onnx_library("onnx", file)
+        self._tensor: type = library.TensorProto
+        self._types = {
+            number: name for name, number in library.AttributeProto.AttributeType.items()
+        }
 
     def __call__(self, proto: Any) -> Node:
-        """The node of a `NodeProto`."""
-        attributes = {attribute.name: self._attribute(attribute) for attribute in proto.attribute}
-        return Node(
-            proto.name,
-            proto.op_type,
-            "" if proto.domain in _DEFAULT_DOMAINS else proto.domain,
-            tuple(proto.input),
-            tuple(proto.output),
-            attributes,
-        )
+        """The node of a `NodeProto`.
 
-    def _attribute(self, attribute: Any) -> Any:
+        Raises:
+            OnnxError: it is no such node as the standard allows.
+        """
+        domain = "" if proto.domain in _DEFAULT_DOMAINS else _text(proto.domain)
+        inputs, outputs = tuple(map(_text, proto.input)), tuple(map(_text, proto.output))
+        node = Node(_text(proto.name), _text(proto.op_type), domain, inputs, outputs, {})
+        signature = None if domain else signatures().get(proto.op_type)
+        refusal = signature and signature.refusal(inputs, outputs)
+        if refusal:
+            raise OnnxError(self._file, f"{node}: {refusal}")
+        attributes: dict[str, Any] = {}
+        for attribute in proto.attribute:
+            refusal = attribute_refusal(attribute, self._types, signature)
+            name = _text(attribute.name)
+            if name in attributes:
+                refusal = "is given twice"
+            if refusal:
+                raise OnnxError(self._file, f"{node}: attribute '{name}' {refusal}")
+            attributes[name] = self._attribute(node, attribute)
+        return replace(node, attributes=attributes)
+
+    def _attribute(self, node: Node, attribute: Any) -> Any:
         value = self._value(attribute)
         if isinstance(value, bytes):
-            return value.decode(errors="replace")
+            return value.decode()
         if isinstance(value, self._tensor):
-            return self._to_array(value)
+            return self._read_tensor(value, f"{node}: attribute '{attribute.name}'")
         return value
 
 
@@ -165,12 +222,17 @@ def _constant(node: Node, file: str) -> Array:
     raise OnnxError(file, f"{node}: has a value that is no dense tensor of numbers")
 
 
-def _port(value: Any) -> Port:
+def _port(value: Any, file: str) -> Port:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        return Port(value.name, tensor.elem_type, None)
+        return Port(_text(value.name), tensor.elem_type, None)
     shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else str(dim.dim_param)
+        dim.dim_value if dim.HasField("dim_value") else _text(dim.dim_param)
         for dim in tensor.shape.dim
     )
-    return Port(value.name, tensor.elem_type, shape)
+    for size in shape:
+        if isinstance(size, int) and size < _OPEN:
+            raise OnnxError(file, f"'{value.name}' declares a size of {size}")
+    return Port(
+        _text(value.name), tensor.elem_type, tuple("" if size == _OPEN else size for size in shape)
+    )

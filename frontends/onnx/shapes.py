@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from convir.frontends.onnx.errors import OnnxError
@@ -56,7 +57,9 @@ def _bound(
     model: Model, port: Port, given: Sequence[int] | None, known: Mapping[str, int]
 ) -> tuple[int, ...]:
     if given is not None:
-        return tuple(given)
+        if not all(isinstance(size, Integral) and int(size) >= 0 for size in given):
+            raise OnnxError(model.file, f"input '{port.name}' is given the shape {list(given)}")
+        return tuple(map(int, given))
     if port.shape is None:
         raise OnnxError(model.file, f"input '{port.name}' has no shape: give it one")
     shape: list[int] = []

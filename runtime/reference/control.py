@@ -44,6 +44,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
         raise EvaluationError(op, f"has a step of {step}")
     carried, sources = operands[3:], op.operands[3:]
     block = op.regions[0].block
+    frame.interpreter.require_steps(op, max(0, -(-(upper - lower) // step)))
     for index in range(lower, upper, step):
         counter = np.array(index, operands[0].dtype)
         carried = frame.interpreter.enter(

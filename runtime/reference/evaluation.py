@@ -30,7 +30,9 @@ from convir.runtime.reference.interpreter import (
     Interpreter,
     Observer,
     has_shape,
+    require_memory,
 )
+from convir.runtime.reference.limits import DEFAULT_MAX_STEPS
 from convir.runtime.reference.programs import is_program, tensor_types, uninitialised
 
 if TYPE_CHECKING:
@@ -64,18 +66,21 @@ def evaluate(
     float_format: FloatFormat = FloatFormat.DECLARED,
     workspace_bytes: int = DEFAULT_WORKSPACE_BYTES,
     observer: Observer | None = None,
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> tuple[Array, ...]:
     """Call a function of `module` on `args` and return its results, as fresh arrays.
 
     `args` are one array or scalar per argument, of the shape and dtype that the argument's type
     says (`?` is any size; bf16 is ml_dtypes' bfloat16). With `FloatFormat.WIDE` floats of any
     dtype are taken, and every float is computed in f64. `workspace_bytes` bounds what one
-    operation takes besides its operands and results. An `rt` program takes its input buffers and
+    operation takes besides its operands and results, `max_steps` how many blocks are run, of
+    loops, branches and calls. An `rt` program takes its input buffers and
     returns its output buffers; `observer` sees nothing of it.
 
     Raises:
         ValueError: there is no such function, or an argument does not match its type.
-        EvaluationError: an operation is unknown to the reference, or undefined on its operands.
+        EvaluationError: an operation is unknown to the reference, undefined on its operands, takes
+            more memory than there is, or more steps than it may.
     """
     func = find_function(module, function)
     types, result_types = tensor_types(func)
@@ -92,6 +97,7 @@ def evaluate(
         float_format=float_format,
         workspace_bytes=workspace_bytes,
         observer=observer if is_function else None,
+        max_steps=max_steps,
     )
     with np.errstate(all="ignore"):
         if is_function:
@@ -101,6 +107,8 @@ def evaluate(
             interpreter.call(
                 func, func.body, [*(np.asarray(array, order="C") for array in arrays), *results]
             )
+    for result in results:
+        require_memory(func, result.nbytes)
     return tuple(_owned(result, arrays) for result in results)
 
 

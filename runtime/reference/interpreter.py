@@ -17,8 +17,10 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.traits import IsTerminator
 
+from convir.dialects.address_space import check_addressable
 from convir.runtime.reference.dtypes import Array, DType, FloatFormat, dtype_of, element_type_of
 from convir.runtime.reference.errors import EvaluationError
+from convir.runtime.reference.limits import DEFAULT_MAX_STEPS, memory_bytes
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -28,8 +30,14 @@ if TYPE_CHECKING:
 DEFAULT_WORKSPACE_BYTES = 256 << 20
 """What one op may take besides its operands and results, in bytes."""
 
-MAX_ELEMENTS = 1 << 47
-"""Tensors of so many elements or more have no array, whatever memory there is."""
+_UNWRITTEN = frozenset(
+    {
+        *("arith.constant", "conv.constant", "tensor.empty", "tensor.splat"),
+        *("linalg.broadcast", "linalg.fill"),
+        *("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"),
+    }
+)
+"""Ops whose results may be one element broadcast, or views: they take no memory."""
 
 
 class Observer(Protocol):
@@ -116,13 +124,30 @@ class Interpreter:
         float_format: FloatFormat,
         workspace_bytes: int,
         observer: Observer | None = None,
+        max_steps: int = DEFAULT_MAX_STEPS,
     ):
         self.functions = functions
         self.handlers = handlers
         self.float_format = float_format
         self.workspace_bytes = workspace_bytes
         self.observer = observer
+        self._max_steps = max_steps
+        self._steps = 0
         self._last_uses: dict[Block, dict[Operation, tuple[SSAValue, ...]]] = {}
+
+    def require_steps(self, op: Operation, count: int) -> None:
+        """Refuse `op` if running a block of it `count` times is more than may still be done.
+
+        Raises:
+            EvaluationError: it is.
+        """
+        if self._steps + count > self._max_steps:
+            times = f"{count} times, " if count > 1 else ""
+            raise EvaluationError(
+                op,
+                f"runs a block {times}past the limit of {self._max_steps} steps "
+                "(convir-run --max-steps=N)",
+            )
 
     def dtype(self, op: Operation, value: SSAValue) -> DType:
         """The dtype of the elements of `value`, an operand or result of `op`.
@@ -150,7 +175,13 @@ class Interpreter:
         sources: Sequence[SSAValue],
         frame: Frame,
     ) -> tuple[Array, ...]:
-        """Run a block of `op` on `arguments`, which `sources` hold; what its terminator yields."""
+        """Run a block of `op` on `arguments`, which `sources` hold; what its terminator yields.
+
+        Raises:
+            EvaluationError: so many blocks were run that this one is past the limit.
+        """
+        self.require_steps(op, 1)
+        self._steps += 1
         self.assign(op, block.args, arguments, frame)
         if self.observer is not None and frame.loops is None:
             self.observer.bind(block.args, sources)
@@ -179,17 +210,35 @@ class Interpreter:
         """Evaluate `op` into `frame`.
 
         Raises:
-            EvaluationError: there is no handler for `op`, or it has no meaning for its operands.
+            EvaluationError: there is no handler for `op`, it has no meaning for its operands, or
+                its results do not fit into memory.
         """
         handler = self.handlers.of(op)
         operands = tuple(frame.get(op, operand) for operand in op.operands)
         for result in op.results:
-            if _is_too_large(result.type):
-                raise EvaluationError(op, f"gives {result.type}, which no address space holds")
-        results = handler(op, operands, frame)
+            self._require_memory(op, result.type)
+        try:
+            results = handler(op, operands, frame)
+        except MemoryError as error:
+            raise EvaluationError(op, f"takes more memory than there is: {error}") from error
         self.assign(op, op.results, results, frame)
         if self.observer is not None and frame.loops is None:
             self.observer.observe(op, results, frame)
+
+    def _require_memory(self, op: Operation, result: Attribute) -> None:
+        """Refuse a result of static shape before memory is spent on it."""
+        if not isinstance(result, TensorType):
+            return
+        shape = cast("TensorType[Attribute]", result).get_shape()
+        if DYNAMIC_INDEX in shape:
+            return
+        try:
+            check_addressable(shape)
+        except ValueError:
+            raise EvaluationError(op, f"gives {result}, which no address space holds") from None
+        dtype = dtype_of(element_type_of(result), self.float_format)
+        if dtype is not None and op.name not in _UNWRITTEN:
+            require_memory(op, prod(shape) * dtype.itemsize)
 
     def assign(
         self, op: Operation, values: Sequence[SSAValue], arrays: Sequence[Array], frame: Frame
@@ -215,12 +264,14 @@ class Interpreter:
         return last_uses
 
 
-def _is_too_large(value_type: Attribute) -> bool:
-    """Whether a tensor has more elements than a process can address, whatever they are."""
-    if not isinstance(value_type, TensorType):
-        return False
-    shape = cast("TensorType[Attribute]", value_type).get_shape()
-    return DYNAMIC_INDEX not in shape and prod(shape) >= MAX_ELEMENTS
+def require_memory(op: Operation, size: int) -> None:
+    """Refuse an array of `size` bytes, which `op` needs, where there is not so much memory.
+
+    Raises:
+        EvaluationError: there is not.
+    """
+    if size > memory_bytes():
+        raise EvaluationError(op, f"takes {size} bytes, more than the {memory_bytes()} of memory")
 
 
 def has_shape(declared: Attribute, shape: Sequence[int]) -> bool:

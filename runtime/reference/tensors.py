@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerAttr, Sh
 from convir.dialects.slices import dropped_dims
 from convir.runtime.reference.dtypes import Array, poison
 from convir.runtime.reference.errors import EvaluationError
-from convir.runtime.reference.interpreter import Frame, Handlers, uniform
+from convir.runtime.reference.interpreter import Frame, Handlers, require_memory, uniform
 from convir.runtime.reference.loops import LoopRange
 
 if TYPE_CHECKING:
@@ -206,6 +206,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     if min((*low, *high), default=0) < 0:
         raise EvaluationError(op, "has a negative padding")
     shape = tuple(map(sum, zip(low, source.shape, high, strict=True)))
+    require_memory(op, prod(shape) * source.dtype.itemsize)
     result = np.empty(shape, source.dtype)
     result[...] = _region_over(op, shape, frame)
     result[tuple(slice(a, a + n) for a, n in zip(low, source.shape, strict=True))] = source

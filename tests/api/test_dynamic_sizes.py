@@ -196,7 +196,7 @@ def test_static_arguments_bind_what_is_dynamic_inside() -> None:
 def test_mistakes_are_found_when_compiling_not_when_calling() -> None:
     with pytest.raises(PipelineError, match="no-such-pass"):
         host(SUM, pipeline="no-such-pass")
-    with pytest.raises(ValueError, match="at least 1 specialisation, not 0"):
+    with pytest.raises(ValueError, match="specialisations is 0, not at least 1"):
         host(SUM, specialisations=0)
     with pytest.raises(ValueError, match="unknown device"):
         convir_compile(SUM, device="nowhere")

@@ -162,6 +162,12 @@ def test_padding_modes() -> None:
         ("conv -m trans -Y 1", 18, "--trans_output_pad_h 1 must be less than the stride 1"),
         ("conv -m trans -H 1 -p 2 -y 1", 18, "the output's H would be -3"),
         ("conv -n 99999999999999999999", 9, "--batchsize must be an integer"),
+        ("conv -n 2147483648", 9, "--batchsize must fit 32 bits, found 2147483648"),
+        ("conv -l -9999999999", 9, "--dilation_h must fit 32 bits, found -9999999999"),
+        ("conv -n 65536 -H 65536 -W 65536", 18, "no address space holds a tensor of the sizes"),
+        ("conv -_ 3 -! 100000 -H 60000 -W 60000", 24, "no address space holds a tensor"),
+        ("conv -m trans -H 99999 -u 2000000 -v 2000000", 18, "no address space holds a tensor"),
+        ("convint8 -n 1", 1, "unknown command 'convint8'; expected conv, convfp16"),
     ],
 )
 def test_what_is_wrong_with_a_line(line: str, column: int, message: str) -> None:

@@ -109,7 +109,7 @@ def test_blocks_are_checked(tmp_path: Path) -> None:
         model.prepare(x32, np.zeros(4, np.float32))
     with pytest.raises(ValueError, match="overlaps the block"):
         model.prepare(x32, x32)
-    with pytest.raises(ValueError, match="a block of 0 frames is none"):
+    with pytest.raises(ValueError, match="frames is 0, not at least 1"):
         stream(path, frames=0)
     x = np.random.default_rng(1).uniform(-1, 1, 50).astype(np.float32)
     y = model.process(x)
@@ -157,6 +157,25 @@ def _of_another_kind(model: dict[str, Any]) -> None:
     model["architecture"] = "LSTM"
 
 
+def _of_config(key: str, value: Any) -> Any:
+    def change(model: dict[str, Any]) -> None:
+        model["config"][key] = value
+
+    return change
+
+
+def _of_model(key: str, value: Any) -> Any:
+    def change(model: dict[str, Any]) -> None:
+        model[key] = value
+
+    return change
+
+
+def _far(model: dict[str, Any]) -> None:
+    dilations = model["config"]["layers"][0]["dilations"]
+    dilations[:] = [10**7] * len(dilations)
+
+
 def _empty(model: dict[str, Any]) -> None:
     del model["config"]
 
@@ -179,6 +198,24 @@ def _empty(model: dict[str, Any]) -> None:
         (_more_weights("x"), "no finite number"),
         (_of_another_kind, "architecture 'LSTM' is not supported"),
         (_empty, "config is missing"),
+        (_with("channels", True), r"channels is True, no number of at least 1"),
+        (_with("channels", 2**31), "no number of at least 1 and at most 2147483647"),
+        (_with("channels", 10**9), "weights has .* numbers, fewer than its model needs"),
+        (_far, "its layers remember .* at most 1048576"),
+        (_with("dilations", [1] * 10**5), "dilations has 100000 entries, more than 4096"),
+        (_with("kernel", 3), r"config\.layers\[0\]\.kernel is no field that is supported"),
+        (_with("layer1x1", {"active": False, "group": 1}), r"layer1x1\.group is no field"),
+        (_of_config("head_scale", "x"), r"config\.head_scale is 'x', no finite number"),
+        (_of_config("head_scale", 10**400), r"config\.head_scale is 1.*no finite number"),
+        (_of_config("depth", 1), r"config\.depth is no field that is supported"),
+        (_of_model("sample_rate", -1), "sample_rate is -1, not above 0"),
+        (_of_model("sample_rate", 0), "sample_rate is 0, not above 0"),
+        (_of_model("sample_rate", True), "sample_rate is True, no finite number"),
+        (_of_model("sample_rate", float("inf")), "is no JSON: Infinity is no number"),
+        (_more_weights(1e39), "weights holds a number that f32 does not"),
+        (_more_weights(10**400), "weights holds something that is no finite number"),
+        (_more_weights(True), "weights holds something that is no finite number"),
+        (_more_weights(float("nan")), "is no JSON: NaN is no number"),
     ],
 )
 def test_errors_say_where(change: Any, message: str, tmp_path: Path) -> None:
@@ -195,6 +232,45 @@ def test_other_files(text: str, tmp_path: Path) -> None:
     path = tmp_path / "model.nam"
     path.write_text(text)
     with pytest.raises(DiagnosticError, match="is no "):
+        import_nam(path, frames=8)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 200_000, "is nested too deeply"),
+        ('{"a":' * 200_000, "is nested too deeply"),
+        (
+            '{"architecture": "WaveNet", "architecture": "LSTM"}',
+            "has the field 'architecture' twice",
+        ),
+        ('{"architecture": "' + "x" * 10**5 + '"}', "is not supported, only WaveNet"),
+        ('{"sample_rate": ' + "9" * 5000 + "}", "is no JSON: "),
+        ("\xff", "is no JSON: "),
+    ],
+)
+def test_texts_that_are_no_models(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.nam"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(DiagnosticError, match=message) as caught:
+        import_nam(path, frames=8)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("inner", ["condition_dsp", "submodels"])
+def test_models_in_models(inner: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.nam"
+    content = random_model(np.random.default_rng(1))
+    for _ in range(20):
+        if inner == "submodels":
+            config: dict[str, Any] = {"submodels": [{"max_value": 1, "model": content}]}
+            content = {"architecture": "SlimmableContainer", "config": config}
+        else:
+            outer = random_model(np.random.default_rng(1))
+            outer["config"][inner] = content
+            content = outer
+    path.write_text(json.dumps(content))
+    with pytest.raises(DiagnosticError, match="has models in models, more than 8 deep"):
         import_nam(path, frames=8)
 
 

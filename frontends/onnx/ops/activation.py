@@ -75,7 +75,8 @@ def _prelu(call: Call) -> Sequence[SSAValue]:
     if call.opset < _PRELU_BROADCAST_OPSET and shape_of(slope) != (1,):
         ones = [1] * (len(shape_of(x)) - 2)
         slope = call.emit.reshape(slope, [*shape_of(slope), *ones])
-    return [call.emit.elementwise([x, slope], lambda body, args: leaky(body, *args[:2]))]
+    result = call.emit.elementwise([x, slope], lambda body, args: leaky(body, *args[:2]))
+    return [call.shaped(result, shape_of(x), "its result")]
 
 
 def _clip(call: Call) -> Sequence[SSAValue]:
@@ -93,7 +94,7 @@ def _clip(call: Call) -> Sequence[SSAValue]:
         if not call.has(position):
             continue
         if call.is_known(position):
-            bound = call.known(position, "the bound").item()
+            bound = call.known_scalar(position, "the bound")
             value = call.emit.elementwise(
                 [value],
                 lambda body, args, op=op, bound=bound: body.insert(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -31,7 +32,7 @@ BIAS = 2
 
 def _conv(call: Call) -> Sequence[SSAValue]:
     x, w = call.floats(0, WEIGHTS)
-    rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
+    rank, groups = _checked_rank(call, x, w), call.count("group", 1)
     spatial, taps = shape_of(x)[2:], shape_of(w)[2:]
     kernel_shape = call.integers("kernel_shape", taps)
     if kernel_shape != taps:
@@ -53,7 +54,7 @@ def _conv(call: Call) -> Sequence[SSAValue]:
 def _conv_transpose(call: Call) -> Sequence[SSAValue]:
     """The gradient of a convolution's input: its windows lie on this node's output."""
     x, w = call.floats(0, WEIGHTS)
-    rank, groups = _checked_rank(call, x, w), int(call.attribute("group", 1))
+    rank, groups = _checked_rank(call, x, w), call.count("group", 1)
     if shape_of(x)[1] != shape_of(w)[0] or shape_of(w)[0] % groups:
         message = f"filter {list(shape_of(w))} with {groups} groups does not fit the input's "
         raise call.error(f"{message}{shape_of(x)[1]} channels")
@@ -167,10 +168,12 @@ class _Weights:
         self.emit = call.emit
         self.value = filters
         self.bias = call.floats(WEIGHTS, BIAS)[1] if call.has(BIAS) else None
+        if self.bias is not None:
+            call.shaped(self.bias, (prod(channels),), "its bias")
         normalization = call.follower("BatchNormalization", PARAMETERS)
         if normalization is None or not call.is_known(WEIGHTS):
             return
-        scale, shift = scale_and_shift(normalization, element_of(filters))
+        scale, shift = scale_and_shift(normalization, element_of(filters), prod(channels))
         call.take(normalization)
         element = element_of(filters)
         self._scale(scale, channels)

@@ -67,7 +67,8 @@ def _gemm(call: Call) -> Sequence[SSAValue]:
             total = body.insert(arith.AddfOp(total, term))
         return rounded(body, total, element)
 
-    return [call.emit.elementwise([product, *summands], finished, element)]
+    result = call.emit.elementwise([product, *summands], finished, element)
+    return [call.shaped(result, (m, n), "its result")]
 
 
 def _matmul(call: Call) -> Sequence[SSAValue]:

@@ -29,13 +29,14 @@ PARAMETERS = (1, 2, 3, 4)
 """The inputs scale, B, mean and variance: one element a channel each."""
 
 
-def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]:
-    """The factor and the summand of each channel that a BatchNormalization comes to.
+def scale_and_shift(call: Call, element: Attribute, channels: int) -> tuple[SSAValue, SSAValue]:
+    """The factor and the summand of each of `channels` that a BatchNormalization comes to.
 
     Of f16 and bf16 they are f32: their own rounding would be the same error at each position.
 
     Raises:
-        OnnxError: it trains, or its parameters are of another type than `element`.
+        OnnxError: it trains, or its parameters are of another type than `element`, or not as many
+            as channels.
     """
     epsilon = call.number("epsilon", 1e-5)
     call.attribute("momentum", 0.9)  # It says how training averages, and nothing about inference.
@@ -45,6 +46,8 @@ def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]
     scale, bias, mean, variance = call.floats(*PARAMETERS)
     if element_of(scale) != element:
         raise call.error(f"its parameters are of {element_of(scale)}, its input of {element}")
+    for position in PARAMETERS:
+        call.shaped(call.input(position), (channels,), f"input #{position}")
     wide = wide_of(element_of(scale))
 
     def factor(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
@@ -62,7 +65,8 @@ def scale_and_shift(call: Call, element: Attribute) -> tuple[SSAValue, SSAValue]
 
 def _batch_normalization(call: Call) -> Sequence[SSAValue]:
     x = call.input(0)
-    factors, summands = scale_and_shift(call, element_of(x))
+    call.check_rank(x, 2)
+    factors, summands = scale_and_shift(call, element_of(x), shape_of(x)[1])
     ones = [1] * (len(shape_of(x)) - 2)
     per_channel = [
         call.emit.reshape(value, [*shape_of(value), *ones]) for value in (factors, summands)
@@ -132,6 +136,9 @@ def _affine(call: Call, statistics: _Statistics, gains: Sequence[SSAValue]) -> S
 
 def _instance_normalization(call: Call) -> Sequence[SSAValue]:
     x, *parameters = call.floats(0, 1, 2)
+    call.check_rank(x, 2)
+    for position, value in enumerate(parameters, 1):
+        call.shaped(value, (shape_of(x)[1],), f"input #{position}")
     rank = len(shape_of(x))
     ones = [1] * (rank - 2)
     gains = [call.emit.reshape(value, [*shape_of(value), *ones]) for value in parameters]
@@ -140,6 +147,7 @@ def _instance_normalization(call: Call) -> Sequence[SSAValue]:
 
 def _group_normalization(call: Call) -> Sequence[SSAValue]:
     x, *parameters = call.floats(0, 1, 2)
+    call.check_rank(x, 2)
     groups = call.count("num_groups")
     call.attribute("stash_type", FLOAT)  # What is computed in is never less.
     n, channels, *spatial = shape_of(x)
@@ -162,7 +170,7 @@ def _layer_normalization(call: Call) -> Sequence[SSAValue]:
     if not isinstance(stash, AnyFloat):
         raise call.error(f"'stash_type' is {call.attribute('stash_type', FLOAT)}, not a float type")
     results = [
-        _affine(call, statistics, gains),
+        call.shaped(_affine(call, statistics, gains), shape_of(x), "its result"),
         call.converted(statistics.mean, stash),
         call.converted(statistics.inverse, stash),
     ]
@@ -172,6 +180,7 @@ def _layer_normalization(call: Call) -> Sequence[SSAValue]:
 def _local_response(call: Call) -> Sequence[SSAValue]:
     """Every element by the squares of its neighbours in the channels around it."""
     (x,) = call.floats(0)
+    call.check_rank(x, 2)
     size = call.count("size")
     alpha = call.number("alpha", 1e-4) / size
     beta, bias = call.number("beta", 0.75), call.number("bias", 1.0)

@@ -12,6 +12,8 @@ from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.onnx.call import LARGEST
+from convir.frontends.onnx.ops.tables import check_table
 from convir.frontends.onnx.ops.windows import windows_of
 from convir.frontends.scalar_functions import rounded, summed, wide_of, widened
 
@@ -51,10 +53,13 @@ def _average_pool(call: Call) -> Sequence[SSAValue]:
 def _divided(call: Call, total: SSAValue, counts: Sequence[Array]) -> SSAValue:
     """`total` by how many elements each output position counts, of the input's type."""
     element = element_of(call.input(0))
+    uniform = all(count.size and np.all(count == count.flat[0]) for count in counts)
+    number = prod(float(count.flat[0]) for count in counts) if uniform else None
     table = np.ones((), np.float64)
-    for count in counts:
-        table = np.multiply.outer(table, count)
-    number = float(table.flat[0]) if np.all(table == table.flat[0]) else None
+    if number is None:
+        check_table(prod(count.size for count in counts))
+        for count in counts:
+            table = np.multiply.outer(table, count)
 
     def divide(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         wide = args[0].type
@@ -73,15 +78,20 @@ def _counts(window: Window, size: int, outputs: int, *, include_padding: bool) -
     What `ceil_mode` adds beyond the padding never counts.
     """
     first, last = (-window.pad_low, size + window.pad_high) if include_padding else (0, size)
-    positions = window.reads(0, 0) + np.arange(outputs)[:, None] * window.stride
-    taps = positions + np.arange(window.taps)[None, :] * window.dilation
-    return ((taps >= first) & (taps < last)).sum(axis=1).astype(np.float64)
+    check_table(outputs)
+    positions = window.reads(0, 0) + np.arange(outputs) * window.stride
+    # Of the taps, those before the first one inside, and those before the first one past the end.
+    before, inside = (
+        np.clip(-((positions - end) // window.dilation), 0, window.taps) for end in (first, last)
+    )
+    return (inside - before).astype(np.float64)
 
 
 def _windows(call: Call) -> tuple[Window, ...]:
+    call.check_rank(call.input(0), 3)
     spatial = shape_of(call.input(0))[2:]
     taps = tuple(int(count) for count in call.attribute("kernel_shape"))
-    if len(taps) != len(spatial) or any(count < 1 for count in taps):
+    if len(taps) != len(spatial) or not all(1 <= count <= LARGEST for count in taps):
         raise call.error(f"'kernel_shape' is {list(taps)} for {len(spatial)} dimensions")
     return windows_of(call, spatial, taps)
 
@@ -137,6 +147,7 @@ def _pooled(
 
 def _global_pool(average: bool, call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
+    call.check_rank(x, 2)
     element = element_of(x)
     batch, spatial = shape_of(x)[:2], shape_of(x)[2:]
     start, body = (0, summed) if average else (-inf, _maximum)

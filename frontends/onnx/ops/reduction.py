@@ -92,7 +92,7 @@ def _reduce(name: str, call: Call) -> Sequence[SSAValue]:
 
 def _axes(name: str, call: Call, rank: int) -> list[int]:
     if call.opset >= _AXES_INPUT_OPSET.get(name, _DEFAULT_AXES_INPUT_OPSET):
-        given: Sequence[int] = call.known(1, "the axes").tolist() if call.has(1) else []
+        given: Sequence[int] = call.known_integers(1, "the axes") if call.has(1) else []
     else:
         given = call.attribute("axes", [])
     is_noop = bool(call.attribute("noop_with_empty_axes", 0))

@@ -7,7 +7,7 @@ and sum. Where every weight is 1 (nearest neighbours) all dimensions are gathere
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineExpr
 
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import element_of, shape_of
+from convir.frontends.onnx.ops.tables import INDEX_ENTRIES, check_table
 from convir.frontends.scalar_functions import wide_of, widened
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _resize(call: Call) -> Sequence[SSAValue]:
     for dim, (size, scale, length, out) in enumerate(targets):
         if size == out and scale == 1 and crops.get(dim, _WHOLE) == _WHOLE:
             continue
+        check_table(out * INDEX_ENTRIES)
         places = np.arange(out, dtype=np.float64)
         if transform == _CROPPED:
             positions = _cropped(places, length, size, crops.get(dim, _WHOLE))
@@ -114,9 +116,11 @@ def _crops(call: Call, rank: int) -> dict[int, tuple[float, float]]:
     """Where in each dimension the part begins and ends that is resized, 0 to 1."""
     given = call.attribute("axes", None)
     axes = list(range(rank)) if given is None else call.axes(given, rank)
-    region = [float(end) for end in call.known(1, "the region").tolist()]
+    region = call.known_numbers(1, "the region")
     if len(region) != 2 * len(axes):
         raise call.error(f"{len(region)} ends of a region for {len(axes)} axes")
+    if not np.isfinite(region).all():
+        raise call.error(f"the ends {region} of a region are not all finite")
     ends = zip(region[: len(axes)], region[len(axes) :], strict=True)
     return dict(zip(axes, ends, strict=True))
 
@@ -148,14 +152,20 @@ def _upsample(call: Call) -> Sequence[SSAValue]:
     (x,) = call.floats(0)
     mode = call.choice("mode", "nearest", ("nearest", "linear"))
     given = call.attribute("scales", None)
-    given = call.known(1, "the scales").tolist() if given is None else given
+    given = call.known_numbers(1, "the scales") if given is None else given
     scales = _scales(call, given, len(shape_of(x)))
     taps = {
-        dim: _taps(mode, np.arange(int(size * scale)) / scale, size, np.floor, 0, False)
+        dim: _taps(mode, _places(size, scale) / scale, size, np.floor, 0, False)
         for dim, (size, scale) in enumerate(zip(shape_of(x), scales, strict=True))
         if scale != 1
     }
     return [_gathered(call, x, taps) if mode == "nearest" else _interpolated(call, x, taps)]
+
+
+def _places(size: int, scale: float) -> Array:
+    """The output positions of a dimension of `size` that is scaled."""
+    check_table(size * scale * INDEX_ENTRIES)
+    return np.arange(int(size * scale))
 
 
 def _target(
@@ -174,11 +184,12 @@ def _target(
     at_scales = 1 if old else 2
     scales, sizes = [1.0] * rank, list(shape)
     if call.has(at_scales) and call.known(at_scales, "the scales").size:
-        given = call.known(at_scales, "the scales").tolist()
+        given = call.known_numbers(at_scales, "the scales")
         for axis, scale in zip(axes, _scales(call, given, len(axes)), strict=True):
+            check_table(shape[axis] * scale * INDEX_ENTRIES)
             scales[axis], sizes[axis] = scale, int(np.floor(shape[axis] * scale))
         return scales, _scaled(shape, scales), sizes
-    wanted = [int(n) for n in call.known(3, "the sizes").tolist()]
+    wanted = call.known_integers(3, "the sizes")
     have = [shape[axis] for axis in axes]
     if len(wanted) != len(have) or any(
         size != old and min(size, old) < 1 for size, old in zip(wanted, have, strict=True)
@@ -197,7 +208,7 @@ def _target(
 
 def _scales(call: Call, given: Sequence[float], count: int) -> list[float]:
     """What a node gives as the scales of so many dimensions."""
-    if len(given) != count or any(scale <= 0 for scale in given):
+    if len(given) != count or not all(0 < scale < inf for scale in given):
         raise call.error(f"{list(given)} are not {count} scales above 0")
     return [float(scale) for scale in given]
 
@@ -240,6 +251,7 @@ def _stretched(
 ) -> _Taps:
     """As `_taps`, with filters as wide as `1 / scale` of them, so that every input counts."""
     reach = {"linear": 1, "cubic": 2}[mode]
+    check_table(len(positions) * 2 * reach / scale)
     first = int(np.floor(-reach / scale)) + 1
     offsets = np.arange(first, 2 - first)
     base = np.ceil(positions).astype(np.int64) - 1

@@ -33,7 +33,7 @@ def _identity(call: Call) -> Sequence[SSAValue]:
 
 def _dropout(call: Call) -> Sequence[SSAValue]:
     """Nothing at inference: a mask that keeps everything."""
-    if call.has(2) and bool(call.known(2, "training_mode")):
+    if call.has(2) and call.known_scalar(2, "training_mode"):
         raise call.error("only inference is supported")
     for name in ("ratio", "seed", "is_test"):
         call.attribute(name, None)
@@ -46,7 +46,7 @@ def _reshape(call: Call) -> Sequence[SSAValue]:
     have = shape_of(x)
     wanted = call.attribute("shape", None)
     if wanted is None:
-        wanted = call.known(1, "the shape").tolist()
+        wanted = call.known_integers(1, "the shape")
     keeps_zeros = bool(call.attribute("allowzero", 0))
     if not keeps_zeros and any(n == 0 for n in wanted[len(have) :]):
         raise call.error(f"its shape {list(wanted)} keeps a size that {list(have)} does not have")
@@ -75,7 +75,7 @@ def _transpose(call: Call) -> Sequence[SSAValue]:
 
 def _axes(call: Call, default: Sequence[int] | None) -> list[int] | None:
     if call.opset >= _AXES_INPUT_OPSET:
-        given = call.known(1, "the axes").tolist() if call.has(1) else default
+        given = call.known_integers(1, "the axes") if call.has(1) else default
     else:
         given = call.attribute("axes", default)
     return None if given is None else [int(axis) for axis in given]
@@ -125,9 +125,11 @@ def _split(call: Call) -> Sequence[SSAValue]:
     axis = call.axis(int(call.attribute("axis", 0)), len(shape))
     sizes = call.attribute("split", None)
     if call.opset >= _AXES_INPUT_OPSET and call.has(1):
-        sizes = call.known(1, "the sizes").tolist()
+        sizes = call.known_integers(1, "the sizes")
     if sizes is None:
         count = call.count("num_outputs", len(call.node.outputs))
+        if count != len(call.node.outputs):
+            raise call.error(f"'num_outputs' is {count}, it has {len(call.node.outputs)} outputs")
         part = -(-shape[axis] // count)
         sizes = [part] * (count - 1) + [shape[axis] - part * (count - 1)]
     if sum(sizes) != shape[axis]:
@@ -138,6 +140,8 @@ def _split(call: Call) -> Sequence[SSAValue]:
         part_shape = [*shape[:axis], int(size), *shape[axis + 1 :]]
         parts.append(call.emit.extract(x, offsets, part_shape, [1] * len(shape)))
         offsets[axis] += int(size)
+    if len(parts) != len(call.node.outputs):
+        raise call.error(f"{len(parts)} sizes for {len(call.node.outputs)} outputs")
     return parts
 
 
@@ -148,9 +152,9 @@ def _slice(call: Call) -> Sequence[SSAValue]:
         starts, ends = list(call.attribute("starts")), list(call.attribute("ends"))
         axes, steps = call.attribute("axes", range(len(starts))), [1] * len(starts)
     else:
-        starts, ends = (call.known(i, "the bounds").tolist() for i in (1, 2))
-        axes = call.known(3, "the axes").tolist() if call.has(3) else range(len(starts))
-        steps = call.known(4, "the steps").tolist() if call.has(4) else [1] * len(starts)
+        starts, ends = (call.known_integers(i, "the bounds") for i in (1, 2))
+        axes = call.known_integers(3, "the axes") if call.has(3) else range(len(starts))
+        steps = call.known_integers(4, "the steps") if call.has(4) else [1] * len(starts)
     if len({len(starts), len(ends), len(axes), len(steps)}) != 1:
         raise call.error("its bounds, axes and steps are not as many as each other")
     chosen = [range(size) for size in shape]
@@ -171,9 +175,9 @@ def _pad(call: Call) -> Sequence[SSAValue]:
         amounts, value = call.integers("pads", [0] * (2 * rank)), call.number("value", 0)
         axes = list(range(rank))
     else:
-        amounts = [int(n) for n in call.known(1, "the padding").tolist()]
-        value = call.known(2, "the value").item() if call.has(2) else 0
-        given = call.known(3, "the axes").tolist() if call.has(3) else range(rank)
+        amounts = call.known_integers(1, "the padding")
+        value = call.known_scalar(2, "the value") if call.has(2) else 0
+        given = call.known_integers(3, "the axes") if call.has(3) else range(rank)
         axes = call.axes(given, rank)
     if len(amounts) != 2 * len(axes):
         raise call.error(f"{len(amounts)} amounts of padding for {len(axes)} axes")
@@ -236,7 +240,7 @@ def _constant_of_shape(call: Call) -> Sequence[SSAValue]:
     element = element_type_of_array(value)
     if element is None:
         raise call.error(f"elements of type {value.dtype} are not supported")
-    shape = [int(size) for size in call.known(0, "the shape").tolist()]
+    shape = call.known_integers(0, "the shape")
     return [call.emit.filled(value.item(), shape, element)]
 
 
