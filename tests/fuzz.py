@@ -28,6 +28,7 @@ from fuzzing.campaign import Campaign  # noqa: E402
 from fuzzing.verdicts import Kind, Tally  # noqa: E402
 
 from convir.dialects.context import new_context  # noqa: E402
+from convir.passes.pipelines import PIPELINES  # noqa: E402
 from convir.passes.registry import CONVIR_PASSES  # noqa: E402
 
 SHOWN = 3
@@ -73,12 +74,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="only this case of the seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--passes", default="", help="only these passes, separated by commas")
+    parser.add_argument("--passes", default="", help="only these passes, or this pipeline")
     parser.add_argument("--time", type=float, default=float("inf"), help="stop after SECONDS")
     options = parser.parse_args()
     names = tuple(filter(None, options.passes.split(",")))
-    if unknown := [name for name in names if name not in CONVIR_PASSES]:
-        parser.error(f"no pass on tensors: {', '.join(unknown)}")
+    known = names[0] in PIPELINES if len(names) == 1 else False
+    if unknown := [name for name in names if name not in CONVIR_PASSES and not known]:
+        parser.error(f"no pass on tensors, nor one pipeline: {', '.join(unknown)}")
     faulthandler.enable()
     campaign = Campaign(options.seed, options.count, options.jobs, names, options.time)
     start, tally = time.monotonic(), Tally()

@@ -137,12 +137,10 @@ class RandomFunction:
         if kind == 0:
             return self.splat(shape, element, number)
         if kind == 1:
-            source = self.hidden(
-                (), element, f"arith.constant dense<{literal(number, element)}> : TYPE"
-            )
-            init = self.empty(shape, element)
-            dims = list(range(len(shape)))
-            op = f"linalg.broadcast ins({source.name} : {source.type}) outs({init.name} : TYPE) dimensions = {dims}"
+            dense = f"arith.constant dense<{literal(number, element)}> : TYPE"
+            source, init = self.hidden((), element, dense), self.empty(shape, element)
+            operands = f"ins({source.name} : {source.type}) outs({init.name} : TYPE)"
+            op = f"linalg.broadcast {operands} dimensions = {list(range(len(shape)))}"
             return self.emit(shape, element, op, small=True)
         constant = self.line(f"arith.constant {scalar(number, element)}")
         if kind == 2:

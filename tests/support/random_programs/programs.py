@@ -15,11 +15,14 @@ from random_programs.casts import Blur
 from random_programs.contractions import contraction, scattered_contraction
 from random_programs.convolutions import random_convolution
 from random_programs.deep import deep
+from random_programs.elements import pointwise
 from random_programs.function import RandomFunction
 from random_programs.graphs import random_graph
 from random_programs.kernels import STEPS, random_kernel
 from random_programs.loops import sample_loop
+from random_programs.moves import collapse, expand, extract_slice, insert_slice, pad, transpose
 from random_programs.named import named
+from random_programs.nests import reduce
 from random_programs.scatters import scatter
 
 if TYPE_CHECKING:
@@ -82,11 +85,8 @@ def _samples(c: Choices) -> RandomFunction:
     return k
 
 
-_BY_NAME = {step.__name__: step for step in STEPS}
-VIEWS = tuple(
-    _BY_NAME[name] for name in ("extract_slice", "insert_slice", "pad", "collapse", "expand")
-) + (scatter,)
-AFTER = (relu, choose, _BY_NAME["pointwise"], _BY_NAME["transpose"], _BY_NAME["reduce"], scatter)
+VIEWS = (extract_slice, insert_slice, pad, collapse, expand, scatter)
+AFTER = (relu, choose, pointwise, transpose, reduce, scatter)
 
 KINDS: dict[str, tuple[Callable[[Choices], RandomFunction], int]] = {
     "scattered": (_scattered, 6),
