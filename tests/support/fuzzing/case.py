@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 PRINTED_ONE_IN = 6
-"""How many modules there are for one that is printed and read in the custom and the generic form."""
+"""Modules for one that is printed and read in the custom form, and one in the generic form."""
 
 
 @dataclass(frozen=True)
