@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Apply all canonicalization patterns and folders, and merge what is equal, until none fires."""
+    """Apply all patterns and folders, and merge what is equal, until nothing changes."""
 
     name = "canonicalize"
 

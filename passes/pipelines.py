@@ -42,8 +42,8 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
     # Scatters that phases are too dear for, or that could not be taken apart. One pass writes them;
     # the store of a finished result stays an insert_slice, for its producer to absorb.
     ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
-    # The zeros, fills and reshapes that the rewrites orphaned or stacked up; each rewrite brings its
-    # own constants and empty tensors.
+    # The zeros, fills and reshapes that the rewrites orphaned or stacked up; constants and empty
+    # tensors that each of them brought along.
     CanonicalizePass(),
 )
 """Strided backward data convolutions without multiplications by zero where that is possible."""
