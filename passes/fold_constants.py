@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     FunctionType,
     IntegerType,
@@ -34,6 +32,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
+from convir.dialects.compat.literals import dense_from_bytes
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.dependence import backward_slice, operands_of
 from convir.dialects.diagnostics import DiagnosticError
@@ -144,9 +143,8 @@ def evaluated(op: Operation, sources: list[Operation]) -> Any:
 
 def stored(array: Any, tensor_type: TensorType[Attribute]) -> ConstantOp:
     """A constant op that holds the elements of `array`."""
-    data = BytesAttr(array.tobytes())
-    dense = DenseIntOrFPElementsAttr(cast("TensorType[IntegerType]", tensor_type), data)
-    return ConstantOp(dense, tensor_type)
+    elements = cast("TensorType[IntegerType]", tensor_type)
+    return ConstantOp(dense_from_bytes(array.tobytes(), elements), tensor_type)
 
 
 def _fold(block: Block, max_bytes: int) -> None:

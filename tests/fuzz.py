@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["CONVIR_PROGRAM_CACHE"] = "0"
 
 from fuzzing.campaign import Campaign  # noqa: E402
+from fuzzing.case import COMPILED, LOWERING  # noqa: E402
 from fuzzing.verdicts import Kind, Tally  # noqa: E402
 
 from convir.dialects.context import new_context  # noqa: E402
@@ -74,13 +75,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="only this case of the seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--passes", default="", help="only these passes, or this pipeline")
+    parser.add_argument(
+        "--passes", default="", help="only these passes, a pipeline, `lowering`, or `compile`"
+    )
     parser.add_argument("--time", type=float, default=float("inf"), help="stop after SECONDS")
     options = parser.parse_args()
     names = tuple(filter(None, options.passes.split(",")))
-    known = names[0] in PIPELINES if len(names) == 1 else False
-    if unknown := [name for name in names if name not in CONVIR_PASSES and not known]:
-        parser.error(f"no pass on tensors, nor one pipeline: {', '.join(unknown)}")
+    alone = (*PIPELINES, LOWERING, COMPILED)
+    if (len(names) != 1 or names[0] not in alone) and not set(names) <= set(CONVIR_PASSES):
+        parser.error(f"--passes: passes on tensors, or one of {', '.join(alone)}")
     faulthandler.enable()
     campaign = Campaign(options.seed, options.count, options.jobs, names, options.time)
     start, tally = time.monotonic(), Tally()

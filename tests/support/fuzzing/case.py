@@ -12,9 +12,11 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
+from convir.passes.pipelines import PIPELINES
+from convir.passes.registry import CONVIR_PASSES
 from convir.runtime.check import Checker
 from convir.runtime.compile_error import CompileError
-from fuzzing.choose_passes import CONVIR_PASSES, PIPELINES, lowering, random_passes
+from fuzzing.choose_passes import lowering, random_passes
 from fuzzing.properties import (
     apply_all,
     apply_one,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 
+LOWERING, COMPILED = "lowering", "compile"
+"""What stands among names of passes for all passes of the lowering, and for `convir.compile`."""
 PRINTED_ONE_IN = 6
 """Modules for one that is printed and read in the custom form, and one in the generic form."""
 
@@ -55,19 +59,21 @@ class Work:
 
 
 def random_work(c: Choices, program: Program, names: tuple[str, ...] = ()) -> Work:
-    """What is done with `program`: only the passes `names`, if there are any."""
-    if len(names) == 1 and names[0] in PIPELINES:
-        return Work((), pipeline=names[0])
+    """What is done with `program`: only the passes `names`, or the one thing that they name."""
+    (name,) = names if len(names) == 1 else ("",)
+    if name in PIPELINES:
+        return Work((), pipeline=name)
+    if name == LOWERING:
+        return Work(lowering(c), pipeline=c.pick(("default", "")))
+    if name == COMPILED:
+        return Work((), compiled=True)
     if names:
         return Work(tuple(random_passes(c, program, names)))
     turn = c.below(20)
     if turn < 12:
         return Work(tuple(random_passes(c, program, CONVIR_PASSES)))
-    if turn < 15:
-        return Work((), pipeline=c.pick(tuple(PIPELINES)))
-    if turn < 19:
-        return Work(lowering(c), pipeline=c.pick(("default", "")))
-    return Work((), compiled=True)
+    kind = c.pick(tuple(PIPELINES)) if turn < 15 else LOWERING if turn < 19 else COMPILED
+    return random_work(c, program, (kind,))
 
 
 def check_case(ctx: Context, program: Program, work: Work, tally: Tally) -> None:

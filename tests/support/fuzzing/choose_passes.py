@@ -14,8 +14,7 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
 )
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
-from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import CONVIR_PASSES, LOWERING_PASSES, load_pass
+from convir.passes.registry import load_pass
 from convir.passes.size_rules import spelled
 
 if TYPE_CHECKING:
@@ -70,6 +69,3 @@ def random_passes(c: Choices, program: Program, names: tuple[str, ...]) -> list[
 def lowering(c: Choices) -> tuple[ModulePass, ...]:
     """The lowering for a device, with a random limit of workspace."""
     return lowering_passes(c.pick(DEVICES), c.pick((None, None, None, 0, 256, 4096)))
-
-
-__all__ = ["CONVIR_PASSES", "LOWERING_PASSES", "PIPELINES", "lowering", "random_passes"]

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
     from convir.runtime.check import Checker
 
-ONCE = {
-    "outline-kernels": "it outlines regions, which are gone",
-}
-"""Passes whose second run is an error by nature, or something else; and why."""
-
 
 def printed(module: ModuleOp, *, generic: bool = False) -> str:
     """The text of a module, in the custom or the generic form."""
