@@ -21,9 +21,11 @@ from convir.dialects.linalg_dimensions import (
 from convir.dialects.linalg_syntax import parse_operand_group
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import ClassVar, Self
 
     from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+    from xdsl.ir import SSAValue
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
@@ -91,6 +93,14 @@ class TransposeOp(CopyingOp):
     KEYWORD: ClassVar[str] = "permutation"
 
     permutation = prop_def(DenseArrayBase.constr(i64))
+
+    @classmethod
+    def of(cls, value: SSAValue, init: SSAValue, permutation: Sequence[int]) -> Self:
+        """The tensor `value` with its dimensions in another order, written to `init`."""
+        body = copy_body([element_type_of(value.type), element_type_of(init.type)])
+        return cls.over(
+            [value], [init], body, {cls.KEYWORD: DenseArrayBase.from_list(i64, permutation)}
+        )
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
         """The output is walked in order."""

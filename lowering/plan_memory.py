@@ -138,9 +138,10 @@ class PlanMemoryPass(ModulePass):
                 f"the budget is {self.workspace_bytes}"
             )
             raise DiagnosticError(error_at(program, message))
-        remarks.fired(NAME, program, str(plan))
         if not plan.offsets:
+            remarks.refused(NAME, program, "it has no temporaries")
             return
+        remarks.fired(NAME, program, str(plan))
         block = program.body.block
         assert block.first_op is not None
         arena = rt.ArenaOp(plan.peak)

@@ -30,7 +30,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.dialects.linalg.ops import TransposeOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -38,6 +37,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.conv import DgradOp, FpropOp
+from convir.dialects.linalg_moves import TransposeOp
 from convir.dialects.linear import linear_map
 from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
@@ -217,7 +217,7 @@ def _transposed(value: SSAValue, order: Sequence[int], point: InsertPoint) -> SS
     kind = cast("TensorType[Attribute]", value.type)
     shape = [kind.get_shape()[dim] for dim in order]
     empty = tensor.EmptyOp([], TensorType(kind.element_type, shape))
-    transpose = TransposeOp(value, empty.tensor, DenseArrayBase.from_list(i64, order))
+    transpose = TransposeOp.of(value, empty.tensor, order)
     if isinstance(value.owner, Operation):
         empty.location = transpose.location = value.owner.location
     Rewriter.insert_op([empty, transpose], point)

@@ -2,10 +2,12 @@
 
     rewrite: a canonicalization pattern, a folder, a constant-foldable operation  -->  its result
              an operation whose results are unused                                 -->  (nothing)
+             an operation that computes what an earlier one does                   -->  that one
 
 Patterns are those of `convir.passes.canonicalization` and those that xDSL's operations carry. All
 are exact: floats keep every rounding (`extf(truncf x)` stays), integers wrap as their type does.
-Linear in the number of operations; see `convir.passes.greedy`.
+Patterns and `cse` take turns until neither finds anything, so that one run is as good as two: equal
+operands are what many patterns look for. Each is linear in the number of operations.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 
 from convir.passes.canonicalization import rules_of
+from convir.passes.cse import CommonSubexpressions
 from convir.passes.greedy import GreedyRewriter
 
 if TYPE_CHECKING:
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Apply all canonicalization patterns and folders until none fires."""
+    """Apply all patterns and folders, and merge what is equal, until nothing changes."""
 
     name = "canonicalize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        GreedyRewriter(ctx, rules_of).rewrite(op)
+        rewriter = GreedyRewriter(ctx, rules_of)
+        rewriter.rewrite(op)
+        while CommonSubexpressions().simplify(op) and rewriter.rewrite(op):
+            pass

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
-from xdsl.dialects.linalg.ops import TransposeOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.contraction import contraction_dims
+from convir.dialects.linalg_moves import TransposeOp
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import sizes_of
 from convir.passes import remarks
@@ -178,9 +178,8 @@ def _with_transposed_filter(plan: FilterPlan, builder: TensorBuilder) -> SSAValu
     sizes = sizes_of(weights)
     permuted = [sizes[dim] for dim in plan.permutation]
     empty = builder.uninitialised(element_type_of(weights), permuted)
-    permutation = DenseArrayBase.from_list(i64, plan.permutation)
     operands = list(view.operands)
-    operands[plan.position] = builder.insert(TransposeOp(weights, empty, permutation))
+    operands[plan.position] = builder.insert(TransposeOp.of(weights, empty, plan.permutation))
     maps = list(view.maps)
     old = maps[plan.position]
     results = tuple(old.results[dim] for dim in plan.permutation)

@@ -152,6 +152,8 @@ class ConvertScatter(RewritePattern):
         """Rewrite `op`, or say why not."""
         if not isinstance(op, tensor.InsertSliceOp | tensor.PadOp):
             return
+        if op.result.first_use is None:
+            return  # a pad has taken it in, or nobody ever read it
         pad = pad_around(op)
         if pad is not None and isinstance(convertible(pad, self.selection), SliceView):
             return

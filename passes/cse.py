@@ -7,7 +7,7 @@ Two operations are the same if they have the same name, operands (in either orde
 operation is commutative), result types, attributes, properties and regions, and the first dominates
 the second without leaving an operation that is isolated from above. The operation has no effect; or
 it only reads, both stand in one block, and nothing between them may write. Operations that are
-dead are removed on the way.
+dead go first; what is replaced leaves no others, as what replaces it reads the same values.
 
 Linear in the size of the module: one map for the whole walk, whose entries a scope takes back as it
 closes; one key per operation, built and hashed once; regions are only compared, through a key
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
+from convir.passes.dce import eliminate_dead_code
 from convir.passes.effects import Effects
 from convir.passes.structural_keys import StructuralKeys
 
@@ -56,6 +57,7 @@ class CommonSubexpressions:
 
     def simplify(self, root: Operation) -> bool:
         """Simplify the regions of `root`, outermost scope empty; returns whether any op went."""
+        self._changed = eliminate_dead_code(root, self._effects)
         self._simplify_regions(root)
         return self._changed
 
@@ -94,9 +96,6 @@ class CommonSubexpressions:
             op = following
 
     def _simplify_op(self, op: Operation) -> None:
-        if self._effects.is_dead(op):
-            self._erase(op)
-            return
         if self._effects.may_write(op):
             self._writes += 1
             return

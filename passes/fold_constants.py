@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     TensorType,
 )
@@ -31,6 +29,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
+from convir.dialects.compat.literals import dense_from_bytes
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.dependence import operands_of
 from convir.dialects.diagnostics import DiagnosticError
@@ -172,10 +171,8 @@ def refusal_of(op: Operation, read: int, max_bytes: int) -> Refusal | None:
 
 def stored(array: Any, op: Operation) -> ConstantOp:
     """A constant op that holds the elements of `array`, the result of `op`."""
-    tensor_type = cast("TensorType[Attribute]", op.results[0].type)
-    data = BytesAttr(array.tobytes())
-    dense = DenseIntOrFPElementsAttr(cast("TensorType[IntegerType]", tensor_type), data)
-    constant = ConstantOp(dense, tensor_type)
+    tensor_type = cast("TensorType[IntegerType]", op.results[0].type)
+    constant = ConstantOp(dense_from_bytes(array.tobytes(), tensor_type), tensor_type)
     constant.location = op.location
     constant.result.name_hint = op.results[0].name_hint
     return constant

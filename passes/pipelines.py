@@ -12,7 +12,6 @@ from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannel
 from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
 )
-from convir.passes.cse import CsePass
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.passes.inline import InlinePass
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 BACKWARD_DATA: tuple[ModulePass, ...] = (
     # The rewrites below read linalg; what comes as conv becomes the same scatter and contraction.
     ConvertConvToLinalgPass(),
+    # Casts and reshapes between a scatter and what reads it, which would hide one from the other.
+    CanonicalizePass(),
     # On the scatters as they were written: what it moves behind its contraction takes the holes
     # out of the contraction for nothing.
     SwapStridedInsertSliceWithContractionPass(),
@@ -37,13 +38,14 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
     # What is still scattered under a contraction has windows that overlap: a dense contraction for
     # each residue of the stride, with its own taps, meets no hole.
     DecomposeStridedDgradPass(),
+    # A phase of one tap reads its padding as what stood before the phases read their scatter.
+    SwapStridedInsertSliceWithContractionPass(),
     # Scatters that phases are too dear for, or that could not be taken apart. One pass writes them;
     # the store of a finished result stays an insert_slice, for its producer to absorb.
     ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
-    # The zeros, fills and reshapes that the rewrites orphaned or stacked up.
+    # The zeros, fills and reshapes that the rewrites orphaned or stacked up; constants and empty
+    # tensors that each of them brought along.
     CanonicalizePass(),
-    # Each rewrite brings its own constants and empty tensors.
-    CsePass(),
 )
 """Strided backward data convolutions without multiplications by zero where that is possible."""
 

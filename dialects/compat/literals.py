@@ -205,7 +205,7 @@ def dense_from_numbers(
         )
     element_type = shaped_type.element_type
     data = b"".join(_pack_located(element, element_type) for element in elements)
-    return DenseIntOrFPElementsAttr(shaped_type, BytesAttr(data))
+    return dense_from_bytes(data, shaped_type)
 
 
 def dense_from_hex(
@@ -232,6 +232,20 @@ def dense_from_hex(
     element_type = shaped_type.element_type
     if isinstance(element_type, IntegerType) and element_type.width.data < BITS_PER_BYTE:
         data = data.translate(_byte_table(element_type))
+    return dense_from_bytes(data, shaped_type)
+
+
+def dense_from_bytes(
+    data: bytes, shaped_type: RankedStructure[AnyDenseElement]
+) -> DenseIntOrFPElementsAttr:
+    """A dense attribute from the bytes of its elements; equal ones are held once, as a splat.
+
+    What prints the same is then the same attribute.
+    """
+    size = shaped_type.element_type.compile_time_size
+    first = data[:size]
+    if first and first == data[size : 2 * size] and data == first * (len(data) // size):
+        data = first
     return DenseIntOrFPElementsAttr(shaped_type, BytesAttr(data))
 
 

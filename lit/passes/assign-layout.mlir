@@ -9,7 +9,7 @@
 // Two convolutions, a bias and an activation: one transposition on the way in, one on the way out.
 // REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 2 transposes at the edges move 25600 bytes instead of 51200
 // CHECK-LABEL: func.func @graph
-// CHECK:       linalg.transpose ins(%x:tensor<1x16x10x10xf32>) outs({{%.*}}:tensor<1x10x10x16xf32>) permutation = [0, 2, 3, 1]
+// CHECK:       linalg.transpose ins(%x : tensor<1x16x10x10xf32>) outs({{%.*}} : tensor<1x10x10x16xf32>) permutation = [0, 2, 3, 1]
 // CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC) padding(1, 1)
 // CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>]
 // CHECK-NOT:   linalg.transpose

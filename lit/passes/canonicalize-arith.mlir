@@ -52,8 +52,8 @@ func.func @float_constants() -> (f16, f32) {
 }
 
 // CHECK-LABEL: func.func @integer_identities
-// CHECK-COUNT-3: arith.constant 0 : i32
-// CHECK-NEXT: func.return %x, %x, %x, %x, %x,
+// CHECK-NEXT: [[C0:%.+]] = arith.constant 0 : i32
+// CHECK-NEXT: func.return %x, %x, %x, %x, %x, [[C0]], [[C0]], [[C0]]
 func.func @integer_identities(%x: i32) -> (i32, i32, i32, i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -208,4 +208,15 @@ func.func @lossy_casts(%i: index, %x: i8) -> (index, i32) {
   %2 = arith.extsi %x : i8 to i16
   %3 = arith.extui %2 : i16 to i32
   return %1, %3 : index, i32
+}
+
+// Equal operands that are computed twice are known to be equal in one run.
+// CHECK-LABEL: func.func @equal_operands
+// CHECK-NEXT: func.return %b
+func.func @equal_operands(%a: index, %b: index, %c: i1) -> index {
+  %0 = arith.addi %a, %b : index
+  %1 = arith.addi %b, %a : index
+  %2 = arith.subi %0, %1 : index
+  %3 = arith.addi %2, %b : index
+  return %3 : index
 }

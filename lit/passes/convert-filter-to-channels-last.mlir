@@ -17,7 +17,7 @@ func.func @chwf(%x: tensor<1x16x16x4xf32>, %w: tensor<4x3x3x16xf32>, %y: tensor<
 // REMARK: linalg.generic rewritten: channels were 144 elements apart in its filter
 // CHECK-LABEL: @chwf
 // CHECK:         %[[EMPTY:.+]] = tensor.empty() : tensor<16x3x3x4xf32>
-// CHECK-NEXT:    %[[T:.+]] = linalg.transpose ins(%w:tensor<4x3x3x16xf32>) outs(%[[EMPTY]]:tensor<16x3x3x4xf32>) permutation = [3, 1, 2, 0]
+// CHECK-NEXT:    %[[T:.+]] = linalg.transpose ins(%w : tensor<4x3x3x16xf32>) outs(%[[EMPTY]] : tensor<16x3x3x4xf32>) permutation = [3, 1, 2, 0]
 // CHECK-NEXT:    %[[R:.+]] = linalg.generic {indexing_maps = [
 // CHECK-SAME:      affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d3, d5, d6, d4)>
 // CHECK-SAME:      ins(%x, %[[T]] : tensor<1x16x16x4xf32>, tensor<16x3x3x4xf32>) outs(%y :

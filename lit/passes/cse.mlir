@@ -155,3 +155,16 @@ func.func @other() -> i32 {
   %0 = arith.constant 1 : i32
   return %0 : i32
 }
+
+// -----
+
+// What only dead operations read goes with them.
+
+// CHECK-LABEL: func.func @dead_chain
+// CHECK-NEXT: func.return %a
+func.func @dead_chain(%a: i32) -> i32 {
+  %0 = arith.constant 2 : i32
+  %1 = arith.muli %a, %0 : i32
+  %2 = arith.addi %1, %0 : i32
+  return %a : i32
+}

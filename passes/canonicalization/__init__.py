@@ -37,6 +37,11 @@ _FAMILY_OF_OP: Mapping[str, str] = {
 }
 """The module of this package whose `PATTERNS` rewrite an operation."""
 
+_READS_CASTS = frozenset(
+    f"tensor.{name}" for name in ("expand_shape", "extract", "extract_slice", "insert_slice", "pad")
+)
+"""Operations beside those of linalg that may read what a cast forgot the sizes of."""
+
 
 @dataclass(frozen=True)
 class OpRules:
@@ -50,7 +55,7 @@ class OpRules:
 
 def rules_of(op_class: type[Operation]) -> OpRules:
     """Our patterns for a class, then what it carries itself, unless ours replace that."""
-    own = _own_patterns(op_class.name)
+    own = (*_own_patterns(op_class.name), *_cast_patterns(op_class.name))
     if op_class.name in REPLACED:
         return OpRules(own, folds=False)
     return OpRules((*own, *_carried_patterns(op_class)), _has_folder(op_class))
@@ -75,6 +80,14 @@ def _own_patterns(op_name: str) -> tuple[RewritePattern, ...]:
     patterns: Mapping[str, tuple[RewritePattern, ...]]
     patterns = import_module(f"{__name__}.{family}").PATTERNS
     return patterns.get(op_name, ())
+
+
+def _cast_patterns(op_name: str) -> tuple[RewritePattern, ...]:
+    if op_name not in _READS_CASTS and not op_name.startswith("linalg."):
+        return ()
+    casts = import_module(f"{__name__}.casts")
+    sizes = (casts.StaticSizes(),) if op_name in _READS_CASTS else ()
+    return (*sizes, casts.FoldOperandCasts())
 
 
 def _carried_patterns(op_class: type[Operation]) -> tuple[RewritePattern, ...]:

@@ -25,6 +25,8 @@ from convir.runtime.reference.errors import EvaluationError
 from convir.runtime.reference.interpreter import Frame, Handlers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.ir import Operation
 
     from convir.dialects.layouts import Layout
@@ -132,13 +134,15 @@ def _multiply(lhs: Array, rhs: Array) -> Array:
     return total
 
 
-def terms_of(op: ConvOp) -> int:
+def terms_of(op: ConvOp, operands: Sequence[Array]) -> int:
     """How many products one element of the result sums, those with padding included.
 
-    Raises:
-        ValueError: the geometry does not fit the shapes.
+    Args:
+        op: the convolution.
+        operands: what its operands hold, in order; sizes may be open in its types.
     """
-    shapes = {role: op.types[role].get_shape() for role in op.DIRECTION.roles}
+    roles = zip(op.DIRECTION.roles, operands, strict=True)
+    shapes = {role: operand.shape for role, operand in roles}
     _, filter_layout, output_layout = op.geometry.layouts
     filters, output = shapes["filter"], shapes["output"]
     taps = prod(filters[axis] for axis in filter_layout.spatial_axes)

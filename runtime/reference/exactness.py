@@ -140,11 +140,12 @@ class ExactnessTracker:
 
     def _convolved(self, op: ConvOp, frame: Frame) -> Fact:
         """What is known of the result of a convolution: one sum, then one rounding."""
-        lhs, rhs, init = (self._measured(value, frame.get(op, value)) for value in op.operands)
+        operands = [frame.get(op, value) for value in op.operands]
+        lhs, rhs, init = map(self._measured, op.operands, operands)
         fact = Fact.merge(map(self.fact, op.operands))
         float_format = frame.interpreter.float_format
         accumulator = dtype_of(op.accumulator, float_format) or frame.dtype(op, op.result)
-        terms = terms_of(op)
+        terms = terms_of(op, operands)
         total = init.plus(lhs.times(rhs).repeated(terms))
         if not total.fits(accumulator):
             fact = fact.rounded(accumulator, terms).because(_may_round(op, terms))

@@ -15,13 +15,13 @@ from conv_cases import problems
 from fused_epilogues import BIAS, RELU, RESIDUAL, ROWS, SCALE, Fused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_programs.graphs import functions
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.dialects.context import new_context, read_module
 from convir.frontends.conv_module import function_of
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.pipelines import PIPELINES
-from convir.tests.passes.random_graphs import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

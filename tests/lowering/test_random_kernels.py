@@ -10,7 +10,7 @@ from gpu import nvrtc_or_skip
 from host_kernels import TARGETS, assert_same, poisoned, program_text, run_program, runnable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_kernels import RandomKernel, random_kernels
+from random_programs.kernels import random_kernels
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
@@ -22,19 +22,22 @@ from convir.runtime.read_program import read_program
 from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
+    from random_programs.function import RandomFunction
     from xdsl.dialects.builtin import ModuleOp
 
 
-def text_of(drawn: RandomKernel) -> str:
+def text_of(drawn: RandomFunction) -> str:
     return program_text(
-        drawn.text, [v.buffer for v in drawn.inputs], [v.buffer for v in drawn.results]
+        drawn.text("kernel.func", "k"),
+        [v.buffer for v in drawn.inputs],
+        [v.buffer for v in drawn.results],
     )
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @given(random_kernels(), st.integers(0, 1 << 16))
 @settings(max_examples=40, deadline=None)
-def test_kernels_are_their_bodies(target: str, drawn: RandomKernel, seed: int) -> None:
+def test_kernels_are_their_bodies(target: str, drawn: RandomFunction, seed: int) -> None:
     cpu = runnable(target)
     if cpu is None:
         pytest.skip(f"this machine does not run {target} code")
@@ -44,7 +47,7 @@ def test_kernels_are_their_bodies(target: str, drawn: RandomKernel, seed: int) -
         expected = evaluate(read_module(text), "main", arguments)
         found = run_program(text, arguments, cpu)
     for i, (got, wanted) in enumerate(zip(found, expected, strict=True)):
-        assert_same(got, wanted, f"result {i} of\n{drawn.text}")
+        assert_same(got, wanted, f"result {i} of\n{drawn.text('kernel.func', 'k')}")
 
 
 def sources(module: ModuleOp) -> str:
@@ -55,7 +58,7 @@ def sources(module: ModuleOp) -> str:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @given(random_kernels())
 @settings(max_examples=5, deadline=None)
-def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
+def test_kernels_compile_for_gpus(arch: str, drawn: RandomFunction) -> None:
     nvrtc_or_skip()
     assert compile_cubin(sources(read_module(text_of(drawn))), arch)
 
@@ -65,7 +68,7 @@ def test_kernels_compile_for_gpus(arch: str, drawn: RandomKernel) -> None:
 @pytest.mark.parametrize("part", range(10))
 @given(drawn=random_kernels(), seed=st.integers(0, 1 << 16))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_kernels_on_a_gpu(part: int, drawn: RandomKernel, seed: int) -> None:
+def test_kernels_on_a_gpu(part: int, drawn: RandomFunction, seed: int) -> None:
     try:
         toolkit.require_gpu(0)
     except toolkit.NoGpuError as error:
@@ -81,4 +84,4 @@ def test_kernels_on_a_gpu(part: int, drawn: RandomKernel, seed: int) -> None:
     outputs = [cupy.asarray(poisoned(spec.shape, spec.dtype)) for spec in executable.outputs]
     executable(*map(cupy.asarray, arguments), out=outputs)
     for i, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
-        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text}")
+        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text('kernel.func', 'k')}")

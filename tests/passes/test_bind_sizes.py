@@ -11,6 +11,7 @@ from conv_cases import problems, small_integers
 from dynamic_sizes import forget_sizes
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from random_programs.graphs import functions
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -21,7 +22,6 @@ from convir.passes.bind_sizes import BindSizesPass, is_dynamic
 from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
 from convir.passes.size_rules import spelled
 from convir.runtime.reference import evaluate
-from convir.tests.passes.random_graphs import functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from random_programs.graphs import functions
 
 from convir.dialects.context import new_context, read_module
 from convir.passes.canonicalize import CanonicalizePass
 from convir.passes.cse import CsePass
 from convir.passes.dce import DcePass
 from convir.runtime.reference import evaluate
-from convir.tests.passes.random_graphs import functions
 
 if TYPE_CHECKING:
     import numpy.typing as npt

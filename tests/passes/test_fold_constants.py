@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from random_programs.graphs import functions
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BytesAttr,
@@ -23,7 +24,6 @@ from convir.dialects.context import new_context, read_module
 from convir.dialects.conv_constant import ConstantOp
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.runtime.reference import evaluate, find_function
-from convir.tests.passes.random_graphs import functions
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,13 +11,16 @@ from gpu import cupy_or_skip
 from host_kernels import assert_same, poisoned, program_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_kernels import RandomKernel, random_kernels
+from random_programs.kernels import random_kernels
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
 from convir.runtime.executable import Executable
 from convir.runtime.read_program import read_program
 from convir.runtime.reference import evaluate
+
+if TYPE_CHECKING:
+    from random_programs.function import RandomFunction
 
 pytestmark = pytest.mark.gpu
 
@@ -26,12 +29,14 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("part", range(8))
 @given(drawn=random_kernels(vectors=True), seed=st.integers(0, 1 << 16))
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_kernels_are_their_bodies(part: int, drawn: RandomKernel, seed: int) -> None:
+def test_kernels_are_their_bodies(part: int, drawn: RandomFunction, seed: int) -> None:
     cupy = cupy_or_skip()
     from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (needs a GPU)
 
     text = program_text(
-        drawn.text, [v.buffer for v in drawn.inputs], [v.buffer for v in drawn.results]
+        drawn.text("kernel.func", "k"),
+        [v.buffer for v in drawn.inputs],
+        [v.buffer for v in drawn.results],
     )
     module = read_module(text)
     arguments = drawn.arguments(seed)
@@ -41,7 +46,7 @@ def test_kernels_are_their_bodies(part: int, drawn: RandomKernel, seed: int) -> 
     outputs = [cupy.asarray(poisoned(spec.shape, spec.dtype)) for spec in executable.outputs]
     executable(*map(cupy.asarray, arguments), out=outputs)
     for i, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
-        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text}")
+        assert_same(cupy.asnumpy(got), wanted, f"result {i} of\n{drawn.text('kernel.func', 'k')}")
 
 
 DOUBLED = """
