@@ -37,10 +37,21 @@ def verify(
     """
     _verify_layouts(geometry, types)
     _verify_sizes(geometry)
-    shapes = _Shapes(geometry, [types[role].get_shape() for role in ROLES])
-    _verify_channels(shapes)
-    _verify_output(shapes)
+    verify_shapes(geometry, {role: types[role].get_shape() for role in ROLES})
     _verify_element_types(types, accumulator)
+
+
+def verify_shapes(geometry: Geometry, shapes: Mapping[Role, tuple[int, ...]]) -> None:
+    """Check that the shapes of input, filter and output, each in its layout, fit each other.
+
+    Sizes may be `DYNAMIC_INDEX`: those fit any other.
+
+    Raises:
+        VerifyException: saying which sizes do not.
+    """
+    found = _Shapes(geometry, [shapes[role] for role in ROLES])
+    _verify_channels(found)
+    _verify_output(found)
 
 
 class _Shapes:

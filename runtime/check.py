@@ -282,7 +282,10 @@ def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact
     use_wide = run.wide is not None and before_fact.inexact is not None
     expected = run.wide[position] if use_wide and run.wide is not None else before
     fact = before_fact if before_fact.inexact is not None else after_fact
-    worst = largest_error(expected, after, 0.0 if reason is None else fact.relative_error)
+    if reason is None:
+        worst = largest_error(expected, after, 0.0)
+    else:
+        worst = largest_error(expected, after, fact.relative_error, fact.absolute_error)
     if worst.undefined == expected.size and expected.size:
         return Report(False, False, reason=f"{name} is undefined everywhere before")
     index: list[int] = []

@@ -24,8 +24,10 @@ class Difference:
     """How many elements were expected to be NaN, and so may be anything."""
 
 
-def largest_error(expected: Array, actual: Array, relative: float) -> Difference:
-    """Where |actual - expected| exceeds relative * (|expected| + max |expected|) most.
+def largest_error(
+    expected: Array, actual: Array, relative: float, absolute: float = 0.0
+) -> Difference:
+    """Where |actual - expected| most exceeds relative * (|expected| + max |expected|) and absolute.
 
     The arrays are taken in chunks, so that nothing of their size is made.
     """
@@ -41,7 +43,7 @@ def largest_error(expected: Array, actual: Array, relative: float) -> Difference
     for start in starts:
         part = slice(start, start + _CHUNK_ELEMENTS)
         error, magnitude, missing = _errors(flat_expected[part], flat_actual[part])
-        allowed = relative * (magnitude + largest)
+        allowed = np.maximum(relative * (magnitude + largest), absolute)
         position = int(np.argmax(error - allowed))
         found = Difference(start + position, float(error[position]), float(allowed[position]))
         undefined += missing

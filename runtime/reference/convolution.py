@@ -17,19 +17,23 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from xdsl.utils.exceptions import VerifyException
 
 from convir.dialects.conv import ConvOp
 from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv_verify import verify_shapes
 from convir.runtime.reference.dtypes import Array, DType, convert, dtype_of, is_narrow_float
 from convir.runtime.reference.errors import EvaluationError
 from convir.runtime.reference.interpreter import Frame, Handlers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Operation
 
+    from convir.dialects.conv_geometry import Role
     from convir.dialects.layouts import Layout
+    from convir.dialects.windows import Window
 
 HANDLERS = Handlers()
 
@@ -44,24 +48,25 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     lhs, rhs, init = operands
     total = np.array(init).astype(accumulator)
     arrays = dict(zip(op.DIRECTION.roles, (lhs, rhs, total), strict=True))
+    windows = _windows(op, arrays)
     groups = op.geometry.groups
     image_layout, filter_layout, output_layout = op.geometry.layouts
     image = _activation(arrays["input"], image_layout, groups)
     output = _activation(arrays["output"], output_layout, groups)
     filters = _filter(arrays["filter"], filter_layout, groups)
     spatial = slice(1, 1 + op.geometry.spatial_rank)
-    for taps in product(*(range(window.taps) for window in op.windows)):
+    for taps in product(*(range(window.taps) for window in windows)):
         touched = [
             window.outputs_of_tap(tap, size, positions)
             for window, tap, size, positions in zip(
-                op.windows, taps, image.shape[spatial], output.shape[spatial], strict=True
+                windows, taps, image.shape[spatial], output.shape[spatial], strict=True
             )
         ]
         if not all(touched):
             continue
         read = [
             slice(w.reads(p[0], tap), w.reads(p[-1], tap) + 1, w.stride)
-            for w, tap, p in zip(op.windows, taps, touched, strict=True)
+            for w, tap, p in zip(windows, taps, touched, strict=True)
         ]
         written = [slice(p.start, p.stop) for p in touched]
         _accumulate(
@@ -72,6 +77,16 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
             accumulator,
         )
     return (convert(total, init.dtype),)
+
+
+def _windows(op: ConvOp, arrays: Mapping[Role, Array]) -> tuple[Window, ...]:
+    """The window along each spatial dimension, by the sizes that the arrays have: those of the
+    types may be open."""
+    try:
+        verify_shapes(op.geometry, {role: array.shape for role, array in arrays.items()})
+    except VerifyException as error:
+        raise EvaluationError(op, f"has operands that do not fit: {error}") from None
+    return op.geometry.windows(arrays["filter"].shape)
 
 
 def _activation(array: Array, layout: Layout, groups: int) -> Array:

@@ -83,6 +83,11 @@ class FloatLimits:
         """The largest error of one rounding, relative to the value."""
         return 2.0**-self.digits
 
+    @property
+    def half_step(self) -> float:
+        """The largest error of one rounding to a subnormal number, which no relative one bounds."""
+        return 2.0 ** (self.lowest_exponent - 1)
+
 
 FLOAT_LIMITS: dict[DType, FloatLimits] = {
     np.dtype(np.float16): FloatLimits(11, -24, 15),

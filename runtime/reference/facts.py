@@ -28,6 +28,14 @@ class Fact:
             default=0.0,
         )
 
+    @property
+    def absolute_error(self) -> float:
+        """What those roundings may lose besides, where values are subnormal."""
+        return max(
+            (FLOAT_LIMITS[dtype].half_step * count for dtype, count in self.roundings.items()),
+            default=0.0,
+        )
+
     @staticmethod
     def merge(facts: Iterable[Fact]) -> Fact:
         """What is known of a value that was computed, without rounding, from these."""

@@ -183,3 +183,21 @@ def test_both_runs_must_be_exact_for_bits_to_be_demanded() -> None:
     report = check(before, read_module(text))
     assert not report.exact
     assert report.passed
+
+
+TINY = """
+func.func @main() -> tensor<2xf32> {{
+  %x = arith.constant dense<{value}> : tensor<2xf32>
+  %square = arith.mulf %x, %x : tensor<2xf32>
+  %zero = arith.subf %square, %square : tensor<2xf32>
+  func.return %{result} : tensor<2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("value", "passed"), [("1.0e-30", True), ("1.0e-21", False)])
+def test_what_f32_loses_below_its_smallest_number_is_within_tolerance(
+    value: str, passed: bool
+) -> None:
+    modules = [read_module(TINY.format(value=value, result=name)) for name in ("square", "zero")]
+    assert check(*modules).passed == passed

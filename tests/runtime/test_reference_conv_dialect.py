@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from convir.dialects.context import read_module
+from convir.dialects.diagnostics import DiagnosticError
 from convir.passes import run
 from convir.runtime.check import check
 from convir.runtime.inputs import Distribution
@@ -168,3 +170,28 @@ def test_accumulation_in_16_bits_rounds_at_every_step() -> None:
     w = np.ones((1, 4, 1, 1), np.float16)
     (y,) = evaluate(module, "main", [x, w, np.zeros((1, 1, 1, 1), np.float16)])
     assert y.item() == 2048
+
+
+@pytest.mark.parametrize("direction", ["fprop", "dgrad", "wgrad"])
+@pytest.mark.parametrize("problem", [*PROBLEMS, ASYMMETRIC], ids=str)
+def test_open_sizes_mean_what_the_arrays_have(problem: Problem, direction: str) -> None:
+    text = problem.module(direction)
+    arrays = problem.arrays()
+    operands = {"fprop": (X, W, DY), "dgrad": (DY, W, X), "wgrad": (X, DY, W)}[direction]
+    inputs = [arrays[name] for name in operands]
+    opened = re.sub(r"tensor<[0-9x]+xf32>", lambda match: re.sub(r"\d+x", "?x", match[0]), text)
+    assert "?" in opened
+    expected = evaluate(read_module(text), "main", inputs)[0]
+    np.testing.assert_array_equal(evaluate(read_module(opened), "main", inputs)[0], expected)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    open_type = "tensor<?x?x?xf32>"
+    text = f"""func.func @main(%x: {open_type}, %w: {open_type}, %y: {open_type}) -> {open_type} {{
+      %r = conv.fprop layouts(NCW, KCS, NCW) ins(%x, %w : {open_type}, {open_type})
+        outs(%y : {open_type})
+      func.return %r : {open_type}
+    }}"""
+    shapes = ((1, 2, 8), (3, 2, 3), (1, 3, 7))
+    with pytest.raises(DiagnosticError, match="do not fit: the output has W = 7 but 6 follows"):
+        evaluate(read_module(text), "main", [np.ones(shape, np.float32) for shape in shapes])
