@@ -13,5 +13,3 @@ config.excludes = ["Inputs"]  # noqa: F821
 bin_dir = str(Path(sys.executable).parent)
 config.environment["PATH"] = bin_dir + ":" + config.environment["PATH"]  # noqa: F821
 config.environment["PYTHONWARNINGS"] = "error::DeprecationWarning:convir"  # noqa: F821
-# The package is that of the tree which the tests lie in, whichever one is installed.
-config.environment["PYTHONPATH"] = str(Path(__file__).resolve().parent.parent / ".link")
