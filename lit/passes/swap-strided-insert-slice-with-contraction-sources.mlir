@@ -300,20 +300,20 @@ func.func @init_cast_to_open_columns(%x: tensor<3x4xf32>, %w: tensor<6x5xf32>, %
 
 // The insertion knows the sizes of its source, whose type leaves them open.
 // CHECK-LABEL: func.func @source_of_open_type
-// CHECK:         [[X:%.+]] = tensor.cast %x : tensor<1x?xf32> to tensor<1x3xf32>
-// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %w : tensor<1x3x1xf32>, tensor<1x5xf32>)
-func.func @source_of_open_type(%x: tensor<1x?xf32>, %w: tensor<1x5xf32>) -> tensor<1x7x5xf32> {
+// CHECK:         [[X:%.+]] = tensor.cast %x : tensor<1x?xf32> to tensor<1x6xf32>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %w : tensor<1x6x1xf32>, tensor<1x5xf32>)
+func.func @source_of_open_type(%x: tensor<1x?xf32>, %w: tensor<1x5xf32>) -> tensor<1x18x5xf32> {
   %zero = arith.constant 0.0 : f32
-  %three = arith.constant 3 : index
-  %zeros = tensor.splat %zero : tensor<1x7xf32>
-  %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
-  %s = tensor.insert_slice %x into %zeros[0, 0] [1, %three] [1, 3] : tensor<1x?xf32> into tensor<1x7xf32>
-  %t = tensor.expand_shape %s [[0], [1, 2]] output_shape [1, 7, 1] : tensor<1x7xf32> into tensor<1x7x1xf32>
-  %r = linalg.generic {indexing_maps = [#nwc, #ck, #nwk], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%t, %w : tensor<1x7x1xf32>, tensor<1x5xf32>) outs(%init : tensor<1x7x5xf32>) {
+  %six = arith.constant 6 : index
+  %zeros = tensor.splat %zero : tensor<1x18xf32>
+  %init = arith.constant dense<0.0> : tensor<1x18x5xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 0] [1, %six] [1, 3] : tensor<1x?xf32> into tensor<1x18xf32>
+  %t = tensor.expand_shape %s [[0], [1, 2]] output_shape [1, 18, 1] : tensor<1x18xf32> into tensor<1x18x1xf32>
+  %r = linalg.generic {indexing_maps = [#nwc, #ck, #nwk], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%t, %w : tensor<1x18x1xf32>, tensor<1x5xf32>) outs(%init : tensor<1x18x5xf32>) {
   ^bb0(%a: f32, %b: f32, %acc: f32):
     %0 = arith.mulf %a, %b : f32
     %1 = arith.addf %acc, %0 : f32
     linalg.yield %1 : f32
-  } -> tensor<1x7x5xf32>
-  return %r : tensor<1x7x5xf32>
+  } -> tensor<1x18x5xf32>
+  return %r : tensor<1x18x5xf32>
 }
