@@ -99,7 +99,7 @@ def _parser() -> ArgumentParser:
         help="the size of a dimension that a model gives a name: batch=8",
     )
     parser.add_model_size()
-    add("--debug", action="store_true", help="show the traceback of an internal error")
+    add("--debug", action="store_true", help="show the traceback of a defect of convir")
     # For the help text only: the line's words are split off before argparse sees them.
     add(
         "line",

@@ -128,7 +128,7 @@ class _Job:
         if isinstance(exc, RecursionError):
             return (Diagnostic(self.name, 0, 0, "error", "nested too deeply"),)
         reason = str(exc) if isinstance(exc, PassCrashError) else described(exc)
-        message = f"internal: {reason}{debug_hint(debug=self.options.debug)}"
+        message = f"defect of convir: {reason}{debug_hint(debug=self.options.debug)}"
         return (Diagnostic(self.name, 0, 0, "error", message),)
 
     def _compile(self, number: int, chunk: Chunk) -> str:

@@ -54,7 +54,9 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
     except Exception as exc:
         debug = "--debug" in argv
         report_traceback(debug=debug)
-        sys.stderr.write(f"{tool}: error: internal: {described(exc)}{debug_hint(debug=debug)}\n")
+        sys.stderr.write(
+            f"{tool}: error: defect of convir: {described(exc)}{debug_hint(debug=debug)}\n"
+        )
         return EXIT_FAILURE
     return status
 
@@ -65,7 +67,7 @@ def described(exc: BaseException) -> str:
 
 
 def debug_hint(*, debug: bool) -> str:
-    """What to add to an internal error unless its traceback was shown."""
+    """What to add to the report of a defect unless its traceback was shown."""
     return "" if debug else " (--debug shows the traceback)"
 
 

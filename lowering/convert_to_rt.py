@@ -453,7 +453,8 @@ class ConvertToRtPass(ModulePass):
         for call in op.walk():
             if isinstance(call, func.CallOp):
                 name = call.callee.string_value()
-                raise _refusal(call, f"'{call.name}' op calls @{name}, and no device makes a call")
+                reason = f"{call.name} is in no kernel, and no runtime call does it"
+                raise _refusal(call, f"{reason}: @{name} is not inlined")
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
                 converted = convert_function(function, self.device)

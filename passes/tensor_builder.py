@@ -82,7 +82,7 @@ class TensorBuilder:
         try:
             op.verify()
         except VerifyException as error:
-            raise UnbuildableError(f"a {op.name} cannot be built: {one_line(error)}") from error
+            raise UnbuildableError(f"{op.name} cannot be built: {one_line(error)}") from error
         return op.results[0]
 
     def drafted(self, build: Callable[[], SSAValue]) -> SSAValue | Refusal:
@@ -144,8 +144,7 @@ class TensorBuilder:
         Raises:
             UnbuildableError: the sizes are not provably those of a reshape.
         """
-        if value not in self.shapes:
-            value = _unreshaped(value, sizes)
+        value = self._unreshaped(value, sizes)
         have = self._sizes(value)
         value = self.known(value)
         groups = reassociation(have, sizes)
@@ -287,6 +286,15 @@ class TensorBuilder:
     def _sizes(self, value: SSAValue) -> tuple[Size, ...]:
         return self.shapes.get(value) or sizes_of(value)
 
+    def _unreshaped(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
+        """What `value` was reshaped from, if that has the given sizes, or `value`."""
+        origin = value
+        while isinstance(origin.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+            origin = origin.owner.src
+            if self._sizes(origin) == tuple(sizes):
+                return origin
+        return value
+
     def _sized(self, value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
         self.shapes[value] = tuple(sizes)
         return value
@@ -314,16 +322,6 @@ class _Slice:
 def tensor_type(element_type: Attribute, sizes: Sequence[Size]) -> TensorType[Attribute]:
     """The tensor type with the given sizes, dynamic where they are not static."""
     return TensorType(element_type, _static(sizes))
-
-
-def _unreshaped(value: SSAValue, sizes: Sequence[Size]) -> SSAValue:
-    """What `value` was reshaped from, if that has the given sizes, or `value`."""
-    origin = value
-    while isinstance(origin.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
-        origin = origin.owner.src
-        if sizes_of(origin) == tuple(sizes):
-            return origin
-    return value
 
 
 def element_type_of(value: SSAValue) -> Attribute:

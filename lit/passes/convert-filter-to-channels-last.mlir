@@ -186,3 +186,24 @@ func.func @depthwise(%x: tensor<1x16x16x4xf32>, %w: tensor<4x3x3xf32>, %y: tenso
 // REMARK: linalg.generic not rewritten: its filter has no input channels
 // CHECK-LABEL: @depthwise
 // CHECK-NOT:     linalg.transpose
+
+// -----
+
+// Taps of an open type: the filter is read with the sizes that are known of it.
+
+func.func @open_taps(%x: tensor<8x3xi32>, %a: tensor<3x2x4xi32>, %y: tensor<4x7xi32>) -> tensor<4x7xi32> {
+  %w = tensor.cast %a : tensor<3x2x4xi32> to tensor<?x2x4xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0 + d1, d2)>, affine_map<(d0, d1, d2, d3) -> (d2, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d3, d0)>], iterator_types = ["parallel", "reduction", "reduction", "parallel"]} ins(%x, %w : tensor<8x3xi32>, tensor<?x2x4xi32>) outs(%y : tensor<4x7xi32>) {
+  ^bb0(%p: i32, %q: i32, %o: i32):
+    %m = arith.muli %p, %q : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<4x7xi32>
+  return %r : tensor<4x7xi32>
+}
+
+// REMARK: linalg.generic rewritten: channels were 8 elements apart in its filter
+// CHECK-LABEL: @open_taps
+// CHECK:         %[[W:.+]] = tensor.cast %w : tensor<?x2x4xi32> to tensor<3x2x4xi32>
+// CHECK:         linalg.transpose ins(%[[W]]{{ ?}}:{{ ?}}tensor<3x2x4xi32>)
+// CHECK-SAME:    permutation = [2, 1, 0]

@@ -242,10 +242,9 @@ func.func @dynamic_batch(%x: tensor<?x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<?
 // Nothing says that the destination's batch is the source's: the batch is scattered like the rest.
 // CHECK-LABEL: func.func @unrelated_dynamic_sizes
 // CHECK-SAME:    %n: index, %m: index
-// CHECK:         [[N:%.+]] = tensor.dim %x
-// CHECK:         tensor.empty([[N]]) : tensor<?x3x5xf32>
+// CHECK:         tensor.empty(%n) : tensor<?x3x5xf32>
 // CHECK:         tensor.empty(%m) : tensor<?x6x5xf32>
-// CHECK:         tensor.insert_slice %{{.*}} into %{{.*}}[0, 0, 0] [%{{.*}}, 3, 5] [1, 2, 1] : tensor<?x3x5xf32> into tensor<?x6x5xf32>
+// CHECK:         tensor.insert_slice %{{.*}} into %{{.*}}[0, 0, 0] [%n, 3, 5] [1, 2, 1] : tensor<?x3x5xf32> into tensor<?x6x5xf32>
 func.func @unrelated_dynamic_sizes(%x: tensor<?x3x4xf32>, %w: tensor<4x5xf32>, %n: index, %m: index) -> tensor<?x6x5xf32> {
   %zero = arith.constant 0.0 : f32
   %zeros = tensor.splat %zero[%m] : tensor<?x6x4xf32>
@@ -276,4 +275,45 @@ func.func @dynamic_offset(%x: tensor<2x3x4xf32>, %w: tensor<4x5xf32>, %o: index)
     linalg.yield %1 : f32
   } -> tensor<2x12x5xf32>
   return %r : tensor<2x12x5xf32>
+}
+
+// The type of the init knows less than the other operands: the result has the type of the init.
+// CHECK-LABEL: func.func @init_cast_to_open_columns
+// CHECK:         [[E:%.+]] = tensor.extract_slice %w[3, 0] [3, 5] [1, 1] : tensor<6x5xf32> to tensor<3x5xf32>
+// CHECK:         linalg.generic {{.*}} ins(%x, [[E]] : tensor<3x4xf32>, tensor<3x5xf32>) outs(%{{.*}} : tensor<4x?xf32>)
+// CHECK:         } -> tensor<4x?xf32>
+func.func @init_cast_to_open_columns(%x: tensor<3x4xf32>, %w: tensor<6x5xf32>, %i: tensor<4x5xf32>) -> tensor<4x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[3, 0] high[0, 0] {
+  ^bb0(%a: index, %b: index):
+    tensor.yield %zero : f32
+  } : tensor<3x4xf32> to tensor<6x4xf32>
+  %init = tensor.cast %i : tensor<4x5xf32> to tensor<4x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (k, m)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p, %w : tensor<6x4xf32>, tensor<6x5xf32>) outs(%init : tensor<4x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<4x?xf32>
+  return %r : tensor<4x?xf32>
+}
+
+// The insertion knows the sizes of its source, whose type leaves them open.
+// CHECK-LABEL: func.func @source_of_open_type
+// CHECK:         [[X:%.+]] = tensor.cast %x : tensor<1x?xf32> to tensor<1x6xf32>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %w : tensor<1x6x1xf32>, tensor<1x5xf32>)
+func.func @source_of_open_type(%x: tensor<1x?xf32>, %w: tensor<1x5xf32>) -> tensor<1x18x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %six = arith.constant 6 : index
+  %zeros = tensor.splat %zero : tensor<1x18xf32>
+  %init = arith.constant dense<0.0> : tensor<1x18x5xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 0] [1, %six] [1, 3] : tensor<1x?xf32> into tensor<1x18xf32>
+  %t = tensor.expand_shape %s [[0], [1, 2]] output_shape [1, 18, 1] : tensor<1x18xf32> into tensor<1x18x1xf32>
+  %r = linalg.generic {indexing_maps = [#nwc, #ck, #nwk], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%t, %w : tensor<1x18x1xf32>, tensor<1x5xf32>) outs(%init : tensor<1x18x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<1x18x5xf32>
+  return %r : tensor<1x18x5xf32>
 }

@@ -30,7 +30,7 @@ def failure(tool: str, argv: Sequence[str], capsys: pytest.CaptureFixture[str]) 
     status = main(argv)
     out, err = capsys.readouterr()
     assert (status in (1, 2), out) == (True, "")
-    assert "internal" not in err
+    assert "defect of convir" not in err
     (line,) = err.splitlines()
     return line
 

@@ -188,7 +188,7 @@ def test_a_pass_that_crashes_is_one_line(
     scripted(_Crash)
     assert main([source, "-p", "scripted"]) == 1
     reason = "pass scripted raised KeyError: 'no such\\nthing' (--debug shows the traceback)"
-    assert capsys.readouterr().err == f"{source}:0:0: error: internal: {reason}\n"
+    assert capsys.readouterr().err == f"{source}:0:0: error: defect of convir: {reason}\n"
 
 
 def test_debug_shows_the_traceback(
@@ -242,7 +242,7 @@ def test_remarks_say_what_was_done_and_what_not(
     [
         (_Fail, "// expected-error@unknown {{too wide}}"),
         (_FailAtFunction, "// expected-error@-4 {{wide}}"),
-        (_Crash, "// expected-error-re@unknown {{internal: {{.*}}KeyError}}"),
+        (_Crash, "// expected-error-re@unknown {{defect of convir: {{.*}}KeyError}}"),
         (
             _Remark,
             "// expected-remark@-3 {{constant rewritten}}\n// expected-remark@-3 {{not rewritten}}",
