@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
+from gpu import nvrtc_or_skip
 
 from convir.api.compile import compile as convir_compile
 from convir.lowering.llvm.target import target
 from convir.runtime import object_cache, private_files, program_cache
+from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.host import jit
 from convir.runtime.object_cache import ObjectCache, private_records, user_records
 from convir.runtime.private_files import NotPrivateError, check_folder, make_folder
@@ -302,6 +304,17 @@ def test_what_is_no_object_code_is_compiled_again(cache: Path, damage: Damage) -
     stored.store(code.key, damage(code.code))
     assert jit.object_code(ADD, target(), exports=("add",)) == code
     assert stored.load(code.key) == code.code
+
+
+def test_what_is_no_cubin_is_compiled_again(cache: Path) -> None:
+    nvrtc_or_skip()
+    source = 'extern "C" __global__ void add(float *x) { x[threadIdx.x] += 1; }'
+    cubin = compile_cubin(source, "sm_80")
+    (entry,) = files(cache / "cubins")
+    for damage in (b"", b"no cubin"):
+        ObjectCache(cache / "cubins").store(entry.parent.name + entry.name, damage)
+        assert compile_cubin(source, "sm_80") == cubin
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files(cache)} == {0o600}
 
 
 def test_a_program_whose_code_is_damaged_is_compiled_again(
