@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -394,14 +395,13 @@ def without(home: str | None, *arguments: str, temporaries: Path) -> tuple[str, 
 
 
 @needs_root
-def test_a_user_without_a_home_caches_beside_temporary_files(tmp_path: Path) -> None:
-    for reached in (tmp_path, *tmp_path.parents):
-        if not reached.stat().st_mode & stat.S_IXOTH:
-            reached.chmod(reached.stat().st_mode | stat.S_IXOTH)
-    shared_like_tmp(tmp_path)
-    found, told = without(None, str(STRANGER), temporaries=tmp_path)
-    assert (found, told) == (str(tmp_path / f"convir-{STRANGER}"), [])
-    assert files(Path(found))
+def test_a_user_without_a_home_caches_beside_temporary_files() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's folders are root's alone
+        temporaries = Path(name)
+        shared_like_tmp(temporaries)
+        found, told = without(None, str(STRANGER), temporaries=temporaries)
+        assert (found, told) == (str(temporaries / f"convir-{STRANGER}"), [])
+        assert files(Path(found))
 
 
 @needs_root
