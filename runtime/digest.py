@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from convir.runtime.cores import available_cores
@@ -68,6 +67,8 @@ def _joined(size: int, reader: Callable[[], Callable[[int], memoryview]]) -> byt
     if threads == 1:
         work(0)
     else:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (most need none)
+
         with ThreadPoolExecutor(threads - 1) as pool:
             others = [pool.submit(work, first) for first in range(1, threads)]
             work(0)

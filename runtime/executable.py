@@ -66,8 +66,9 @@ class Executable:
     On the host those are NumPy's, on a GPU CuPy's. Arguments may be either, or anything that
     speaks DLPack (PyTorch tensors, JAX arrays); they are read where they lie when they are dense,
     and copied first when they are not. Arguments on the host are copied to a program's GPU, those
-    on another GPU are refused. bf16 arguments may also be int16 or uint16 bit patterns. Calls from
-    several threads may overlap.
+    on another GPU are refused, and so is what has no memory of its values: tensors that require
+    grad, are sparse or traced, masked arrays. bf16 arguments may also be int16 or uint16 bit
+    patterns. Calls from several threads may overlap.
 
     On the host a program keeps the memory of its last dropped result for the next one.
 
@@ -134,7 +135,8 @@ class Executable:
             The result, or a tuple of them if the program has several (or none).
 
         Raises:
-            TypeError: an argument is no array, or has another dtype than the program's.
+            TypeError: an argument is no array of plain memory, or has another dtype than the
+                program's.
             ValueError: the number or the shape of the arguments differs from the program's, or
                 `out` cannot be written in place; an array or the stream belongs to another GPU.
             GpuMemoryError: results or temporaries do not fit on the GPU.

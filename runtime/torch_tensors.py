@@ -8,7 +8,7 @@ never imported here: a caller's tensor brings it along.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 _CPU = "cpu"
 
@@ -41,7 +41,7 @@ def _wrapped(torch: Any, value: Any) -> str | None:
     """What a tensor is that computes by rules of its own."""
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return "is traced by torch.func (vmap, grad or the like), which cannot look into a program"
-    kind: Any = type(value)
+    kind = cast("Any", type(value))
     base: Any = torch.Tensor
     if kind is base:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from convir.lowering.llvm.llvm_binding import llvm
 
@@ -28,6 +29,7 @@ def is_object(code: bytes, triple: str) -> bool:
     return code.startswith(_ELF64_LITTLE)
 
 
+@lru_cache(maxsize=4)  # what was read from a cache is asked once more when it is loaded
 def undefined_symbols(code: bytes) -> frozenset[str]:
     """The names that `code` needs from elsewhere; empty for formats other than ELF.
 

@@ -8,15 +8,18 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
+from gpu import nvrtc_or_skip
 
 from convir.api.compile import compile as convir_compile
 from convir.lowering.llvm.target import target
 from convir.runtime import object_cache, private_files, program_cache
+from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.host import jit
 from convir.runtime.object_cache import ObjectCache, private_records, user_records
 from convir.runtime.private_files import NotPrivateError, check_folder, make_folder
@@ -304,6 +307,17 @@ def test_what_is_no_object_code_is_compiled_again(cache: Path, damage: Damage) -
     assert stored.load(code.key) == code.code
 
 
+def test_what_is_no_cubin_is_compiled_again(cache: Path) -> None:
+    nvrtc_or_skip()
+    source = 'extern "C" __global__ void add(float *x) { x[threadIdx.x] += 1; }'
+    cubin = compile_cubin(source, "sm_80")
+    (entry,) = files(cache / "cubins")
+    for damage in (b"", b"no cubin"):
+        ObjectCache(cache / "cubins").store(entry.parent.name + entry.name, damage)
+        assert compile_cubin(source, "sm_80") == cubin
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files(cache)} == {0o600}
+
+
 def test_a_program_whose_code_is_damaged_is_compiled_again(
     cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -381,14 +395,13 @@ def without(home: str | None, *arguments: str, temporaries: Path) -> tuple[str, 
 
 
 @needs_root
-def test_a_user_without_a_home_caches_beside_temporary_files(tmp_path: Path) -> None:
-    for reached in (tmp_path, *tmp_path.parents):
-        if not reached.stat().st_mode & stat.S_IXOTH:
-            reached.chmod(reached.stat().st_mode | stat.S_IXOTH)
-    shared_like_tmp(tmp_path)
-    found, told = without(None, str(STRANGER), temporaries=tmp_path)
-    assert (found, told) == (str(tmp_path / f"convir-{STRANGER}"), [])
-    assert files(Path(found))
+def test_a_user_without_a_home_caches_beside_temporary_files() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's folders are root's alone
+        temporaries = Path(name)
+        shared_like_tmp(temporaries)
+        found, told = without(None, str(STRANGER), temporaries=temporaries)
+        assert (found, told) == (str(temporaries / f"convir-{STRANGER}"), [])
+        assert files(Path(found))
 
 
 @needs_root
