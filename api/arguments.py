@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any, cast
 
 
@@ -35,7 +36,7 @@ def check_fraction(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value}, not from 0 to 1")
 
 
-def check_type(name: str, value: Any, kind: type, what: str) -> None:
+def check_type(name: str, value: Any, kind: type | UnionType, what: str) -> None:
     """Refuse what is no `kind`, which a user knows as `what`.
 
     Raises:
