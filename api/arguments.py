@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from types import UnionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from types import UnionType
 
 
 def check_integer(name: str, value: Any, least: int, *, optional: bool = False) -> None:
