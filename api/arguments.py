@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from types import UnionType
 
 
 def check_integer(name: str, value: Any, least: int, *, optional: bool = False) -> None:
@@ -35,7 +38,7 @@ def check_fraction(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value}, not from 0 to 1")
 
 
-def check_type(name: str, value: Any, kind: type, what: str) -> None:
+def check_type(name: str, value: Any, kind: type | UnionType, what: str) -> None:
     """Refuse what is no `kind`, which a user knows as `what`.
 
     Raises:

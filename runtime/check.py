@@ -10,7 +10,7 @@ met an infinity, may be anything after; a report says how many there were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +45,7 @@ class Budget:
     """Peak memory of one evaluation."""
     flops: int = 10**12
     """FLOPs of one evaluation, zeros included."""
-    steps: int = DEFAULT_MAX_STEPS
+    steps: int = field(default=DEFAULT_MAX_STEPS, kw_only=True)
     """How many blocks of loops, branches and calls one evaluation runs."""
 
 

@@ -4,7 +4,7 @@
 // RUN: not convir-run %s --function nested --input=f32=1 --max-steps=8 2>&1 | filecheck %s --check-prefix=NESTED
 // RUN: convir-run %s --function nested --input=f32=1 --max-steps=20 --check 2>&1 | filecheck %s --check-prefix=RAISED
 
-// COUNTED: run-max-steps.mlir:{{[0-9]+}}:8: error: 'scf.for' op runs a block 9223372036854775807 times, past the limit of 1000000 steps (convir-run --max-steps=N)
+// COUNTED: run-max-steps.mlir:{{[0-9]+}}:8: error: 'scf.for' op takes 9223372036854775807 steps, past the limit of 1000000 (convir-run --max-steps=N)
 func.func @counted(%x: f32) -> f32 {
   %first = arith.constant 0 : index
   %end = arith.constant 9223372036854775807 : index
@@ -16,7 +16,7 @@ func.func @counted(%x: f32) -> f32 {
   return %r : f32
 }
 
-// FOREVER: run-max-steps.mlir:{{[0-9]+}}:8: error: 'scf.while' op runs a block past the limit of 50 steps (convir-run --max-steps=N)
+// FOREVER: run-max-steps.mlir:{{[0-9]+}}:8: error: 'scf.while' op takes a step, past the limit of 50 (convir-run --max-steps=N)
 func.func @forever(%x: f32) -> f32 {
   %true = arith.constant true
   %r = scf.while (%a = %x) : (f32) -> f32 {
@@ -28,7 +28,7 @@ func.func @forever(%x: f32) -> f32 {
   return %r : f32
 }
 
-// NESTED: run-max-steps.mlir:{{[0-9]+}}:10: error: 'scf.for' op runs a block 3 times, past the limit of 8 steps
+// NESTED: run-max-steps.mlir:{{[0-9]+}}:10: error: 'scf.for' op takes 3 steps, past the limit of 8
 // RAISED: 13.
 // RAISED: check against the module as read: agrees
 func.func @nested(%x: f32) -> f32 {
@@ -44,4 +44,12 @@ func.func @nested(%x: f32) -> f32 {
     scf.yield %s : f32
   }
   return %r : f32
+}
+
+// TAPS: run-max-steps.mlir:{{[0-9]+}}:8: error: 'conv.fprop' op takes 3000000 steps, past the limit of 1000000
+// RUN: not convir-run %s --function taps 2>&1 | filecheck %s --check-prefix=TAPS
+func.func @taps(%x: tensor<1x1x3000000xf32>, %w: tensor<1x1x3000000xf32>, %y: tensor<1x1x1xf32>) -> tensor<1x1x1xf32> {
+  %r = conv.fprop layouts(NCW, KCS, NCW) strides(1) padding(0) dilations(1)
+      ins(%x, %w : tensor<1x1x3000000xf32>, tensor<1x1x3000000xf32>) outs(%y : tensor<1x1x1xf32>)
+  return %r : tensor<1x1x1xf32>
 }

@@ -55,6 +55,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     output = _activation(arrays["output"], output_layout, groups)
     filters = _filter(arrays["filter"], filter_layout, groups)
     spatial = slice(1, 1 + op.geometry.spatial_rank)
+    frame.interpreter.require_steps(op, prod(window.taps for window in windows))
     for taps in product(*(range(window.taps) for window in windows)):
         touched = [
             window.outputs_of_tap(tap, size, positions)

@@ -136,18 +136,15 @@ class Interpreter:
         self._last_uses: dict[Block, dict[Operation, tuple[SSAValue, ...]]] = {}
 
     def require_steps(self, op: Operation, count: int) -> None:
-        """Refuse `op` if running a block of it `count` times is more than may still be done.
+        """Refuse `op` if `count` steps are more than may still be done.
 
         Raises:
-            EvaluationError: it is.
+            EvaluationError: they are.
         """
         if self._steps + count > self._max_steps:
-            times = f"{count} times, " if count > 1 else ""
-            raise EvaluationError(
-                op,
-                f"runs a block {times}past the limit of {self._max_steps} steps "
-                "(convir-run --max-steps=N)",
-            )
+            steps = "a step" if count == 1 else f"{count} steps"
+            limit = f"the limit of {self._max_steps} (convir-run --max-steps=N)"
+            raise EvaluationError(op, f"takes {steps}, past {limit}")
 
     def dtype(self, op: Operation, value: SSAValue) -> DType:
         """The dtype of the elements of `value`, an operand or result of `op`.
@@ -229,14 +226,15 @@ class Interpreter:
         """Refuse a result of static shape before memory is spent on it."""
         if not isinstance(result, TensorType):
             return
-        shape = cast("TensorType[Attribute]", result).get_shape()
+        tensor_type = cast("TensorType[Attribute]", result)
+        shape = tensor_type.get_shape()
         if DYNAMIC_INDEX in shape:
             return
         try:
             check_addressable(shape)
         except ValueError:
             raise EvaluationError(op, f"gives {result}, which no address space holds") from None
-        dtype = dtype_of(element_type_of(result), self.float_format)
+        dtype = dtype_of(tensor_type.element_type, self.float_format)
         if dtype is not None and op.name not in _UNWRITTEN:
             require_memory(op, prod(shape) * dtype.itemsize)
 

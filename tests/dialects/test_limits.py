@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from convir.api.compile import compile
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
 
@@ -40,6 +41,31 @@ def test_a_splat_of_gigabytes_is_read_and_printed_in_little_memory(splat: str):
         [sys.executable, "-c", READ_AND_PRINT, splat], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < MAX_RESIDENT_BYTES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!a = tensor<-4xf32>",
+        "!a = tensor<9223372036854775808xf32>",
+        "!a = memref<2x-1xf32>",
+        "#a = dense<[1, 2]> : tensor<3xi32>",
+        "#a = dense<[[1, 2], [3]]> : tensor<2x2xi32>",
+        "#a = dense<[1.0]> : tensor<1000000000000xf32>",
+        '#a = dense<"0x0000"> : tensor<4xf32>',
+        "#a = dense<300> : tensor<4xi8>",
+    ],
+)
+def test_sizes_and_literals_that_do_not_match_are_one_error(text: str):
+    with pytest.raises(DiagnosticError, match=r"^in\.mlir:1:\d+: error: [^\n]+$"):
+        read_module(text, "in.mlir")
+
+
+@pytest.mark.parametrize("sizes", ["9223372036854775807x9223372036854775807", "2x" * 69 + "2"])
+def test_a_tensor_that_no_memory_holds_is_one_error_of_a_device(sizes: str):
+    text = "func.func @main(%x: {0}) -> {0} {{ func.return %x : {0} }}"
+    with pytest.raises(DiagnosticError, match="which no address space holds"):
+        compile(text.format(f"tensor<{sizes}xf32>"), device="host")
 
 
 DEPTH = 20_000

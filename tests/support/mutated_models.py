@@ -73,7 +73,7 @@ def models() -> list[Any]:
         node("Range", ["r0", "r1", "r2"], ["d"]),
         node("ReduceSum", ["c", "d"], ["y"]),
     ]
-    constants = [
+    constants: list[tuple[list[Any], dict[str, Any]]] = [
         (normalized, {"w": f32(6, 2, 3, 3), "b": f32(6), "s": f32(6)}),
         (shaped, {"s": i64(0, 1), "m": i64(-1)}),
         (pooled, {"w": f32(5, 4), "b2": f32(5)}),
@@ -227,9 +227,10 @@ class ModelMutator:
         elif kind == 2:
             order = [*nodes]
             order[at], order[other] = order[other], order[at]
-            copies = [type(n).FromString(n.SerializeToString()) for n in order]
-            del nodes[:]
-            nodes.extend(copies)
+            copies: Any = import_module("onnx").GraphProto()
+            copies.node.extend(order)
+            nodes.MergeFrom(copies.node)
+            del nodes[: len(order)]
         elif kind == 3:
             from convir.frontends.onnx.ops import OPERATORS  # noqa: PLC0415  (brings xDSL along)
 

@@ -37,7 +37,7 @@ class LineMutator:
 
     def draw(self) -> str:
         """A line, or what was one."""
-        words = self.rng.choice(LINES).split()
+        words: list[str] = [*self.rng.choice(LINES).split()]
         for _ in range(self.rng.choice((1, 1, 2, 3, 5))):
             at = self.rng.randrange(len(words))
             kind = self.rng.randrange(8)
