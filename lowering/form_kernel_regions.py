@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from convir.dialects import kernel
-from convir.lowering.op_groups import Groups, is_compute, is_reduction, wrap
+from convir.lowering.op_groups import Groups, is_compute, is_reduction, is_scalar, wrap
 from convir.lowering.placements import placing_ops
 from convir.passes import remarks
 from convir.passes.dce import eliminate_dead_code
@@ -32,10 +32,16 @@ if TYPE_CHECKING:
 
 _NAME: Final = "form-kernel-regions"
 
+MAX_SCALARS: Final = 32
+"""Ops on scalars that every kernel which needs their result repeats."""
+
+_ELEMENTS: Final = (AnyFloat, IntegerType, IndexType)
+
 
 def form_regions(block: Block) -> None:
     """Wrap the tensor ops of `block` in kernel regions."""
     _return_tensors(block)
+    _store_scalars(block)
     placing = placing_ops(block)
     compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
@@ -62,6 +68,27 @@ def _return_tensors(block: Block) -> None:
         computed.location = read.location = value.owner.location
         block.insert_ops_before([computed, read], returned)
         returned.operands[i] = read.result
+
+
+def _store_scalars(block: Block) -> None:
+    """Let a kernel compute every scalar that much else is computed for, as a tensor of one element:
+    what needs few ops is repeated by each kernel that reads it."""
+    ops: dict[Operation, int] = {}
+    for op in list(block.ops):
+        if not is_scalar(op) or isinstance(op, arith.ConstantOp):
+            continue
+        makers = {x.owner for x in op.operands if isinstance(x.owner, Operation)}
+        ops[op] = 1 + sum(ops.get(maker, 0) for maker in makers)
+        value = op.results[0]
+        if ops[op] <= MAX_SCALARS or len(op.results) > 1 or not isinstance(value.type, _ELEMENTS):
+            continue
+        computed = tensor.FromElementsOp(value, result_type=TensorType(value.type, []))
+        read = tensor.ExtractOp(computed.result, [], value.type)
+        computed.location = read.location = op.location
+        block.insert_ops_after([computed, read], op)
+        value.replace_uses_with_if(read.result, lambda use, by=computed: use.operation is not by)
+        remarks.fired(_NAME, op, f"{ops[op]} ops compute it: it is written to memory")
+        ops[op], ops[read] = 0, 1
 
 
 def _allow_tf32(function: func.FuncOp) -> None:

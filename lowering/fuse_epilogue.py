@@ -52,9 +52,10 @@ def fuse_epilogues(block: Block) -> None:
     placing = placing_ops(block)
     compute = [op for op in block.ops if is_compute(op) and op not in placing]
     groups = Groups({op: i for i, op in enumerate(compute)})
+    walked: set[Operation] = set()
     for op in compute:
         if is_reduction(op):
-            _take_epilogue(op, groups)
+            _take_epilogue(op, groups, walked)
     for op in groups.from_results():
         # What only says where a reduction finds its elements, if it alone reads it.
         if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
@@ -67,8 +68,11 @@ def fuse_epilogues(block: Block) -> None:
             wrap(members, order)
 
 
-def _take_epilogue(reduction: Operation, groups: Groups) -> None:
-    """Grow a reduction's group along the chain that reads each element of its result once."""
+def _take_epilogue(reduction: Operation, groups: Groups, walked: set[Operation]) -> None:
+    """Grow a reduction's group along the chain that reads each element of its result once.
+
+    Behind an op that was `walked` through, the chain is that of another reduction.
+    """
     value, taken = reduction.results[0], list[str]()
     while len(value.op.results) == 1:
         user = _next_in_chain(value, groups)
@@ -83,6 +87,9 @@ def _take_epilogue(reduction: Operation, groups: Groups) -> None:
             break
         groups.merge(reduction, user)
         taken.append(user.name)
+        if user in walked:
+            break
+        walked.add(user)
         value = user.results[0]
     if taken:
         remarks.fired(_NAME, reduction, f"it is stored through {', '.join(taken)}")

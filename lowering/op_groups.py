@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, is_side_effect_free
 
 from convir.dialects import kernel
 from convir.dialects.conv_constant import ConstantOp
@@ -136,6 +136,13 @@ class Groups:
     def has_reduction(self, group: int) -> bool:
         """Whether one of the ops of a group reduces."""
         return self._size[group].reductions > 0
+
+
+def is_scalar(op: Operation) -> bool:
+    """Whether an op only computes scalars, from scalars and elements of tensors."""
+    if op.regions or not op.results or not is_side_effect_free(op):
+        return False
+    return not any(isinstance(result.type, TensorType) for result in op.results)
 
 
 def is_compute(op: Operation) -> bool:

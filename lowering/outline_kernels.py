@@ -19,11 +19,10 @@ from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from convir.dialects import kernel
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.op_groups import ALIASES, FREE
+from convir.lowering.op_groups import ALIASES, FREE, is_scalar
 from convir.passes.structural_keys import StructuralKeys
 
 if TYPE_CHECKING:
@@ -176,21 +175,14 @@ def _is_free(op: Operation) -> bool:
             return False
         op = source
     if op.name not in FREE:
-        return _is_scalar(op)
+        return is_scalar(op)
     is_dense = op.name == "arith.constant" and hasattr(op.results[0].type, "get_shape")
     return not is_dense or constant_fill_of(op.results[0]) is not None
 
 
-def _is_scalar(op: Operation) -> bool:
-    """Whether an op only computes scalars, from scalars and elements of tensors."""
-    if op.regions or not op.results or not is_side_effect_free(op):
-        return False
-    return not any(isinstance(result.type, TensorType) for result in op.results)
-
-
 def _erase_dead_free_ops(function: func.FuncOp) -> None:
     for op in reversed([op for block in function.body.blocks for op in block.ops]):
-        is_free = op.name in FREE | ALIASES or _is_scalar(op)
+        is_free = op.name in FREE | ALIASES or is_scalar(op)
         if is_free and all(result.first_use is None for result in op.results):
             Rewriter.erase_op(op)
 

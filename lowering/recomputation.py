@@ -32,7 +32,8 @@ MAX_CODE: Final = 128
 compilers take the square of a block's length."""
 
 MAX_REDUCTIONS: Final = 256
-"""Reductions of a kernel: the phases of a backward data convolution with strides of 16."""
+"""Reductions of a kernel: the phases of a backward data convolution with strides of 16. A kernel
+that has one may have a store for each beside its code."""
 
 RESULT: Final = frozenset({0})
 """Where a kernel's result is computed: at the position that it is written to."""
@@ -54,7 +55,7 @@ class KernelSize:
         """Why no kernel is as large; None if one may be."""
         if self.reductions > MAX_REDUCTIONS:
             return Refusal(f"its kernel would hold more than {MAX_REDUCTIONS} reductions")
-        limit = MAX_CODE * max(1, self.reductions)
+        limit = MAX_CODE * self.reductions + MAX_REDUCTIONS if self.reductions else MAX_CODE
         if self.code > limit:
             return Refusal(f"its kernel would be {self.code} ops, more than {limit}")
         return None
@@ -109,7 +110,7 @@ class Positions:
         return len(self.of(op) if at is None else at) * _size(op)
 
     def refusal(self, op: Operation, at: frozenset[int], size: KernelSize) -> Refusal | None:
-        """Why a kernel of a size must not compute `op` at these positions as well; None if it may."""
+        """Why a kernel of a size must not compute `op` at these positions; None if it may."""
         if len(at) > MAX_TIMES:
             return Refusal(
                 f"the kernel that reads it would compute each element {len(at)} times, "
@@ -160,6 +161,8 @@ def _reshaping(alias: Operation) -> Hashable | None:
 
 
 def _size(op: Operation) -> int:
-    """How many ops compute one element of the result of `op`."""
+    """How many ops compute an element of the result of `op`: a slice only adds to an index."""
+    if op.name == "tensor.extract_slice":
+        return 0
     view = structured(op)
     return 1 if view is None else max(1, len(view.body.ops) - 1)

@@ -44,6 +44,11 @@ INNER_ELEMENTS = 256
 few enough to leave every thread some."""
 
 
+MAX_INSERTIONS = 32
+"""So many insertions into one tensor are tested for each element; of more, the last are written
+over what is there."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """A part of one result: `value`'s elements, each written at an index of the result."""
@@ -128,30 +133,50 @@ def _trips(op: Operation, range_trips: int) -> float:
 
 def is_expensive(value: SSAValue) -> bool:
     """Whether an element of `value` costs a reduction, so that none may be computed in vain."""
-    owner = value.owner
-    if not isinstance(owner, Operation):
-        return False
-    view = structured(owner)
-    if view is not None and view.loops_of("reduction"):
-        return True
-    return any(
-        is_expensive(operand) for operand in owner.operands if isinstance(operand.type, TensorType)
-    )
+    pending, seen = [value], {value}
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, Operation):
+            continue
+        view = structured(owner)
+        if view is not None and view.loops_of("reduction"):
+            return True
+        read = {x for x in owner.operands if isinstance(x.type, TensorType)} - seen
+        pending += read
+        seen |= read
+    return False
 
 
 def _pieces(
     result: int, value: SSAValue, outer: tuple[SliceView, ...], reused: Collection[int]
 ) -> list[Piece]:
-    """Insertions of expensive values are written destination first, each by a nest of its own."""
-    owner = value.owner
-    view = slice_view(owner) if isinstance(owner, Operation) else None
-    if view is None or view.dest is None:
-        return [Piece(result, value, outer)]
-    is_there = isinstance(view.dest, BlockArgument) and view.dest.index in reused
-    if not is_there and not is_expensive(view.source):
-        return [Piece(result, value, outer)]
-    below = [] if is_there else _pieces(result, view.dest, outer, reused)
-    return [*below, *_pieces(result, view.source, (view, *outer), reused)]
+    """Insertions of expensive values are written destination first, each by a nest of its own; so
+    are those that stand on many others, which would each be a condition."""
+    chain = _insertions(value)
+    pieces: list[Piece] = []  # The last insertion first.
+    for number, view in enumerate(chain):
+        is_there = isinstance(view.dest, BlockArgument) and view.dest.index in reused
+        is_short = len(chain) - number <= MAX_INSERTIONS
+        if not is_there and is_short and not is_expensive(view.source):
+            break
+        pieces += reversed(_pieces(result, view.source, (view, *outer), reused))
+        assert view.dest is not None
+        value = view.dest
+        if is_there:
+            return pieces[::-1]
+    return [Piece(result, value, outer), *reversed(pieces)]
+
+
+def _insertions(value: SSAValue) -> list[SliceView]:
+    """The insertions that `value` is made by, one into the other, the last one first."""
+    found: list[SliceView] = []
+    while isinstance(value.owner, Operation):
+        view = slice_view(value.owner)
+        if view is None or view.dest is None:
+            break
+        found.append(view)
+        value = view.dest
+    return found
 
 
 def _lower_piece(
