@@ -72,15 +72,17 @@ def shortened(text: str) -> str:
 
 def file_location(location: Attribute) -> FileLineColLoc | None:
     """The first file location inside `location`: of a name, a call's callee or what was fused."""
-    if isinstance(location, FileLineColLoc):
-        return location
-    if isinstance(location, NameLoc):
-        return file_location(location.location)
-    if isinstance(location, CallSiteLoc):
-        return file_location(location.callee)
-    if isinstance(location, FusedLoc) and isa(location.locations, ArrayAttr[Attribute]):
-        found = (file_location(part) for part in location.locations)
-        return next((part for part in found if part is not None), None)
+    pending = [location]
+    while pending:
+        location = pending.pop()
+        if isinstance(location, FileLineColLoc):
+            return location
+        if isinstance(location, NameLoc):
+            pending.append(location.location)
+        elif isinstance(location, CallSiteLoc):
+            pending.append(location.callee)
+        elif isinstance(location, FusedLoc) and isa(location.locations, ArrayAttr[Attribute]):
+            pending.extend(reversed(location.locations.data))
     return None
 
 

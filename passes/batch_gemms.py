@@ -18,6 +18,7 @@ reads what another wrote; everything a sample computes has a form for several.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -308,8 +309,10 @@ class BatchGemmsPass(ModulePass):
 
 
 def _continues(op: tensor.InsertSliceOp) -> bool:
-    """Whether another insertion goes on where `op` ends."""
-    return any(
-        isinstance(use.operation, tensor.InsertSliceOp) and use.operation.dest is op.result
+    """Whether another insertion goes on where `op` ends; where two do, a chain ends with `op`."""
+    following = (
+        use
         for use in op.result.uses
+        if isinstance(use.operation, tensor.InsertSliceOp) and use.operation.dest is op.result
     )
+    return len(tuple(islice(following, 2))) == 1

@@ -240,3 +240,24 @@ func.func @stored_backwards(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tens
   %r1 = tensor.insert_slice %p1 into %r0[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<2x4x4xf32>
   return %r1 : tensor<2x4x4xf32>
 }
+
+// -----
+
+// Two insertions go on from two samples: those two are one chain, and what follows stays.
+// CHECK: tensor.insert_slice rewritten: 2 samples at once
+// CHECK-NOT: tensor.insert_slice
+// CHECK: agrees: largest error 0
+func.func @branches(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3x4x4xf32>) {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %x0 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<3x4x4xf32> to tensor<4x4xf32>
+  %p0 = linalg.matmul ins(%w, %x0 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r0 = tensor.insert_slice %p0 into %y[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+  %x1 = tensor.extract_slice %x[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<3x4x4xf32> to tensor<4x4xf32>
+  %p1 = linalg.matmul ins(%w, %x1 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r1 = tensor.insert_slice %p1 into %r0[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+  %x2 = tensor.extract_slice %x[2, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<3x4x4xf32> to tensor<4x4xf32>
+  %p2 = linalg.matmul ins(%w, %x2 : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r2 = tensor.insert_slice %p2 into %r1[2, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+  %r3 = tensor.insert_slice %w into %r1[2, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+  return %r2, %r3 : tensor<3x4x4xf32>, tensor<3x4x4xf32>
+}

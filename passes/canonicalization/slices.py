@@ -4,7 +4,8 @@
       extract_slice %a, all of it                        -->  %a
       extract_slice of (extract_slice %a)                -->  extract_slice %a
       extract_slice of (insert_slice %s into %d)         -->  extract_slice %s, or %s, inside it
-                                                         -->  extract_slice %d, outside of it
+                                                         -->  extract_slice %d, outside of it,
+                                                              and of up to 31 more below it
       extract_slice of (pad %a), inside %a               -->  extract_slice %a
       extract_slice of a splat, a fill, an empty         -->  the same, smaller
       insert_slice %s into %d, all of it                 -->  %s

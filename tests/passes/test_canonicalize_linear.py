@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from convir.dialects.context import new_context, parse_module
+from convir.passes.canonicalization.slices import MAX_INSERTIONS
 from convir.passes.canonicalize import CanonicalizePass
 from convir.passes.cse import CsePass
 from convir.passes.greedy import GreedyRewriter
@@ -93,3 +94,29 @@ def test_cse_builds_one_key_for_an_op(length: int, monkeypatch: pytest.MonkeyPat
     CsePass().apply(new_context(), module)
     assert len(keys) == len(set(keys)) <= ops
     assert sum(op.name == "arith.addi" for op in module.walk()) == length
+
+
+def concatenation(parts: int) -> str:
+    """Rows inserted one after another, of which the first one is read."""
+    whole = f"tensor<{parts}x4xf32>"
+    insertions = "".join(
+        f"""
+        %t{i + 1} = tensor.insert_slice %x into %t{i}[{i}, 0] [1, 4] [1, 1]
+          : tensor<4xf32> into {whole}"""
+        for i in range(parts)
+    )
+    return f"""
+      func.func @main(%x: tensor<4xf32>, %t0: {whole}) -> tensor<4xf32> {{{insertions}
+        %y = tensor.extract_slice %t{parts}[0, 0] [1, 4] [1, 1] : {whole} to tensor<4xf32>
+        return %y : tensor<4xf32>
+      }}"""
+
+
+@pytest.mark.parametrize("beside", [0, -1, 1])
+def test_a_slice_looks_through_a_bounded_number_of_insertions(beside: int) -> None:
+    """Not rewritten, and looked at again in vain, because too many insertions are in between."""
+    module = parse_module(concatenation(MAX_INSERTIONS + beside))
+    for _ in range(2):
+        CanonicalizePass().apply(new_context(), module)
+        left = sum(op.name == "tensor.extract_slice" for op in module.walk())
+        assert left == (beside > 0)
