@@ -49,11 +49,18 @@ def _return_tensors(block: Block) -> None:
     for i, value in enumerate(returned.operands):
         if isinstance(value.type, TensorType) or not isinstance(value.owner, Operation):
             continue
+        if _is_read_from_region(value.owner):
+            continue
         computed = tensor.FromElementsOp(value, result_type=TensorType(value.type, []))
         read = tensor.ExtractOp(computed.result, [], value.type)
         computed.location = read.location = value.owner.location
         block.insert_ops_before([computed, read], returned)
         returned.operands[i] = read.result
+
+
+def _is_read_from_region(op: Operation) -> bool:
+    """True if a kernel computes what `op` reads."""
+    return isinstance(op, tensor.ExtractOp) and isinstance(op.tensor.owner, kernel.RegionOp)
 
 
 def _allow_tf32(function: func.FuncOp) -> None:
