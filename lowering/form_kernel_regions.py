@@ -63,6 +63,8 @@ def _return_tensors(block: Block) -> None:
     for i, value in enumerate(returned.operands):
         if isinstance(value.type, TensorType) or not isinstance(value.owner, Operation):
             continue
+        if _is_read_from_region(value.owner):
+            continue
         computed = tensor.FromElementsOp(value, result_type=TensorType(value.type, []))
         read = tensor.ExtractOp(computed.result, [], value.type)
         computed.location = read.location = value.owner.location
@@ -89,6 +91,11 @@ def _store_scalars(block: Block) -> None:
         value.replace_uses_with_if(read.result, lambda use, by=computed: use.operation is not by)
         remarks.fired(_NAME, op, f"{ops[op]} ops compute it: it is written to memory")
         ops[op], ops[read] = 0, 1
+
+
+def _is_read_from_region(op: Operation) -> bool:
+    """True if a kernel computes what `op` reads."""
+    return isinstance(op, tensor.ExtractOp) and isinstance(op.tensor.owner, kernel.RegionOp)
 
 
 def _allow_tf32(function: func.FuncOp) -> None:

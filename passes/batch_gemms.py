@@ -235,6 +235,9 @@ def batch(samples: Samples | Refusal, root: Operation, device: str, given: int |
             remarks.refused(NAME, root, "its samples are no matrix products")
         return False
     chunks, reason = choose_chunks(samples.count, traffic_of(samples, device), device, given)
+    if len(chunks) == samples.count and not samples.stored.view.dropped:
+        remarks.refused(NAME, root, "its samples are in turns already, each a batch of one")
+        return False
     value, begin = samples.stored.source, 0
     built: list[Batcher] = []
     for size in chunks:

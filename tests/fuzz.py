@@ -80,7 +80,8 @@ def main() -> int:
     )
     parser.add_argument("--time", type=float, default=float("inf"), help="stop after SECONDS")
     options = parser.parse_args()
-    names = tuple(filter(None, options.passes.split(",")))
+    listed: str = options.passes
+    names = tuple(name for name in listed.split(",") if name)
     alone = (*PIPELINES, LOWERING, COMPILED)
     if (len(names) != 1 or names[0] not in alone) and not set(names) <= set(CONVIR_PASSES):
         parser.error(f"--passes: passes on tensors, or one of {', '.join(alone)}")

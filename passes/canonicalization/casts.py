@@ -99,7 +99,8 @@ def _known(value: SSAValue) -> SSAValue:
     source, forgetful = value.op.source, value.type
     if not isinstance(source.type, TensorType) or not isinstance(forgetful, TensorType):
         return value
-    pairs = zip(source.type.get_shape(), forgetful.get_shape(), strict=True)
+    known_type = cast("TensorType[Attribute]", source.type)
+    pairs = zip(known_type.get_shape(), forgetful.get_shape(), strict=True)
     return source if all(size in (DYNAMIC_INDEX, known) for known, size in pairs) else value
 
 

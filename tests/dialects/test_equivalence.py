@@ -41,3 +41,17 @@ def test_results_of_other_types_are_something_else(
     one, other = read_module(text), read_module(text.replace(old, new))
     assert is_equivalent(one, other) == same
     assert is_equivalent(one.body, other.body) == same
+
+
+def test_equal_elements_are_one_attribute_however_they_are_written() -> None:
+    one, other = (
+        read_module(f"func.func @f() {{ %0 = arith.constant dense<{text}> : tensor<2xi8> return }}")
+        for text in ("[3, 3]", "3")
+    )
+    assert is_equivalent(one, other)
+
+
+def test_a_block_may_be_named_before_it_stands() -> None:
+    text = "func.func @f() { cf.br ^b ^a: cf.br ^b ^b: return }"
+    module = read_module(text)
+    assert is_equivalent(module, module.clone())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.dialects.context import parse_module
+from convir.dialects.context import parse_module, read_module
 from convir.runtime.check import evaluate_tracked
 from convir.runtime.reference.facts import EXACT, Fact
 from convir.runtime.reference.grid import ZERO, Grid
@@ -162,3 +162,19 @@ def test_sums_that_are_proved_exact_do_not_depend_on_their_order(data: st.DataOb
         for term in order:
             total = np.float32(total + term)
         assert Fraction(float(total)) == exact
+
+
+def test_open_sizes_of_a_convolution_are_those_of_its_operands() -> None:
+    def of(sizes: str):
+        x, w, y = (f"tensor<{sizes or shape}xf16>" for shape in ("1x3x3x2", "2x2x2x2", "1x2x2x2"))
+        return read_module(
+            f"func.func @main(%x: {x}, %w: {w}, %y: {y}) -> {y} {{\n"
+            f"  %r = conv.fprop layouts(NHWC, KRSC, NHWC) ins(%x, %w : {x}, {w}) outs(%y : {y})\n"
+            f"  return %r : {y}\n}}"
+        )
+
+    shapes = ((1, 3, 3, 2), (2, 2, 2, 2), (1, 2, 2, 2))
+    arguments = [np.full(shape, 999, np.float16) for shape in shapes]
+    static, opened = (evaluate_tracked(of(s), "main", arguments)[1] for s in ("", "?x?x?x?"))
+    assert static[0].inexact is not None
+    assert opened[0].relative_error == static[0].relative_error > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -135,7 +135,7 @@ def _compiled(program: Program, checker: Checker, tally: Tally) -> bool:
     tally.runs["compile"] += 1
     try:
         executable = convir_compile(program.text, device="host", threads=1)
-        results = executable(*program.arguments)
+        called: Any = executable(*program.arguments)
     except (DiagnosticError, PassFailedException, CompileError) as error:
         if "raised" in str(error) or "invalid IR" in str(error):
             raise Failed(Kind.INTERNAL, "compile", f"{type(error).__name__}: {error}") from error
@@ -146,5 +146,5 @@ def _compiled(program: Program, checker: Checker, tally: Tally) -> bool:
     except Exception as error:
         raise Failed(Kind.INTERNAL, "compile", f"{type(error).__name__}: {error}") from error
     tally.changed["compile"] += 1
-    results = results if isinstance(results, tuple | list) else (results,)
+    results = [called] if isinstance(called, np.ndarray) else called
     return check_results(checker, [np.asarray(result) for result in results], "compile")

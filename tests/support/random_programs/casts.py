@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Attribute, Block, Operation, SSAValue
+    from xdsl.irdl import IRDLOperation
 
     from random_programs.choices import Choices
 
@@ -170,7 +171,7 @@ class Blur:
             slices = cast("tensor.ExtractSliceOp", op)
             operands += [slices.offsets, values, slices.strides]
         kept = {n: v for n, v in op.properties.items() if n != "operandSegmentSizes"}
-        new = type(op).build(  # pyright: ignore
+        new = cast("type[IRDLOperation]", type(op)).build(
             operands=operands,
             result_types=[kinds],
             properties={**kept, static: DenseArrayBase.from_list(i64, opened)},
@@ -201,7 +202,7 @@ class Blur:
             if opened == kind:
                 continue
             new = Rewriter.replace_value_with_new_type(argument, opened)
-            back = tensor.CastOp(new, kind)
+            back = tensor.CastOp(new, cast("AnyTensor", kind))
             new.replace_uses_with_if(back.dest, lambda use, back=back: use.operation is not back)
             Rewriter.insert_op(back, InsertPoint.at_start(block))
 
