@@ -12,6 +12,7 @@ Nothing here goes by way of linalg, so that a lowering of `conv` is checked agai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -50,18 +51,23 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
     output = _activation(arrays["output"], output_layout, groups)
     filters = _filter(arrays["filter"], filter_layout, groups)
     spatial = slice(1, 1 + op.geometry.spatial_rank)
-    for taps in product(*(range(window.taps) for window in op.windows)):
+    # The types may leave the filter's sizes open.
+    windows = [
+        replace(window, taps=taps)
+        for window, taps in zip(op.windows, filters.shape[spatial], strict=True)
+    ]
+    for taps in product(*(range(window.taps) for window in windows)):
         touched = [
             window.outputs_of_tap(tap, size, positions)
             for window, tap, size, positions in zip(
-                op.windows, taps, image.shape[spatial], output.shape[spatial], strict=True
+                windows, taps, image.shape[spatial], output.shape[spatial], strict=True
             )
         ]
         if not all(touched):
             continue
         read = [
             slice(w.reads(p[0], tap), w.reads(p[-1], tap) + 1, w.stride)
-            for w, tap, p in zip(op.windows, taps, touched, strict=True)
+            for w, tap, p in zip(windows, taps, touched, strict=True)
         ]
         written = [slice(p.start, p.stop) for p in touched]
         _accumulate(
