@@ -52,6 +52,8 @@ BACKWARD_DATA: tuple[ModulePass, ...] = (
 DEFAULT: tuple[ModulePass, ...] = (
     # A device runs one function; the rewrites below see through no call.
     InlinePass(),
+    # Casts and reshapes that a front end wrote between ops, which would hide one from the other.
+    CanonicalizePass(),
     # A loop over samples has no kernel; the products inside of it do, once they are one op.
     BatchGemmsPass(),
     # On conv ops, which say what their layouts are; kernels find channels as neighbours.

@@ -146,5 +146,5 @@ def _compiled(program: Program, checker: Checker, tally: Tally) -> bool:
     except Exception as error:
         raise Failed(Kind.INTERNAL, "compile", f"{type(error).__name__}: {error}") from error
     tally.changed["compile"] += 1
-    results = [called] if isinstance(called, np.ndarray) else called
+    results: Any = called if isinstance(called, tuple | list) else (called,)
     return check_results(checker, [np.asarray(result) for result in results], "compile")
