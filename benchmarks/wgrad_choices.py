@@ -35,14 +35,14 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad_rule,
     wgmma_wgrad,
 )
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.outline_kernels import outlined
-from convir.lowering.partition.partition import Partition
 from convir.passes import run
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.cuda.launch import LoadedKernel

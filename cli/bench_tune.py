@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.records.record import Key, Measurement
     from convir.runtime.bench.device import BenchDevice, Candidate
     from convir.runtime.program import Array, Program

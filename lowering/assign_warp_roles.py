@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.registry import Template
 
 NAME = "assign-warp-roles"
 

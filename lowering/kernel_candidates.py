@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
-from convir.lowering.cuda.contraction.templates import legal_plans, plan_on
 from convir.lowering.implementations import GEMM
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.registry import legal_plans, plan_on
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from convir.dialects import kernel
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
 
 FURTHER_SHARE = 4
 """A template that is not preferred has one of so many chances to be measured: where it is the

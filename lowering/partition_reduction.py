@@ -15,15 +15,20 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.partition.partition import DATA_PARALLEL, PERSISTENT, SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.partition import (
+    DATA_PARALLEL,
+    PERSISTENT,
+    SPLIT_K,
+    Partition,
+)
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.registry import Template
 
 NAME = "partition-reduction"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from convir.dialects import kernel
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.llvm.target import Target
     from convir.lowering.planar.read import PlanarKernel
 

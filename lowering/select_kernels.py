@@ -108,7 +108,7 @@ def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     # The host needs none of the templates.
-    from convir.lowering.cuda.contraction.templates import choose  # noqa: PLC0415
+    from convir.lowering.kernels.registry import choose  # noqa: PLC0415
 
     choice = choose(function, gpu)
     if isinstance(choice, Refusal):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.registry import Template
 
 Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
 Change: TypeAlias = "Callable[[Template, KernelConfig], KernelConfig | Refusal]"
@@ -49,7 +49,7 @@ def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
 def _changed(op: Kernel, change: Change) -> str | Refusal:
     """The text of the config that stands for `op` from now on."""
     # The host needs none of the templates.
-    from convir.lowering.cuda.contraction.templates import (  # noqa: PLC0415
+    from convir.lowering.kernels.registry import (  # noqa: PLC0415
         plan_kernel,
         template_of,
     )

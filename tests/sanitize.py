@@ -37,7 +37,7 @@ import pytest
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import module_of, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.lowering.cuda.headers import included
+from convir.lowering.kernels.cuda.headers import included
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.compare import largest_error

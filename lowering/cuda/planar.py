@@ -18,9 +18,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.scalar_program import Operand, Result, ScalarProgram, Sum
-from convir.lowering.cuda.contraction.config import MAX_CLUSTER
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.lowering.kernels.cuda.config import MAX_CLUSTER
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.planar.program import Column, Parameter, Rows, Temporary
 from convir.lowering.planar.read import read_planar
 

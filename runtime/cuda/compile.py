@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.cuda.headers import headers, included
+from convir.lowering.kernels.cuda.headers import headers, included
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.cubin import executed

@@ -17,10 +17,10 @@ from convir.lowering.cuda.contraction.implicit_gemm_config import (
     parse,
 )
 from convir.lowering.cuda.contraction.implicit_gemm_rule import plan
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
-from convir.lowering.cuda.contraction.templates import choose, plan_kernel
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.registry import choose, plan_kernel
 
 DENSE = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 STRIDED = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 1 -x 1 -u 2 -v 2 -F 2 {NHWC}"

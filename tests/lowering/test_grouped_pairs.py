@@ -9,15 +9,15 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.direct import grouped_pairs
 from convir.lowering.cuda.direct.config import parse_grouped_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.contraction.read import ContractionProblem
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NDHWC = "--in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"

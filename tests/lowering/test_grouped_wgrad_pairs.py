@@ -7,10 +7,10 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.templates import TEMPLATES, plan_on
 from convir.lowering.cuda.direct import grouped_wgrad_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.registry import TEMPLATES, plan_on
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"

@@ -9,11 +9,11 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.linear_operands import LinearOperand, linear_operands
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
-from convir.lowering.cuda.contraction.templates import choose, plan_kernel
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand, linear_operands
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.registry import choose, plan_kernel
 from convir.passes import run
 from convir.runtime.cuda.compile import kernel_usage
 

@@ -8,9 +8,9 @@ from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.merged import FAMILY, Merge, merge_of, merged
-from convir.lowering.cuda.contraction.templates import TEMPLATES, legal_plans
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.registry import TEMPLATES, legal_plans
 
 template = next(template for template in TEMPLATES if template.family == FAMILY)
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from partition_kernel import partition_source
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.partition.partition import SPLIT_K, STREAM_K, Partition
-from convir.lowering.partition.rule import (
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.predict import (
     busiest_steps,
     partitions,
     split_k_parts,
     stream_k_refusal,
 )
-from convir.lowering.partition.schedule import (
+from convir.lowering.kernels.cuda.tile_schedule.schedule import (
     COUNTER_BYTES,
     MIN_STEPS,
     Schedule,

@@ -15,9 +15,9 @@ from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction.channels_last import Copy, copied, copyable
 from convir.lowering.cuda.contraction.relaid import FAMILY
-from convir.lowering.cuda.contraction.templates import TEMPLATES, legal_plans
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.registry import TEMPLATES, legal_plans
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction

@@ -17,9 +17,9 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
     StackedWgradConfig,
 )
 from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem, problem_of
-from convir.lowering.cuda.kernel_plan import KernelPlan
-from convir.lowering.partition.partition import Partition
-from convir.lowering.partition.schedule import COUNTER_BYTES
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"

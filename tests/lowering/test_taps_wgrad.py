@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
-from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.taps_wgrad import kernels
 from convir.lowering.cuda.contraction.taps_wgrad_config import (
     TapsWgradConfig,
@@ -22,8 +21,9 @@ from convir.lowering.cuda.contraction.taps_wgrad_config import (
     reach,
 )
 from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem, problem_of
-from convir.lowering.cuda.kernel_plan import KernelPlan
-from convir.lowering.partition.partition import Partition
+from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"

@@ -12,9 +12,9 @@ from gpu import nvrtc_or_skip
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
 from convir.lowering.cuda.contraction import implicit_gemm, implicit_gemm_rule, wgmma
-from convir.lowering.cuda.contraction.templates import TEMPLATES
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import Im2colMap, KernelPlan, TensorMap
+from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
+from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage
 
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)

@@ -37,7 +37,7 @@ from convir.runtime.cuda.compile import compiler, cubins_digest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from convir.lowering.cuda.contraction.read import ContractionProblem
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 LINE = f"convfp16 -n 3 -c 64 -H 14 -W 12 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 GPU = replace(H200, name="Some GPU")

@@ -16,8 +16,8 @@ from convir.lowering.cuda.contraction import wgmma_wgrad
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
 from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import Pointer
-from convir.lowering.partition.partition import Partition
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.runtime.cuda.compile import kernel_usage
 
 

@@ -28,8 +28,8 @@ from convir.runtime.compare import largest_error
 if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.dialects.refusal import Refusal
-    from convir.lowering.cuda.contraction.read import ContractionProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
     from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu

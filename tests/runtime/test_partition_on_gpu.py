@@ -9,8 +9,8 @@ import pytest
 from gpu import cupy_or_skip
 from partition_kernel import FIELDS, SUMS, THREADS, WORKS, partition_source
 
-from convir.lowering.partition.partition import Partition
-from convir.lowering.partition.schedule import FLAG_BYTES, Schedule
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import FLAG_BYTES, Schedule
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin
 

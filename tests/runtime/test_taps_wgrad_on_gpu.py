@@ -22,8 +22,8 @@ from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:
     from convir.dialects.refusal import Refusal
-    from convir.lowering.cuda.contraction.read import ContractionProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 pytestmark = pytest.mark.gpu
 

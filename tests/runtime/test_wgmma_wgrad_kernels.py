@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.dialects.problem import ConvProblem
-    from convir.lowering.cuda.kernel_plan import Pointer
+    from convir.lowering.kernels.cuda.launch import Pointer
     from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu

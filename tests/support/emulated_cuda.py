@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.cuda.headers import headers
+from convir.lowering.kernels.cuda.headers import headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 COMPILER = "g++"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.schedule_type import schedule_type
+from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 THREADS = 64
 """Threads that hold sums; as many more do nothing, as warps that only load."""

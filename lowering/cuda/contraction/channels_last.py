@@ -13,7 +13,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.contraction.spec import STORAGE_BYTES, Channels, Weights
-from convir.lowering.cuda.kernel_plan import CudaKernel, Pointer
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Contraction, StorageType

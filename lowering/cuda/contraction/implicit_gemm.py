@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.channels_last import copied
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.implicit_gemm_config import legality, shared_bytes_of
 from convir.lowering.cuda.contraction.implicit_gemm_problem import problem_source
 from convir.lowering.cuda.contraction.implicit_gemm_rule import blocks_of
 from convir.lowering.cuda.contraction.implicit_gemm_widths import orientation, refusal, widths
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.implicit_gemm_config import ImplicitGemmConfig
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 ADDING_THREADS = 256
 """Threads of a block that adds parts."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.contraction.config import ConfigText, sizes
 from convir.lowering.cuda.contraction.implicit_gemm_widths import orientation, widths
+from convir.lowering.kernels.cuda.config import ConfigText, sizes
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 FAMILY: Final = "igemm"
 

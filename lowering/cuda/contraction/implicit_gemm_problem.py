@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.implicit_gemm_widths import (
     INDEX_LIMIT,
     first_weight,
@@ -13,12 +12,13 @@ from convir.lowering.cuda.contraction.implicit_gemm_widths import (
     linear_rows,
     orientation,
 )
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
 def _span(offsets: Iterable[int]) -> int:

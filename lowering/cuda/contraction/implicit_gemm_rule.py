@@ -22,8 +22,8 @@ from convir.lowering.cuda.contraction.implicit_gemm_widths import (
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 MIN_STEPS = 8
 """A part of a split reduction has at least so many steps: fewer do not pay for adding it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES, Weights
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
-    from convir.lowering.cuda.contraction.template import Template
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.family import Template
 
 FAMILY = "merged"
 MOST_CHANNELS = 128

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.channels_last import copied, copyable
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.fused import EpilogueOperand
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
-    from convir.lowering.cuda.contraction.template import Template
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import Place
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.family import Template
+    from convir.lowering.kernels.cuda.launch import Place
 
 FAMILY = "relaid"
 WIDE_GROUPS = 64

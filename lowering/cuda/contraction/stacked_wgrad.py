@@ -8,21 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.stacked_wgrad_config import DEPTHS, legality
 from convir.lowering.cuda.contraction.stacked_wgrad_problem import ALIGNMENT, problem_of
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
-from convir.lowering.cuda.schedule_type import schedule_type
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
     from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 SYMBOL = "stacked_wgrad"
 SPILL_BYTES = 512

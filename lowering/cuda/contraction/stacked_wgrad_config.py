@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-from convir.lowering.cuda.contraction.config import (
+from convir.lowering.kernels.cuda.config import (
     GROUP_WARPS,
     MAX_CLUSTER,
     ROLES,
@@ -15,8 +15,8 @@ from convir.lowering.cuda.contraction.config import (
     parse_roles,
     sizes,
 )
-from convir.lowering.partition.partition import Partition
-from convir.lowering.partition.schedule import Schedule
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction

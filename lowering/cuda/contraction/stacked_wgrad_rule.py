@@ -21,18 +21,18 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
 )
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200_CLUSTERS
-from convir.lowering.partition.partition import SPLIT_K, STREAM_K, Partition
-from convir.lowering.partition.rule import busiest_steps, partitions
-from convir.lowering.partition.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
+from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
 """Stages, and steps that wait to be taken apart."""

@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.taps_wgrad_config import base_of, legality, reach
 from convir.lowering.cuda.contraction.taps_wgrad_problem import problem_of
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
-from convir.lowering.cuda.schedule_type import schedule_type
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
     from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 SYMBOL = "taps_wgrad"
 SPILL_BYTES = 512

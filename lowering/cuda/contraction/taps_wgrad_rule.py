@@ -7,7 +7,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.config import ROLES
 from convir.lowering.cuda.contraction.taps_wgrad import taps_problem
 from convir.lowering.cuda.contraction.taps_wgrad_config import (
     MAX_COLUMNS,
@@ -17,14 +16,15 @@ from convir.lowering.cuda.contraction.taps_wgrad_config import (
     TapsWgradConfig,
     legality,
 )
-from convir.lowering.partition.partition import SPLIT_K, Partition
-from convir.lowering.partition.rule import busiest_steps, partitions
+from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 _STAGES = (6, 5, 4, 3)
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)

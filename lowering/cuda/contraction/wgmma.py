@@ -10,30 +10,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.linear_operands import linear_operands
 from convir.lowering.cuda.contraction.wgmma_config import (
     THREADS,
     WgmmaConfig,
     depths_of_stage,
 )
 from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
-from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, stride_bytes
 from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem, problem_of
 from convir.lowering.cuda.contraction.wgmma_rule import candidates, order
 from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import (
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import (
     CudaKernel,
     Im2colMap,
     KernelPlan,
     Pointer,
     TensorMap,
 )
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
 FEW_DEPTHS = 16

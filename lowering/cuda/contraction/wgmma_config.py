@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.contraction.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.config import ConfigText, sizes
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.linear_operands import linear_operands
 from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K
 from convir.lowering.cuda.contraction.wgmma_joined_config import (
     PAIRS,
@@ -26,14 +25,15 @@ from convir.lowering.cuda.contraction.wgmma_joined_problem import (
     problem_of,
 )
 from convir.lowering.cuda.contraction.wgmma_joined_source import SYMBOL, source_of
-from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, stride_bytes
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 STAGES = (8, 7, 6, 5, 4, 3)
 

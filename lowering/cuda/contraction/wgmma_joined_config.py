@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convir.lowering.cuda.contraction.config import ConfigText
+from convir.lowering.kernels.cuda.config import ConfigText
 
 FAMILY = "joined"
 ROWS = 64

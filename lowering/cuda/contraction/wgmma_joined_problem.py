@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Contraction, Phase
-    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 MAX_COLUMNS = 256
 """Of all phases together: what a warpgroup keeps sums of."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
-from convir.lowering.cuda.contraction.linear_operands import operands_source
 from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
 from convir.lowering.cuda.contraction.wgmma_source import braced
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import operands_source
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.wgmma_joined_config import JoinedConfig
     from convir.lowering.cuda.contraction.wgmma_joined_problem import JoinedProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 SYMBOL = "wgmma_joined"
 

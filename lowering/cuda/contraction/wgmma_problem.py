@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
-    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1

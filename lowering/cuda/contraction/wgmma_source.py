@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
-from convir.lowering.cuda.contraction.linear_operands import operands_source
 from convir.lowering.cuda.contraction.wgmma_config import THREADS
 from convir.lowering.cuda.contraction.wgmma_legality import shared_bytes
 from convir.lowering.cuda.contraction.wgmma_problem import (
@@ -17,13 +15,15 @@ from convir.lowering.cuda.contraction.wgmma_problem import (
     WgmmaProblem,
 )
 from convir.lowering.cuda.contraction.wgmma_turns import clusters_of, tiles_of, turns_of
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import operands_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 SYMBOL = "wgmma_contraction"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_maps import im2col_map, promotion_of
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
     BLOCK_K,
     CHUNK,
@@ -20,7 +19,7 @@ from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, p
 from convir.lowering.cuda.contraction.wgmma_wgrad_rule import ranked
 from convir.lowering.cuda.contraction.wgmma_wgrad_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import (
+from convir.lowering.kernels.cuda.launch import (
     POINTER_ALIGNMENT,
     CudaKernel,
     Im2colMap,
@@ -28,13 +27,14 @@ from convir.lowering.cuda.kernel_plan import (
     Pointer,
     TensorMap,
 )
-from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 
 FEW_TILES = 4

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from convir.lowering.cuda.contraction.config import (
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.config import (
     MAX_CLUSTER,
     ConfigText,
     WithRoles,
     parse_roles,
     sizes,
 )
-from convir.lowering.cuda.gpu import H200
-from convir.lowering.partition.partition import SPLIT_K, Partition
-from convir.lowering.partition.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 
 FAMILY = "wgmma-wgrad"
 BLOCK_K = 64

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.wgmma_wgrad_config import CHUNK
-from convir.lowering.partition.schedule import Schedule
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig

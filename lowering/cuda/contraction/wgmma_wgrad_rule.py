@@ -16,16 +16,21 @@ from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
 )
 from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
 from convir.lowering.cuda.gpu import H200_CLUSTERS
-from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K, STREAM_K, Partition
-from convir.lowering.partition.rule import busiest_steps, partitions
-from convir.lowering.partition.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.tile_schedule.partition import (
+    DATA_PARALLEL,
+    SPLIT_K,
+    STREAM_K,
+    Partition,
+)
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
+from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
 from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
     from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 SYMBOL = "wgmma_wgrad"
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import WGMMA
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.cuda.direct.ring import (
     BANK_SKEW,
     ELEMENT_BYTES,
@@ -27,14 +26,15 @@ from convir.lowering.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.cuda.direct.source import launch, reading
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.config import GroupedConfig
     from convir.lowering.cuda.direct.problem import DirectProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 STEP = 16
 """Channels of A of a matrix instruction."""

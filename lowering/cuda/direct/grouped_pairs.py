@@ -13,7 +13,6 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import GroupedPairsConfig
 from convir.lowering.cuda.direct.grouped import MergedGroups, merged_groups
 from convir.lowering.cuda.direct.problem import VECTOR, Slices
-from convir.lowering.cuda.direct.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.cuda.direct.ring import (
     BANK_SKEW,
     BARRIER_BYTES,
@@ -22,16 +21,17 @@ from convir.lowering.cuda.direct.ring import (
     map_strides,
 )
 from convir.lowering.cuda.direct.source import launch, reading, slice_features
-from convir.lowering.cuda.kernel_plan import Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
+from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 CHANNELS = 32
 """Of a group."""

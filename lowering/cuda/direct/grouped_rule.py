@@ -19,18 +19,18 @@ from convir.lowering.cuda.direct.grouped import (
     registers,
 )
 from convir.lowering.cuda.direct.problem import VECTOR
-from convir.lowering.cuda.direct.registers import WARPGROUP, registers_of, traded_registers
 from convir.lowering.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, traded_registers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 MOST_DENSE = 32
 """Channels of a single group past which an implicit GEMM reuses more of what it reads."""

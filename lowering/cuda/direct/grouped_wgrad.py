@@ -16,7 +16,6 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.direct.config import TILE, GroupedWgradConfig
 from convir.lowering.cuda.direct.grouped import MergedGroups
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
-from convir.lowering.cuda.direct.registers import WARP, traded_registers
 from convir.lowering.cuda.direct.ring import (
     BANKS,
     ELEMENT_BYTES,
@@ -28,13 +27,14 @@ from convir.lowering.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.cuda.direct.source import launch_sums, reading
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.registers import WARP, traded_registers
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan, TensorMap
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan, TensorMap
 
 DEPTH = 16
 """Depths of a warp, and what columns are a multiple of."""

@@ -15,7 +15,6 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import grouped_wgrad
 from convir.lowering.cuda.direct.config import TILE, GroupedWgradPairsConfig
 from convir.lowering.cuda.direct.grouped_wgrad import SUM_BYTES
-from convir.lowering.cuda.direct.registers import WARP, WARPGROUP
 from convir.lowering.cuda.direct.ring import (
     BARRIER_BYTES,
     ELEMENT_BYTES,
@@ -23,17 +22,18 @@ from convir.lowering.cuda.direct.ring import (
     map_strides,
 )
 from convir.lowering.cuda.direct.source import launch_sums, reading
-from convir.lowering.cuda.kernel_plan import Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
+from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 CHANNELS = 32
 """Of a group."""

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 OTHER_REGISTERS = 48
 """Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct.config import NarrowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.registers import WARP
 from convir.lowering.cuda.direct.ring import (
     ASYNC,
     BANK_SKEW,
@@ -23,15 +22,16 @@ from convir.lowering.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.registers import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 STEP = 16
 """Channels of A of a matrix instruction, and output positions of one."""

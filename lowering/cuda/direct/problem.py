@@ -17,7 +17,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Contraction, Result, StorageType
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 ELEMENT_TYPES: dict[StorageType, str] = {"f16": "__half", "bf16": "__nv_bfloat16", "f32": "float"}
 """Types that the templates read and write, and their names in CUDA C++."""

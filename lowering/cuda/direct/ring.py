@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from convir.lowering.cuda.direct.problem import VECTOR
-from convir.lowering.cuda.direct.registers import WARP, WARPGROUP
-from convir.lowering.cuda.kernel_plan import TensorMap
+from convir.lowering.kernels.cuda.launch import TensorMap
+from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from convir.lowering.cuda.direct.problem import DirectProblem
-    from convir.lowering.cuda.kernel_plan import Pointer
+    from convir.lowering.kernels.cuda.launch import Pointer
 
 Copies: TypeAlias = Literal["async", "tma"]
 """Who copies rows: threads, 16 bytes each, or the copy engine, a row at a time."""

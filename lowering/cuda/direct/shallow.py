@@ -15,18 +15,18 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.cuda.direct.config import TILE, ShallowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.registers import WARP, registers_of
 from convir.lowering.cuda.direct.source import launch, reading
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.registers import WARP, registers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.contraction.channels_last import Copy
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 ELEMENT_BYTES = 2
 MOST_DEPTH = 16

@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
-from convir.lowering.cuda.contraction.linear_operands import linear_operands, operands_source
 from convir.lowering.cuda.direct.problem import direct_problem
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer, TensorMap
-from convir.lowering.partition.schedule import COUNTER_BYTES
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from convir.lowering.contraction.spec import Contraction, Result
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
-    from convir.lowering.cuda.contraction.linear_operands import LinearOperand
     from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 Features = TypeVar("Features")
 

@@ -1,6 +1,6 @@
 // Where an epilogue finds the elements of its operands: at the result's own offset, or at its channel.
 //
-// Operands (generated, lowering/cuda/contraction/linear_operands.py):
+// Operands (generated, lowering/kernels/cuda/epilogue_operands.py):
 //   kCount               how many there are
 //   kFollowsResult[i]    operand i has an element for every element of the result, at its offset
 //   kOffset[i], kChannel[i]   else it has one for every channel, or one for all

@@ -1,6 +1,6 @@
 // Which steps of which tiles a block does, and how the parts of a tile are put together.
 //
-// `Schedule` mirrors lowering/partition/schedule.py, which explains it: closed forms, no tables.
+// `Schedule` mirrors lowering/kernels/cuda/tile_schedule/schedule.py, which explains it: closed forms, no tables.
 // `FixUp` is the protocol: a block that does not own a tile writes its sums to its slot of the
 // workspace and sets its flag; whoever adds them waits for the flag and clears it, so every launch
 // leaves the flags zero. Sums are added in an order that the schedule alone decides: the same bits

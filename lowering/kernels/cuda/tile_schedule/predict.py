@@ -10,11 +10,11 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.partition.partition import SPLIT_K, STREAM_K, Partition
-from convir.lowering.partition.schedule import MIN_STEPS, Schedule
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import MIN_STEPS, Schedule
 
 if TYPE_CHECKING:
-    from convir.lowering.partition.partition import Reduction
+    from convir.lowering.kernels.cuda.tile_schedule.partition import Reduction
 
 MAX_PARTS = 64
 """Parts of a tile: beyond, adding them takes longer than the steps that they save."""

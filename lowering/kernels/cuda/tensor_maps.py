@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT
 from convir.lowering.cuda.gpu import H200_CACHE_BYTES
-from convir.lowering.cuda.kernel_plan import Im2colMap
+from convir.lowering.kernels.cuda.launch import Im2colMap
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
     from convir.lowering.cuda.contraction.wgmma_problem import RowMap
-    from convir.lowering.cuda.kernel_plan import Pointer
+    from convir.lowering.kernels.cuda.launch import Pointer
 
 
 def im2col_map(

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.fused import EpilogueOperand, PhaseOffsets
     from convir.lowering.contraction.spec import Contraction, Phase
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
 @dataclass(frozen=True)

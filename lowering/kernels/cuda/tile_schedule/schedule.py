@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.partition.partition import Partition
+    from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 
 MIN_STEPS = 8
 """Steps of a unit's share at least (CUTLASS: `min_iters_per_sk_unit_`)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.partition.partition import DATA_PARALLEL, SPLIT_K, STREAM_K
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K, STREAM_K
 
 if TYPE_CHECKING:
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 _KINDS = {DATA_PARALLEL: "kDataParallel", SPLIT_K: "kSplitK", STREAM_K: "kStreamK"}
 

@@ -26,9 +26,7 @@ from convir.lowering.cuda.contraction import (
     wgmma_wgrad_config,
 )
 from convir.lowering.cuda.contraction.merged import Merged
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.cuda.contraction.relaid import Relaid
-from convir.lowering.cuda.contraction.template import Template
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
@@ -41,12 +39,14 @@ from convir.lowering.cuda.direct import (
     scalar,
     shallow,
 )
-from convir.lowering.cuda.kernel_plan import KernelPlan
+from convir.lowering.kernels.cuda.family import Template
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
-    from convir.lowering.cuda.contraction.config import KernelConfig
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.config import KernelConfig
 
 _WGMMA = Template(
     family=wgmma_config.FAMILY,

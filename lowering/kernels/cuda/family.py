@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from convir.dialects.refusal import Refusal
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import KernelPlan
-    from convir.lowering.partition.partition import Partition
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 
 Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
 """The configs that may compute a contraction on a GPU, best first, or why none may."""

@@ -17,9 +17,9 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.read_fused import read_fused
-from convir.lowering.cuda.contraction.epilogue import Epilogue
-from convir.lowering.cuda.kernel_plan import Pointer
 from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.lowering.kernels.cuda.epilogue import Epilogue
+from convir.lowering.kernels.cuda.launch import Pointer
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
