@@ -191,9 +191,9 @@ class _Writer:
         parameters = [f"float* a{i}" for i in range(len(self.arguments))]
         cluster = f"__cluster_dims__({blocks}, 1, 1) " if blocks > 1 else ""
         between = "  convir::hopper::cluster_sync();\n" if blocks > 1 else ""
-        headers = '#include "hopper/cluster.cuh"\n' if blocks > 1 else ""
+        headers = '#include "ptx/cluster.cuh"\n' if blocks > 1 else ""
         text = (
-            f'{headers}#include "planar.cuh"\n\n'
+            f'{headers}#include "generated/planar.cuh"\n\n'
             "extern __shared__ __align__(16) float shared[];\n"
             f"constexpr int kKept = {begin};\n\n"
             + "".join(self.functions.values())

@@ -27,7 +27,7 @@ COMPILER = "g++"
 
 MAX_BLOCKS = 3
 """Fewer than most teams need, so that blocks stride over their range."""
-TEAMS = "teams.cuh"
+TEAMS = "reduce/teams.cuh"
 """The header that kernels whose threads wait for each other include."""
 
 _PRELUDE = """

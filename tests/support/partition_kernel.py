@@ -41,7 +41,7 @@ def partition_source(schedule: Schedule) -> str:
     """
     is_tree = "true" if schedule.partition.reduction == "tree" else "false"
     finish = _SLICES if schedule.has_slices else _FIX_UP
-    return f"""#include "partition.cuh"
+    return f"""#include "schedule/partition.cuh"
 
 using Schedule = {schedule_type(schedule)};
 using FixUp = convir::partition::FixUp<{THREADS}, {SUMS}, {is_tree}, 1>;

@@ -1,7 +1,7 @@
 """`igemm`: contractions as implicit GEMMs, on tensor cores (`mma.sync`) or on the FMA units.
 
 The most general template: any direction, layout, grouping, rank and type. Its kernels are in
-`templates/implicit_gemm.cuh`; see `docs/kernels/implicit-gemm.md`.
+`implicit_gemm.cuh`; see `docs/kernels/implicit-gemm.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`stacked-wgrad`: gradients of narrow weights, with the taps of a column in one wgmma.
 
-The kernel is in `templates/stacked_wgrad.cuh`; see `docs/kernels/wgrad.md`.
+The kernel is in `stacked_wgrad.cuh`; see `docs/kernels/wgrad.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`taps-wgrad`: gradients of weights that keep the sums of all taps of a tile in registers.
 
-Pipeline, partition and math are chosen independently. The kernel is in `templates/taps_wgrad.cuh`;
+Pipeline, partition and math are chosen independently. The kernel is in `taps_wgrad.cuh`;
 see `docs/kernels/wgrad.md`.
 """
 

@@ -1,7 +1,7 @@
 """`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and copy engine.
 
 Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
-They are in `templates/wgmma_contraction.cuh`; see `docs/kernels/wgmma-dgrad.md`.
+They are in `wgmma_contraction.cuh`; see `docs/kernels/wgmma-dgrad.md`.
 """
 
 from __future__ import annotations

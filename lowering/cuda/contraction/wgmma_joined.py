@@ -2,7 +2,7 @@
 
 Where columns are few, loading rows of A takes longer than multiplying them. Phases read the same
 rows, each with its own taps: here a tile of rows is loaded once for all of them, and all of B stays
-in shared memory. The kernel is in `templates/wgmma_joined.cuh`; see `docs/kernels/joined.md`.
+in shared memory. The kernel is in `wgmma_joined.cuh`; see `docs/kernels/joined.md`.
 """
 
 from __future__ import annotations

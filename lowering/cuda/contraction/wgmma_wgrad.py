@@ -1,7 +1,7 @@
 """`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and copy engine.
 
 Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
-`templates/wgmma_wgrad.cuh`; see `docs/kernels/wgmma-wgrad.md`.
+`wgmma_wgrad.cuh`; see `docs/kernels/wgmma-wgrad.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`grouped`: convolutions of many small groups, `templates/grouped_direct.cuh`.
+"""`grouped`: convolutions of many small groups, `grouped_direct.cuh`.
 
 They do 2 * taps * channels operations for an element that they write, so what they need is
 bandwidth: rows of A are read once, weights stay in registers, and a pixel's channels are stored in
@@ -197,7 +197,17 @@ def kernels(
     if config.copies == TMA:
         rows = box_map(problem, rows, of_all, _block_depth(merged, config), _ring_shape(config))
     resident = config.blocks[1]
-    return launch("GroupedDirect", problem, epilogue, features, schedule, grid, resident, rows)
+    return launch(
+        "grouped_direct.cuh",
+        "GroupedDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        resident,
+        rows,
+    )
 
 
 def has_vector_weights(problem: DirectProblem, merged: MergedGroups) -> bool:

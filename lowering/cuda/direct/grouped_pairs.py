@@ -1,4 +1,4 @@
-"""`grouped-pairs`: groups of 32 channels with a step of 1, `templates/grouped_pairs.cuh`.
+"""`grouped-pairs`: groups of 32 channels with a step of 1, `grouped_pairs.cuh`.
 
 A matrix instruction computes the 32 channels of a group in two output rows; pixels are its other
 operand, where the copy engine put them. See `docs/kernels/grouped-pairs.md`.
@@ -293,7 +293,18 @@ def kernels(
         **slice_features(problem.slices),
         "volume": int(_is_volume(problem)),
     }
-    return launch("GroupedPairs", problem, epilogue, features, schedule, grid, 1, rows, stores)
+    return launch(
+        "grouped_pairs.cuh",
+        "GroupedPairs",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        1,
+        rows,
+        stores,
+    )
 
 
 def _maps(

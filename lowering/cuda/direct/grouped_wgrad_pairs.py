@@ -1,5 +1,5 @@
 """`grouped-wgrad-pairs`: the gradient of the weights of groups of 32 channels,
-`templates/grouped_wgrad_pairs.cuh`.
+`grouped_wgrad_pairs.cuh`.
 
 A matrix instruction has a group's 32 channels of the gradient at two places as its rows, and those
 of the windows of several taps as its columns, which it reads where the copy engine put them. See
@@ -261,6 +261,7 @@ def kernels(
         _rows_of_c(problem, config),
     )
     return launch_sums(
+        "grouped_wgrad_pairs.cuh",
         "GroupedWgradPairs",
         problem,
         epilogue,

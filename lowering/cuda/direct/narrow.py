@@ -1,4 +1,4 @@
-"""`narrow`: convolutions to a few output channels, `templates/narrow_direct.cuh`.
+"""`narrow`: convolutions to a few output channels, `narrow_direct.cuh`.
 
 With 3 channels a tile of columns is mostly empty, unless all phases of a strided backward data
 convolution are columns of one product: their inputs are one window, and their weights are folded
@@ -194,4 +194,13 @@ def kernels(
         "word_elements": runs.word_elements,
     }
     grid = config.blocks[0] * config.blocks[1]
-    return launch("NarrowDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
+    return launch(
+        "narrow_direct.cuh",
+        "NarrowDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        config.blocks[1],
+    )

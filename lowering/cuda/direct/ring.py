@@ -1,4 +1,4 @@
-"""The rows that a block holds in shared memory: the same rules as in `row_ring.cuh`."""
+"""The rows that a block holds in shared memory: the same rules as in `load/row_ring.cuh`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scalar`: small convolutions without tensor cores, `templates/scalar_direct.cuh`.
+"""`scalar`: small convolutions without tensor cores, `scalar_direct.cuh`.
 
 f32 is multiplied as IEEE has it. Groups of one channel have one product for each element that a tap
 reads, so plain cores keep up with memory, and no zero is multiplied.
@@ -206,4 +206,13 @@ def kernels(
     }
     blocks = -(-work(problem, vectors, config) // threads)
     grid = min(blocks, config.blocks[0] * config.blocks[1])
-    return launch("ScalarDirect", problem, epilogue, features, schedule, grid, config.blocks[1])
+    return launch(
+        "scalar_direct.cuh",
+        "ScalarDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        config.blocks[1],
+    )

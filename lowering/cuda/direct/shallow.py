@@ -1,4 +1,4 @@
-"""`shallow`: convolutions from a few channels, `templates/shallow_direct.cuh`.
+"""`shallow`: convolutions from a few channels, `shallow_direct.cuh`.
 
 A network's first layer reduces 3 channels of a pixel, which no copy engine and no 16-byte vector
 takes; but the pixels that a row of the filter reads are neighbours, and together fill the depths
@@ -203,7 +203,15 @@ def kernels(
     rows = Pointer("workspace") if copies else Pointer("a")
     resident = config.blocks[1]
     multiply = launch(
-        "ShallowDirect", problem, epilogue, features, schedule, blocks, resident, rows
+        "shallow_direct.cuh",
+        "ShallowDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        blocks,
+        resident,
+        rows,
     )
     first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
     return KernelPlan((*first, *multiply.kernels), tuple(copy.nbytes for copy in copies))

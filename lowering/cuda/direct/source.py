@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -67,6 +66,7 @@ def reading(
 
 
 def launch(
+    header: str,
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
@@ -80,7 +80,8 @@ def launch(
     """One launch of a template on A, B and C.
 
     Args:
-        template: the class in `snake_case.cuh` whose `run` is the kernel.
+        header: what the source includes.
+        template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
         features: further constants of the problem that the template reads.
@@ -104,7 +105,7 @@ def launch(
         pointers += f", {_parameter(stores, element, 'c_map')}"
         handed.append(_passed(stores, "c_map"))
     parameters = f"{given}, const {element}* b, {element}* c{pointers}"
-    definitions = _definitions(template, problem, epilogue, features, schedule)
+    definitions = _definitions(header, problem, epilogue, features, schedule)
     entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
     kernel = CudaKernel(
         "\n".join([*definitions, *entry]),
@@ -124,6 +125,7 @@ def launch(
 
 
 def launch_sums(
+    header: str,
     template: str,
     problem: DirectProblem,
     epilogue: Epilogue,
@@ -137,7 +139,8 @@ def launch_sums(
     """One launch of a template whose blocks publish sums of B, meet, and add a slice of them.
 
     Args:
-        template: the class in `snake_case.cuh` whose `run` is the kernel.
+        header: what the source includes.
+        template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
         features: further constants of the problem that the template reads.
@@ -152,7 +155,7 @@ def launch_sums(
     given = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
     parameters = f"{given}, {element}* b, float* parts, unsigned* counters"
     handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
-    definitions = _definitions(template, problem, epilogue, features, schedule)
+    definitions = _definitions(header, problem, epilogue, features, schedule)
     entry = _entry(template, threads, blocks_per_sm, parameters, handed)
     units = owners * schedule["parts"]
     kernel = CudaKernel(
@@ -193,14 +196,13 @@ def _passed(operand: Pointer | TensorMap, name: str) -> str:
 
 
 def _definitions(
-    template: str,
+    header: str,
     problem: DirectProblem,
     epilogue: Epilogue,
     features: Mapping[str, int],
     schedule: Mapping[str, int],
 ) -> list[str]:
     """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
-    header = re.sub(r"(?<!^)([A-Z])", r"_\1", template).lower()
     phases = problem.phases
     row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
     col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
@@ -209,8 +211,8 @@ def _definitions(
     constants["rounds_only"] = int(epilogue.rounds_only)
     constants["zero_sums"] = int(epilogue.holes_are_zero_sums)
     return [
-        f'#include "{header}.cuh"',
-        '#include "scalars.cuh"',
+        f'#include "{header}"',
+        '#include "arith/scalars.cuh"',
         "",
         epilogue.source,
         operands_source(problem.operands, epilogue),

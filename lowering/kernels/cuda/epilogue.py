@@ -51,7 +51,7 @@ class Epilogue:
 
     @property
     def source(self) -> str:
-        """The functor, a C++ struct `Epilogue` over `scalars.cuh`.
+        """The functor, a C++ struct `Epilogue` over `arith/scalars.cuh`.
 
         `Epilogue::apply(x, p, at)` is what is stored for the sum x and `Epilogue::hole(p, at)` what
         is stored in a hole; `p` is an `Epilogue::Pointers` and `at` has the element of each of

@@ -64,7 +64,7 @@ def _moves(operand: PhaseOffsets, phase: Phase) -> bool:
 
 
 def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> str:
-    """The struct `Operands`, for `epilogue_operands.cuh`, behind the struct `Epilogue`."""
+    """The struct `Operands`, for `epilogue/operands.cuh`, behind the struct `Epilogue`."""
     none = (LinearOperand(follows_result=True),)
     flags = ", ".join(str(each.follows_result).lower() for each in operands or none)
     offsets = ", ".join(str(each.offset) for each in operands or none)

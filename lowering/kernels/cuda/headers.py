@@ -1,4 +1,8 @@
-"""The headers of the CUDA templates, and which of them a source includes."""
+"""The device code of kernels, and which headers a source includes.
+
+What families share lies in layers below `include/`, a family's own code in its folder:
+`#include "ptx/tma.cuh"`, `#include "sm90_wgrad/kernel.cuh"`.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-TEMPLATES = "convir.lowering.cuda.templates"
+KERNELS = "convir.lowering.kernels.cuda"
+SHARED = "include"
+"""The folder of what families share."""
+SUFFIX = ".cuh"
 
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 
 @cache
 def headers() -> tuple[tuple[str, str], ...]:
-    """Path below the templates, and text, of every template header."""
-    return tuple(sorted(_headers_in(resources.files(TEMPLATES), "")))
+    """Name and text of every header, as sources spell it."""
+    folders = [folder for folder in resources.files(KERNELS).iterdir() if folder.is_dir()]
+    found: list[tuple[str, str]] = []
+    for folder in folders:
+        found += _headers_in(folder, "" if folder.name == SHARED else f"{folder.name}/")
+    return tuple(sorted(found))
 
 
 def _headers_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
     for entry in folder.iterdir():
-        name = prefix + entry.name
         if entry.is_dir():
-            yield from _headers_in(entry, f"{name}/")
-        elif name.endswith(".cuh"):
-            yield name, entry.read_text(encoding="utf-8")
+            yield from _headers_in(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(SUFFIX):
+            yield prefix + entry.name, entry.read_text(encoding="utf-8")
 
 
 def included(source: str) -> tuple[tuple[str, str], ...]:
-    """File name and text of the template headers that `source` includes, directly or not."""
+    """Name and text of the headers that `source` includes, directly or not."""
     known = dict(headers())
     found: dict[str, str] = {}
     texts = [source]

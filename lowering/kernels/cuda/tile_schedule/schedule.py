@@ -1,4 +1,4 @@
-"""Which steps of which tiles a unit does: closed forms, which `partition.cuh` mirrors.
+"""Which steps of which tiles a unit does: closed forms, which `schedule/partition.cuh` mirrors.
 
 With T tiles of I steps and U units that run at the same time:
 

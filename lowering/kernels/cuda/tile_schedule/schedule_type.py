@@ -1,4 +1,4 @@
-"""A schedule as the C++ type of `partition.cuh` that mirrors it."""
+"""A schedule as the C++ type of `schedule/partition.cuh` that mirrors it."""
 
 from __future__ import annotations
 
