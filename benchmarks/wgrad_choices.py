@@ -27,8 +27,6 @@ from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.contraction import (
-    implicit_gemm,
-    implicit_gemm_rule,
     stacked_wgrad,
     stacked_wgrad_rule,
     taps_wgrad,
@@ -41,6 +39,8 @@ from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction import (
-    implicit_gemm,
-    implicit_gemm_config,
-    implicit_gemm_rule,
     merged,
     relaid,
     stacked_wgrad,
@@ -42,6 +39,9 @@ from convir.lowering.cuda.direct import (
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import config as implicit_gemm_config
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
 
 if TYPE_CHECKING:
     from convir.dialects import kernel

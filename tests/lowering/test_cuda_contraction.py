@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.implicit_gemm import kernels
-from convir.lowering.cuda.contraction.implicit_gemm_config import (
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     legality,
     parse,
 )
-from convir.lowering.cuda.contraction.implicit_gemm_rule import plan
-from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
-from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.launch import kernels
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import plan
 from convir.lowering.kernels.registry import choose, plan_kernel
 
 DENSE = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"

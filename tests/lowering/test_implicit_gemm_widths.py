@@ -9,7 +9,7 @@ from conv_cases import problems
 from cuda_contractions import contractions_of
 from hypothesis import given, settings
 
-from convir.lowering.cuda.contraction.implicit_gemm_widths import (
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
     reduced_of,
     refusal,

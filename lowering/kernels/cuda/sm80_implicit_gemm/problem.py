@@ -1,10 +1,11 @@
-"""A contraction as the constants of `implicit_gemm.cuh`."""
+"""A contraction as the constants of `kernel.cuh`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.implicit_gemm_widths import (
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     INDEX_LIMIT,
     first_weight,
     leaves,
@@ -12,7 +13,6 @@ from convir.lowering.cuda.contraction.implicit_gemm_widths import (
     linear_rows,
     orientation,
 )
-from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 // Where the operands of a contraction lie: positions and taps as elements of A, B and C.
 //
-// What `Problem` holds is described in lowering/cuda/contraction/implicit_gemm_problem.py, which
+// What `Problem` holds is described in lowering/kernels/cuda/sm80_implicit_gemm/problem.py, which
 // writes it.
 #pragma once
 

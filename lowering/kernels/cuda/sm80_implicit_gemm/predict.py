@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.contraction.channels_last import copied, copyable
-from convir.lowering.cuda.contraction.implicit_gemm_config import (
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     has_mma,
     legality,
 )
-from convir.lowering.cuda.contraction.implicit_gemm_widths import (
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     reduced_of,
     refusal,
     rows_of,

@@ -1,7 +1,7 @@
 """`igemm`: contractions as implicit GEMMs, on tensor cores (`mma.sync`) or on the FMA units.
 
 The most general template: any direction, layout, grouping, rank and type. Its kernels are in
-`implicit_gemm.cuh`; see `docs/kernels/implicit-gemm.md`.
+`kernel.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.cuda.contraction.channels_last import copied
-from convir.lowering.cuda.contraction.implicit_gemm_config import legality, shared_bytes_of
-from convir.lowering.cuda.contraction.implicit_gemm_problem import problem_source
-from convir.lowering.cuda.contraction.implicit_gemm_rule import blocks_of
-from convir.lowering.cuda.contraction.implicit_gemm_widths import orientation, refusal, widths
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import legality, shared_bytes_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import blocks_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    orientation,
+    refusal,
+    widths,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.implicit_gemm_config import ImplicitGemmConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import ImplicitGemmConfig
 
 ADDING_THREADS = 256
 """Threads of a block that adds parts."""
@@ -129,7 +133,7 @@ def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -
         ]
     )
     return (
-        f'// {config}\n#include "implicit_gemm.cuh"\n\n'
+        f'// {config}\n#include "sm80_implicit_gemm/kernel.cuh"\n\n'
         f"{problem_source(spec, epilogue)}\n"
         f"struct Config {{\n{fields}\n}};\n\n"
         f"{epilogue.source}\n"

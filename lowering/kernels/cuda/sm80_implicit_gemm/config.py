@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.contraction.implicit_gemm_widths import orientation, widths
 from convir.lowering.kernels.cuda.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import orientation, widths
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction

@@ -5,11 +5,11 @@
 //   B:  B[(t, d), n] = sum over x of A[row(x, t), d] * C[x, n]          rows are (t, d), reduced x
 // A block computes one tile of one phase and one group; phases come in the order of `Problem`, and
 // one without taps stores holes. `Problem` and `Config` are structs of constants; their fields are
-// described in lowering/cuda/contraction/implicit_gemm.py, which writes them.
+// described in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes them.
 #pragma once
 
-#include "implicit_gemm_addresses.cuh"
 #include "load/tiles.cuh"
+#include "sm80_implicit_gemm/addresses.cuh"
 
 namespace convir {
 namespace igemm {
