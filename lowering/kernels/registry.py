@@ -15,8 +15,6 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad,
     taps_wgrad_config,
     taps_wgrad_rule,
-    wgmma,
-    wgmma_config,
     wgmma_joined,
     wgmma_joined_config,
     wgmma_wgrad,
@@ -42,6 +40,8 @@ from convir.lowering.kernels.cuda.problem import ContractionProblem, read_proble
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import config as implicit_gemm_config
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 
 if TYPE_CHECKING:
     from convir.dialects import kernel

@@ -11,11 +11,11 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.contraction import wgmma
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage
 

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Phase
-from convir.lowering.cuda.contraction import wgmma
-from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
-from convir.lowering.cuda.contraction.wgmma_problem import problem_of, sliding_maps
 from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
 
 
 def config_of(text: str) -> WgmmaConfig:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import wgmma
-from convir.lowering.cuda.contraction.wgmma_turns import (
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     MOST_TURNS,
     Tiles,
     busiest_cycles,
     turns_of,
 )
-from convir.lowering.cuda.gpu import H200
 
 GROUPS = st.lists(
     st.builds(Tiles, st.integers(1, 200), st.floats(1.0, 100.0)), min_size=1, max_size=4

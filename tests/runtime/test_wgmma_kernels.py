@@ -14,8 +14,8 @@ from launched_kernels import assert_stores
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import wgmma
-from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
 from convir.runtime.cuda import toolkit
 
 pytestmark = pytest.mark.gpu

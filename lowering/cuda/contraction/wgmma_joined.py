@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K
 from convir.lowering.cuda.contraction.wgmma_joined_config import (
     PAIRS,
     ROWS,
@@ -28,6 +27,7 @@ from convir.lowering.cuda.contraction.wgmma_joined_source import SYMBOL, source_
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
 if TYPE_CHECKING:

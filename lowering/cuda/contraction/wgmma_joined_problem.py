@@ -7,8 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K
-from convir.lowering.cuda.contraction.wgmma_problem import (
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     RowMap,
     in_pieces,
     padded,

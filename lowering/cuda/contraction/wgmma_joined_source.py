@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
-from convir.lowering.cuda.contraction.wgmma_source import braced
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction

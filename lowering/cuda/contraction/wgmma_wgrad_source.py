@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.wgmma_problem import MAX_SPATIAL
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

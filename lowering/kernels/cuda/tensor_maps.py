@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.contraction.wgmma_problem import ALIGNMENT
 from convir.lowering.cuda.gpu import H200_CACHE_BYTES
 from convir.lowering.kernels.cuda.launch import Im2colMap
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import ALIGNMENT
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.cuda.contraction.wgmma_problem import RowMap
     from convir.lowering.kernels.cuda.launch import Pointer
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import RowMap
 
 
 def im2col_map(

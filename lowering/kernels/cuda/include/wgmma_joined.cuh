@@ -7,7 +7,7 @@
 // other multiplies.
 //
 // Problem (generated): Input, Epilogue, Operands, kSpatial, kWeightsByDepth as for
-// `wgmma_contraction.cuh`;
+// `sm90_implicit_gemm/kernel.cuh`;
 //   kDepth, kColumns              of one tap
 //   kPhases, kShifts              phases are ordered by their place in C
 //   matrix[shift][phase]          of B, -1 where the phase has no such tap

@@ -1,7 +1,7 @@
 """`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and copy engine.
 
 Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
-They are in `wgmma_contraction.cuh`; see `docs/kernels/wgmma-dgrad.md`.
+They are in `kernel.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_config import (
-    THREADS,
-    WgmmaConfig,
-    depths_of_stage,
-)
-from convir.lowering.cuda.contraction.wgmma_legality import illegality, shared_bytes
-from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem, problem_of
-from convir.lowering.cuda.contraction.wgmma_rule import candidates, order
-from convir.lowering.cuda.contraction.wgmma_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import (
@@ -28,6 +19,15 @@ from convir.lowering.kernels.cuda.launch import (
     Pointer,
     TensorMap,
 )
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
+    THREADS,
+    WgmmaConfig,
+    depths_of_stage,
+)
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import illegality, shared_bytes
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.predict import candidates, order
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from itertools import islice, product
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
-from convir.lowering.cuda.contraction.wgmma_config import (
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     BLOCK_COLUMNS,
     WgmmaConfig,
 )
-from convir.lowering.cuda.contraction.wgmma_legality import is_legal
-from convir.lowering.cuda.contraction.wgmma_turns import (
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import is_legal
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     busiest_cycles,
     clusters_of,
     store_cycles,
@@ -20,8 +20,8 @@ from convir.lowering.cuda.contraction.wgmma_turns import (
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
 
 _ROWS = (64, 128, 256)
 _STAGES = (8, 7, 6, 5, 4, 3)

@@ -6,24 +6,28 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.wgmma_config import THREADS
-from convir.lowering.cuda.contraction.wgmma_legality import shared_bytes
-from convir.lowering.cuda.contraction.wgmma_problem import (
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import shared_bytes
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_SPATIAL,
     PIECE_CHUNKS,
     WgmmaProblem,
 )
-from convir.lowering.cuda.contraction.wgmma_turns import clusters_of, tiles_of, turns_of
-from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
-from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
+    clusters_of,
+    tiles_of,
+    turns_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
 
 SYMBOL = "wgmma_contraction"
 
@@ -49,7 +53,7 @@ def source_of(
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     return (
         f"// {config}\n"
-        '#include "wgmma_contraction.cuh"\n'
+        '#include "sm90_implicit_gemm/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
         + operands_source(problem.operands, epilogue)

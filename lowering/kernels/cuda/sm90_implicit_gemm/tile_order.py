@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.contraction.wgmma_config import BLOCK_K, depths_of_stage
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, depths_of_stage
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
-    from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
 
 MOST_TURNS = 8
 """Tiles of a cluster, on average, past which one more of the shortest is no loss."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.contraction.wgmma_config import WgmmaConfig
-    from convir.lowering.cuda.contraction.wgmma_problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
 
 
 def shared_bytes(problem: WgmmaProblem, config: WgmmaConfig) -> int:
