@@ -15,8 +15,6 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad,
     taps_wgrad_config,
     taps_wgrad_rule,
-    wgmma_joined,
-    wgmma_joined_config,
     wgmma_wgrad,
     wgmma_wgrad_config,
 )
@@ -40,6 +38,8 @@ from convir.lowering.kernels.cuda.problem import ContractionProblem, read_proble
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import config as implicit_gemm_config
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import config as wgmma_joined_config
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 

@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import wgmma_joined
-from convir.lowering.cuda.contraction.wgmma_joined_config import JoinedConfig
-from convir.lowering.cuda.contraction.wgmma_joined_problem import problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import problem_of
 from convir.runtime.cuda.compile import kernel_usage
 
 VOLUME = line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2)

@@ -14,8 +14,8 @@ from launched_kernels import assert_stores
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import wgmma_joined
-from convir.lowering.cuda.contraction.wgmma_joined_config import JoinedConfig
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
 from convir.runtime.cuda import toolkit
 
 pytestmark = pytest.mark.gpu

@@ -11,9 +11,9 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_joined_config import JoinedConfig
-    from convir.lowering.cuda.contraction.wgmma_joined_problem import JoinedProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import JoinedProblem
 
 SYMBOL = "wgmma_joined"
 
@@ -63,7 +63,7 @@ def source_of(
     instance = f"convir::wgmma::JoinedConfig<{config.stages}, {config.store_columns}>"
     return (
         f"// {config}\n"
-        '#include "wgmma_joined.cuh"\n'
+        '#include "sm90_fused_dgrad/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n"
         + epilogue.source
         + operands_source(problem.operands, epilogue)

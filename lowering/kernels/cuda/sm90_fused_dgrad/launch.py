@@ -2,7 +2,7 @@
 
 Where columns are few, loading rows of A takes longer than multiplying them. Phases read the same
 rows, each with its own taps: here a tile of rows is loaded once for all of them, and all of B stays
-in shared memory. The kernel is in `wgmma_joined.cuh`; see `docs/kernels/joined.md`.
+in shared memory. The kernel is in `kernel.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_joined_config import (
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
     PAIRS,
     ROWS,
     STORE_COLUMNS,
     THREADS,
     JoinedConfig,
 )
-from convir.lowering.cuda.contraction.wgmma_joined_problem import (
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import (
     ROW_BYTES,
     JoinedProblem,
     problem_of,
 )
-from convir.lowering.cuda.contraction.wgmma_joined_source import SYMBOL, source_of
-from convir.lowering.cuda.gpu import H200
-from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
-from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 
