@@ -31,7 +31,6 @@ from convir.lowering.cuda.contraction import (
     stacked_wgrad_rule,
     taps_wgrad,
     taps_wgrad_rule,
-    wgmma_wgrad,
 )
 from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
@@ -41,6 +40,7 @@ from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
     from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
-    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 
 SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20

@@ -15,8 +15,6 @@ from convir.lowering.cuda.contraction import (
     taps_wgrad,
     taps_wgrad_config,
     taps_wgrad_rule,
-    wgmma_wgrad,
-    wgmma_wgrad_config,
 )
 from convir.lowering.cuda.contraction.merged import Merged
 from convir.lowering.cuda.contraction.relaid import Relaid
@@ -42,6 +40,8 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad import config as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_wgrad import config as wgmma_wgrad_config
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 
 if TYPE_CHECKING:
     from convir.dialects import kernel

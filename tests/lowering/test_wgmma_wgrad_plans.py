@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import wgmma_wgrad
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
-from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
+from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.runtime.cuda.compile import kernel_usage
 

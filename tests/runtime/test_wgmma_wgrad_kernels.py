@@ -18,8 +18,8 @@ from gpu import cupy_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import wgmma_wgrad
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
+from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel

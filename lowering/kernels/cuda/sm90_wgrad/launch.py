@@ -1,7 +1,7 @@
 """`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and copy engine.
 
 Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
-`wgmma_wgrad.cuh`; see `docs/kernels/wgmma-wgrad.md`.
+`mainloop.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
-    BLOCK_K,
-    CHUNK,
-    WgmmaWgradConfig,
-)
-from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
-from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem, problem_of
-from convir.lowering.cuda.contraction.wgmma_wgrad_rule import ranked
-from convir.lowering.cuda.contraction.wgmma_wgrad_source import SYMBOL, source_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.launch import (
     POINTER_ALIGNMENT,
@@ -27,6 +18,15 @@ from convir.lowering.kernels.cuda.launch import (
     Pointer,
     TensorMap,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.config import (
+    BLOCK_K,
+    CHUNK,
+    WgmmaWgradConfig,
+)
+from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
+from convir.lowering.kernels.cuda.sm90_wgrad.predict import ranked
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
 

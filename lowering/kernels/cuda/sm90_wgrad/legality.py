@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import CHUNK
+from convir.lowering.kernels.cuda.sm90_wgrad.config import CHUNK
 from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
-    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
 
 
 def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:

@@ -1,7 +1,7 @@
-// The bodies of kernels of `wgmma_wgrad.cuh`: with roles, or uniform.
+// The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
 #pragma once
 
-#include "wgmma_wgrad_ask.cuh"
+#include "sm90_wgrad/producer.cuh"
 
 namespace convir::wgrad {
 

@@ -13,7 +13,7 @@
 #include "reduce/cluster_slices.cuh"
 #include "reduce/pushed_sums.cuh"
 #include "schedule/partition.cuh"
-#include "wgmma_wgrad_store.cuh"
+#include "sm90_wgrad/store.cuh"
 
 namespace convir::wgrad {
 

@@ -8,13 +8,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import BLOCK_K, CHUNK
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_AXES,
     RowMap,
     row_maps,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.config import BLOCK_K, CHUNK
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Contraction, Phase

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
-    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
 
 SYMBOL = "wgmma_wgrad"
 
@@ -48,7 +48,7 @@ def source_of(
     }
     return (
         f"// {config}\n"
-        '#include "wgmma_wgrad_pipelines.cuh"\n'
+        '#include "sm90_wgrad/kernel.cuh"\n'
         "using convir::hopper::TensorMap;\n" + epilogue.source + "struct Problem {\n"
         f"  using Input = {CPP_TYPES[spec.a.type]};\n"
         "  using Epilogue = ::Epilogue;\n"

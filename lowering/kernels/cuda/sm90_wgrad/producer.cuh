@@ -1,9 +1,9 @@
-// How warps of `wgmma_wgrad.cuh` ask for copies: kWarps of them, each for some of a step's chunks. If
+// How warps of `sm90_wgrad/mainloop.cuh` ask for copies: kWarps of them, each for some of a step's chunks. If
 // kTurns warpgroups do, they take turns.
 #pragma once
 
 #include "pipeline/ring.cuh"
-#include "wgmma_wgrad.cuh"
+#include "sm90_wgrad/mainloop.cuh"
 
 namespace convir::wgrad {
 

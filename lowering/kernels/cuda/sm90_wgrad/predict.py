@@ -8,14 +8,14 @@ from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import (
+from convir.lowering.cuda.gpu import H200_CLUSTERS
+from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
     CHUNK,
     WgmmaWgradConfig,
 )
-from convir.lowering.cuda.contraction.wgmma_wgrad_legality import schedule_of
-from convir.lowering.cuda.gpu import H200_CLUSTERS
+from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
     SPLIT_K,
@@ -28,8 +28,8 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.cuda.contraction.wgmma_wgrad_problem import WgradProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 _STAGES = (8, 7, 6, 5, 4, 3)
