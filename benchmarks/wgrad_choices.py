@@ -26,17 +26,14 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import (
-    stacked_wgrad,
-    stacked_wgrad_rule,
-    taps_wgrad,
-    taps_wgrad_rule,
-)
-from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
+from convir.lowering.cuda.contraction import stacked_wgrad, stacked_wgrad_rule
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
     from convir.dialects.problem import ConvProblem
     from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
-    from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
     from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 
 SUITES = Path(__file__).parent / "suites"

@@ -12,9 +12,6 @@ from convir.lowering.cuda.contraction import (
     stacked_wgrad,
     stacked_wgrad_config,
     stacked_wgrad_rule,
-    taps_wgrad,
-    taps_wgrad_config,
-    taps_wgrad_rule,
 )
 from convir.lowering.cuda.contraction.merged import Merged
 from convir.lowering.cuda.contraction.relaid import Relaid
@@ -32,6 +29,9 @@ from convir.lowering.cuda.direct import (
 )
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.multi_tap_wgrad import config as taps_wgrad_config
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import config as implicit_gemm_config
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm

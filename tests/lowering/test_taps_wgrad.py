@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
-from convir.lowering.cuda.contraction.taps_wgrad import kernels
-from convir.lowering.cuda.contraction.taps_wgrad_config import (
+from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     TapsWgradConfig,
     base_of,
     parse,
     reach,
 )
-from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem, problem_of
-from convir.lowering.kernels.cuda.config import ROLES
-from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import kernels
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 

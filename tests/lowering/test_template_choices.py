@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.contraction.taps_wgrad_config import FAMILY, parse
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.kernels.cuda.config import ROLES
 from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import FAMILY, parse
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.registry import plan_kernel
 from convir.passes import run

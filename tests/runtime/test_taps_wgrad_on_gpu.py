@@ -16,8 +16,8 @@ from gpu import cupy_or_skip
 from wgrad_launch import gradients
 
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import taps_wgrad
-from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig, parse
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig, parse
 from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:

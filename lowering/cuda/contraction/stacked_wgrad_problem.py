@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES, Axis
-from convir.lowering.cuda.contraction.taps_wgrad_problem import (
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import (
     PIECES,
     copied_bytes,
     narrow_gradient_refusal,

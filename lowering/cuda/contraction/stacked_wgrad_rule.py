@@ -19,8 +19,8 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
     StackedWgradConfig,
     legality,
 )
-from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200_CLUSTERS
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES

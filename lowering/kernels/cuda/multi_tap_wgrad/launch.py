@@ -1,6 +1,6 @@
 """`taps-wgrad`: gradients of weights that keep the sums of all taps of a tile in registers.
 
-Pipeline, partition and math are chosen independently. The kernel is in `taps_wgrad.cuh`;
+Pipeline, partition and math are chosen independently. The kernel is in `kernel.cuh`;
 see `docs/kernels/wgrad.md`.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.taps_wgrad_config import base_of, legality, reach
-from convir.lowering.cuda.contraction.taps_wgrad_problem import problem_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, legality, reach
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
-    from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem
 
 SYMBOL = "taps_wgrad"
 SPILL_BYTES = 512
@@ -133,7 +133,7 @@ def _source(
     given = "workspace, flags" if schedule.slots else "nullptr, nullptr"
     constants = {f"int {name}": value for name, value in integers.items()} | arrays
     return (
-        f'// {config}\n#include "taps_wgrad.cuh"\n\n'
+        f'// {config}\n#include "multi_tap_wgrad/kernel.cuh"\n\n'
         f"struct Problem {{\n  using E = {CPP_TYPES[spec.a.type]};\n  using Offset = {offset};\n"
         f"{_fields(constants)}}};\n\n"
         f"struct Config {{\n{_fields(choices)}}};\n\n"

@@ -14,14 +14,14 @@
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps own addresses
 // and copies, the others shared memory, multiplications and the store.
 // Partitions: schedule/partition.cuh. `P` and `C` are structs of constants, which
-// lowering/cuda/contraction/taps_wgrad.py writes.
+// lowering/kernels/cuda/multi_tap_wgrad/launch.py writes.
 #pragma once
 
 #include "load/tiles.cuh"
+#include "multi_tap_wgrad/accumulators.cuh"
+#include "multi_tap_wgrad/tile.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
-#include "taps_wgrad_sums.cuh"
-#include "taps_wgrad_tile.cuh"
 
 namespace convir::taps_wgrad {
 

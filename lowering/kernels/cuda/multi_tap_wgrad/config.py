@@ -19,7 +19,7 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.taps_wgrad_problem import Tap, TapsProblem
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import Tap, TapsProblem
 
 FAMILY: Final = "taps-wgrad"
 

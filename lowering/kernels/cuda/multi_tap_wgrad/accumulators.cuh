@@ -1,12 +1,12 @@
-// The sums of a tile of taps_wgrad.cuh: multiplied, added up over math groups and parts, stored.
+// The sums of a tile of multi_tap_wgrad/kernel.cuh: multiplied, added up over math groups and parts, stored.
 #pragma once
 
 #include "load/tiles.cuh"
+#include "multi_tap_wgrad/tile.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/wgmma.cuh"
 #include "ptx/wgmma_core_matrices.cuh"
 #include "reduce/math_groups.cuh"
-#include "taps_wgrad_tile.cuh"
 
 namespace convir::taps_wgrad {
 

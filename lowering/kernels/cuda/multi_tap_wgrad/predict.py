@@ -7,8 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.taps_wgrad import taps_problem
-from convir.lowering.cuda.contraction.taps_wgrad_config import (
+from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     MAX_COLUMNS,
     MAX_SUMS,
     ROWS,
@@ -16,15 +16,15 @@ from convir.lowering.cuda.contraction.taps_wgrad_config import (
     TapsWgradConfig,
     legality,
 )
-from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import taps_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.taps_wgrad_problem import TapsProblem
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem
 
 _STAGES = (6, 5, 4, 3)
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)

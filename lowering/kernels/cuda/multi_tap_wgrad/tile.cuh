@@ -1,4 +1,4 @@
-// A tile of taps_wgrad.cuh: what it holds in shared memory, and which results it has.
+// A tile of multi_tap_wgrad/kernel.cuh: what it holds in shared memory, and which results it has.
 #pragma once
 
 #include "reduce/math_groups.cuh"
