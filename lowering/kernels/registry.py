@@ -6,13 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import (
-    merged,
-    relaid,
-    stacked_wgrad,
-    stacked_wgrad_config,
-    stacked_wgrad_rule,
-)
+from convir.lowering.cuda.contraction import merged, relaid
 from convir.lowering.cuda.contraction.merged import Merged
 from convir.lowering.cuda.contraction.relaid import Relaid
 from convir.lowering.cuda.direct import config as direct_config
@@ -40,6 +34,9 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad import config as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import config as stacked_wgrad_config
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import predict as stacked_wgrad_rule
 from convir.lowering.kernels.cuda.sm90_wgrad import config as wgmma_wgrad_config
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
-from convir.lowering.cuda.contraction.stacked_wgrad import kernels
-from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     STACKED_ROLES,
     StackedWgradConfig,
 )
-from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem, problem_of
-from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import kernels
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage

@@ -18,8 +18,8 @@ from gpu import cupy_or_skip
 from wgrad_launch import gradients
 
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import stacked_wgrad
-from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     DEPTHS,
     MAX_WAITING,
     StackedWgradConfig,

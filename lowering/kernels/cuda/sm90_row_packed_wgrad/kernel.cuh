@@ -12,16 +12,16 @@
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
 // rows may be of any length, and the others multiply. One thread asks for X. Partitions: schedule/partition.cuh
 // and reduce/cluster_push.cuh. `P` and `C` are structs of constants, which
-// lowering/cuda/contraction/stacked_wgrad.py writes.
+// lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
 #include "pipeline/ring.cuh"
 #include "ptx/mbarrier.cuh"
-#include "stacked_wgrad_fill.cuh"
-#include "stacked_wgrad_halves.cuh"
-#include "stacked_wgrad_ring.cuh"
-#include "stacked_wgrad_sums.cuh"
-#include "stacked_wgrad_turns.cuh"
+#include "sm90_row_packed_wgrad/accumulators.cuh"
+#include "sm90_row_packed_wgrad/column_halves.cuh"
+#include "sm90_row_packed_wgrad/load.cuh"
+#include "sm90_row_packed_wgrad/row_ring.cuh"
+#include "sm90_row_packed_wgrad/staggered_finish.cuh"
 
 namespace convir::stacked_wgrad {
 

@@ -1,4 +1,4 @@
-// A tile of stacked_wgrad.cuh: what it holds in shared memory, and which results and positions it
+// A tile of sm90_row_packed_wgrad/kernel.cuh: what it holds in shared memory, and which results and positions it
 // has.
 #pragma once
 

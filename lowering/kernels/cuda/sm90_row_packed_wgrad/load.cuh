@@ -1,10 +1,10 @@
-// How rows of X and dY get into shared memory; see stacked_wgrad.cuh.
+// How rows of X and dY get into shared memory; see sm90_row_packed_wgrad/kernel.cuh.
 #pragma once
 
 #include "load/tiles.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
-#include "stacked_wgrad_tile.cuh"
+#include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
 

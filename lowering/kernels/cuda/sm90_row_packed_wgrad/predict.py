@@ -7,8 +7,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.stacked_wgrad import stacked_problem
-from convir.lowering.cuda.contraction.stacked_wgrad_config import (
+from convir.lowering.cuda.gpu import H200_CLUSTERS
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     DEPTHS,
     EIGHT,
     MAX_BOX,
@@ -19,8 +20,7 @@ from convir.lowering.cuda.contraction.stacked_wgrad_config import (
     StackedWgradConfig,
     legality,
 )
-from convir.lowering.cuda.gpu import H200_CLUSTERS
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))

@@ -6,7 +6,7 @@
 
 #include "pipeline/ring.cuh"
 #include "ptx/wgmma_core_matrices.cuh"
-#include "stacked_wgrad_tile.cuh"
+#include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
 

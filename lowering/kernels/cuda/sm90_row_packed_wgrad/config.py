@@ -20,7 +20,7 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
 
 FAMILY: Final = "stacked-wgrad"
 

@@ -1,4 +1,4 @@
-// Math groups that have depths of their own finish apart; see stacked_wgrad.cuh.
+// Math groups that have depths of their own finish apart; see sm90_row_packed_wgrad/kernel.cuh.
 //
 // Groups that finish together leave the tensor cores idle while they publish. So the second one
 // waits before its last steps until the first has multiplied all of its own: then each has the tensor
@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ptx/named_barrier.cuh"
-#include "stacked_wgrad_ring.cuh"
+#include "sm90_row_packed_wgrad/row_ring.cuh"
 
 namespace convir::stacked_wgrad {
 

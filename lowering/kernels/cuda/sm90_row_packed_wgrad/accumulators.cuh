@@ -1,9 +1,9 @@
-// The sums of a math group of stacked_wgrad.cuh: how slabs are multiplied, and where results lie.
+// The sums of a math group of sm90_row_packed_wgrad/kernel.cuh: how slabs are multiplied, and where results lie.
 #pragma once
 
 #include "load/tiles.cuh"
 #include "ptx/wgmma_core_matrices.cuh"
-#include "stacked_wgrad_tile.cuh"
+#include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
 

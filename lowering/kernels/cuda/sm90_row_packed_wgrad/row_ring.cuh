@@ -1,4 +1,4 @@
-// Rows of dY that stay in shared memory from step to step of an image; see stacked_wgrad.cuh.
+// Rows of dY that stay in shared memory from step to step of an image; see sm90_row_packed_wgrad/kernel.cuh.
 //
 // A step's window has kRows rows and kHalo more, which the step below has as well. A ring holds them
 // in groups of kRows rows: a step's window begins with a group, and those of an image follow each
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "pipeline/ring.cuh"
-#include "stacked_wgrad_fill.cuh"
+#include "sm90_row_packed_wgrad/load.cuh"
 
 namespace convir::stacked_wgrad {
 

@@ -1,6 +1,6 @@
 """`stacked-wgrad`: gradients of narrow weights, with the taps of a column in one wgmma.
 
-The kernel is in `stacked_wgrad.cuh`; see `docs/kernels/wgrad.md`.
+The kernel is in `kernel.cuh`; see `docs/kernels/wgrad.md`.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.stacked_wgrad_config import DEPTHS, legality
-from convir.lowering.cuda.contraction.stacked_wgrad_problem import ALIGNMENT, problem_of
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, legality
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
-    from convir.lowering.cuda.contraction.stacked_wgrad_problem import StackedProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 SYMBOL = "stacked_wgrad"
@@ -157,7 +157,7 @@ def _source(
     given = "workspace, flags" if has_slots else "nullptr, nullptr"
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if is_clustered else ""
     return (
-        f'// {config}\n#include "stacked_wgrad.cuh"\n\n'
+        f'// {config}\n#include "sm90_row_packed_wgrad/kernel.cuh"\n\n'
         f"struct Problem {{\n  using E = {CPP_TYPES[spec.a.type]};\n"
         f"  using Offset = {'int' if span < _INT_LIMIT else 'long long'};\n"
         f"{_fields(constants)}}};\n\n"
