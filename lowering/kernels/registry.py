@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import merged, relaid
-from convir.lowering.cuda.contraction.merged import Merged
+from convir.lowering.cuda.contraction import relaid
 from convir.lowering.cuda.contraction.relaid import Relaid
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
@@ -21,6 +20,8 @@ from convir.lowering.cuda.direct import (
     scalar,
     shallow,
 )
+from convir.lowering.kernels.cuda.block_diagonal import family as merged
+from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.multi_tap_wgrad import config as taps_wgrad_config

@@ -7,8 +7,8 @@ from contraction_products import products_of
 from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.merged import FAMILY, Merge, merge_of, merged
 from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.block_diagonal.family import FAMILY, Merge, merge_of, merged
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.registry import TEMPLATES, legal_plans
 

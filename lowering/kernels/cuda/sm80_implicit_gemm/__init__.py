@@ -1,1 +1,1 @@
-"""Implicit GEMM by mma.sync, or SIMT in f32, for every layout: contractions that no other family takes."""
+"""Implicit GEMM by mma.sync, or SIMT in f32: contractions of every layout, as the last resort."""

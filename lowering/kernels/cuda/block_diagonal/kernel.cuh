@@ -1,5 +1,5 @@
 // Weights of groups as those of one: lines of a group stand in longer lines, between zeros. `Problem`
-// is a struct of constants that lowering/cuda/contraction/merged.py writes.
+// is a struct of constants that lowering/kernels/cuda/block_diagonal/family.py writes.
 #pragma once
 
 #include "load/vectors.cuh"

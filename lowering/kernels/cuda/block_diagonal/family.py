@@ -4,7 +4,7 @@
       B[group, tap, depth, column] --> workspace[tap, all depths, all columns] --> wgmma
 
 Windows of three axes are none of `grouped`'s. Where all channels together are few, a dense product
-on `wgmma` takes less time than `igemm` with tiles of one group. See `docs/kernels/merged.md`.
+on `wgmma` takes less time than `igemm` with tiles of one group. See `README.md`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Merge:
         """The launch that writes them to a workspace."""
         nbytes = STORAGE_BYTES[self.weights.type]
         source = (
-            '#include "merged_groups.cuh"\n\n'
+            '#include "block_diagonal/kernel.cuh"\n\n'
             "struct Problem {\n"
             f"  static constexpr int kBytes = {nbytes}, kGroups = {self.groups};\n"
             f"  static constexpr int kLines = {self.lines}, kRun = {self.run};\n"
