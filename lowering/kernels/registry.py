@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction import relaid
-from convir.lowering.cuda.contraction.relaid import Relaid
 from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
@@ -24,6 +22,8 @@ from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.layout_conversion import family as relaid
+from convir.lowering.kernels.cuda.layout_conversion.family import Relaid
 from convir.lowering.kernels.cuda.multi_tap_wgrad import config as taps_wgrad_config
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule

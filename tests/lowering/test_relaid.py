@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.channels_last import Copy, copied, copyable
-from convir.lowering.cuda.contraction.relaid import FAMILY
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 from convir.lowering.kernels.registry import TEMPLATES, legal_plans
 
 if TYPE_CHECKING:

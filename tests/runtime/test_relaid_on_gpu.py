@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from poisoned_memory import check_template
 
-from convir.lowering.cuda.contraction.relaid import FAMILY
+from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 
 pytestmark = pytest.mark.gpu
 

@@ -12,21 +12,21 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.cuda.direct.config import TILE, ShallowConfig
 from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.channels_last import Copy
     from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
 
 ELEMENT_BYTES = 2
 MOST_DEPTH = 16

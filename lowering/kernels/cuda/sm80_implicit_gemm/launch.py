@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.contraction.channels_last import copied
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import legality, shared_bytes_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import blocks_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source

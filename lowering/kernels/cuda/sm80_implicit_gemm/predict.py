@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.channels_last import copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     has_mma,

@@ -5,7 +5,7 @@
 
 Vectors, TMA boxes and matrix fragments hold channels of one pixel. Where operands have their
 channels first, a copy of each and the template that is made for neighbours may take less time than
-a kernel that reads single elements. See `docs/kernels/relaid.md`.
+a kernel that reads single elements. See `README.md`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.channels_last import copied, copyable
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

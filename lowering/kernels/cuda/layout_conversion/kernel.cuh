@@ -1,6 +1,6 @@
 // Copies of an operand between planes and channels that are neighbours, through a tile in shared
 // memory: both sides are read and written in runs, as wide as their alignment allows. `Problem` is a
-// struct of constants that lowering/cuda/contraction/channels_last.py writes.
+// struct of constants that lowering/kernels/cuda/layout_conversion/copies.py writes.
 #pragma once
 
 #include "load/vectors.cuh"

@@ -112,7 +112,7 @@ class Copy:
         index = "unsigned" if self._rows < SMALL else "unsigned long long"
         call = "copy_channels_first" if self.back else "copy_channels_last"
         return (
-            '#include "channels_last.cuh"\n\n'
+            '#include "layout_conversion/kernel.cuh"\n\n'
             "struct Problem {\n"
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
