@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import config as direct_config
 from convir.lowering.cuda.direct import (
     grouped,
     grouped_pairs,
@@ -20,6 +19,7 @@ from convir.lowering.cuda.direct import (
 )
 from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
+from convir.lowering.kernels.cuda.direct import config as direct_config
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion import family as relaid

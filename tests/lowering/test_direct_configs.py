@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.lowering.cuda.direct import config
-from convir.lowering.cuda.direct.ring import Copies
+from convir.lowering.kernels.cuda.direct import config
+from convir.lowering.kernels.cuda.direct.ring import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar, shallow
-from convir.lowering.cuda.direct.config import (
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.direct.config import (
     parse_grouped,
     parse_shallow,
 )
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage

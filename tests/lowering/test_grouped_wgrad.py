@@ -8,8 +8,8 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import grouped_wgrad, grouped_wgrad_rule
-from convir.lowering.cuda.direct.config import parse_grouped_wgrad
 from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.direct.config import parse_grouped_wgrad
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage

@@ -13,9 +13,9 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import WGMMA
-from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.ring import (
+from convir.lowering.kernels.cuda.direct.config import WGMMA
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
+from convir.lowering.kernels.cuda.direct.ring import (
     BANK_SKEW,
     ELEMENT_BYTES,
     TMA,
@@ -25,14 +25,14 @@ from convir.lowering.cuda.direct.ring import (
     copies_refusal,
     ring_bytes,
 )
-from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.config import GroupedConfig
-    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.direct.config import GroupedConfig
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
 

@@ -10,17 +10,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import GroupedPairsConfig
 from convir.lowering.cuda.direct.grouped import MergedGroups, merged_groups
-from convir.lowering.cuda.direct.problem import VECTOR, Slices
-from convir.lowering.cuda.direct.ring import (
+from convir.lowering.kernels.cuda.direct.config import GroupedPairsConfig
+from convir.lowering.kernels.cuda.direct.problem import VECTOR, Slices
+from convir.lowering.kernels.cuda.direct.ring import (
     BANK_SKEW,
     BARRIER_BYTES,
     ELEMENT_BYTES,
     MOST_BOX,
     map_strides,
 )
-from convir.lowering.cuda.direct.source import launch, reading, slice_features
+from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
 

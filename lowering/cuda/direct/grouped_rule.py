@@ -12,15 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import MMA, WGMMA, GroupedConfig, GroupedWgradConfig, Math
 from convir.lowering.cuda.direct.grouped import (
     legality,
     merged_groups,
     registers,
 )
-from convir.lowering.cuda.direct.problem import VECTOR
-from convir.lowering.cuda.direct.ring import ASYNC, TMA, Copies
-from convir.lowering.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.direct.config import (
+    MMA,
+    WGMMA,
+    GroupedConfig,
+    GroupedWgradConfig,
+    Math,
+)
+from convir.lowering.kernels.cuda.direct.problem import VECTOR
+from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
+from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, traded_registers
 
 if TYPE_CHECKING:
@@ -28,8 +34,8 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.direct.grouped import MergedGroups
-    from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 MOST_DENSE = 32

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.config import TILE, GroupedWgradConfig
 from convir.lowering.cuda.direct.grouped import MergedGroups
-from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
-from convir.lowering.cuda.direct.ring import (
+from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradConfig
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
+from convir.lowering.kernels.cuda.direct.ring import (
     BANKS,
     ELEMENT_BYTES,
     TMA,
@@ -26,13 +26,13 @@ from convir.lowering.cuda.direct.ring import (
     copies_refusal,
     ring_bytes,
 )
-from convir.lowering.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, traded_registers
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan, TensorMap
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import grouped_wgrad
-from convir.lowering.cuda.direct.config import TILE, GroupedWgradPairsConfig
 from convir.lowering.cuda.direct.grouped_wgrad import SUM_BYTES
-from convir.lowering.cuda.direct.ring import (
+from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradPairsConfig
+from convir.lowering.kernels.cuda.direct.ring import (
     BARRIER_BYTES,
     ELEMENT_BYTES,
     MOST_BOX,
     map_strides,
 )
-from convir.lowering.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.direct.grouped import MergedGroups
-    from convir.lowering.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
 

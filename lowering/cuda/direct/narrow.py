@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.config import NarrowConfig
-from convir.lowering.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
-from convir.lowering.cuda.direct.ring import (
+from convir.lowering.kernels.cuda.direct.config import NarrowConfig
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
+from convir.lowering.kernels.cuda.direct.ring import (
     ASYNC,
     BANK_SKEW,
     ELEMENT_BYTES,
@@ -21,15 +21,15 @@ from convir.lowering.cuda.direct.ring import (
     barrier_bytes,
     ring_bytes,
 )
-from convir.lowering.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.registers import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
 

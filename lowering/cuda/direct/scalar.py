@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.config import ScalarConfig
-from convir.lowering.cuda.direct.problem import Slices
-from convir.lowering.cuda.direct.source import launch, reading, slice_features
+from convir.lowering.kernels.cuda.direct.config import ScalarConfig
+from convir.lowering.kernels.cuda.direct.problem import Slices
+from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.problem import DirectProblem
     from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
 

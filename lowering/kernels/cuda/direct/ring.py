@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from convir.lowering.cuda.direct.problem import VECTOR
+from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from convir.lowering.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.launch import Pointer
 
 Copies: TypeAlias = Literal["async", "tma"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from convir.lowering.cuda.direct.ring import ASYNC, Copies
 from convir.lowering.kernels.cuda.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.direct.ring import ASYNC, Copies
 
 GROUPED: Final = "grouped"
 GROUPED_PAIRS: Final = "grouped-pairs"

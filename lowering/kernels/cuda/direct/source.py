@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.problem import direct_problem
+from convir.lowering.kernels.cuda.direct.problem import direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from convir.lowering.contraction.spec import Contraction, Result
-    from convir.lowering.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
+    from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
