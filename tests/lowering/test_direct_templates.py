@@ -8,12 +8,14 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped, grouped_rule, narrow, scalar, shallow
+from convir.lowering.cuda.direct import narrow, scalar, shallow
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.direct.config import (
     parse_grouped,
     parse_shallow,
 )
+from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
+from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage

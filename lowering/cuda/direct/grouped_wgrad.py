@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.direct.grouped import MergedGroups
 from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradConfig
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
 from convir.lowering.kernels.cuda.direct.ring import (
@@ -27,6 +26,7 @@ from convir.lowering.kernels.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, traded_registers
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
     from convir.lowering.kernels.cuda.launch import KernelPlan
 
 CHANNELS = 32

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.grouped_rule import (
-    OLDER_REGISTERS,
-    RESERVED_BYTES,
-    allowed_registers,
-)
 from convir.lowering.cuda.direct.grouped_wgrad import DEPTH, jobs, legality, merged_groups, sums
 from convir.lowering.kernels.cuda.direct.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.grouped_direct.predict import (
+    OLDER_REGISTERS,
+    RESERVED_BYTES,
+    allowed_registers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
 
 OTHER_REGISTERS = 48
 """Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""

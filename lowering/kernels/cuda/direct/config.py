@@ -28,7 +28,7 @@ TILE = 16
 
 @dataclass(frozen=True)
 class GroupedConfig:
-    """How blocks and warps of `grouped_direct.cuh` share the work.
+    """How blocks and warps of `grouped_direct/kernel.cuh` share the work.
 
     Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0
     copies=async math=mma blocks=132x1`.

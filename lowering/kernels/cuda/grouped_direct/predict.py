@@ -1,6 +1,6 @@
 """Which config of `grouped` a problem gets, best first.
 
-The figures behind the table are in `docs/kernels/grouped-direct.md`. What moves it: weights stay in
+The figures behind the table are in `README.md`. What moves it: weights stay in
 registers, so channels of a group decide how many warps fit; a stride of 1 reads each pixel for nine
 outputs, so several output rows share what is read; a strided backward pass writes four times what
 it reads, so wide blocks whose stores cover whole lines win.
@@ -12,11 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.grouped import (
-    legality,
-    merged_groups,
-    registers,
-)
 from convir.lowering.kernels.cuda.direct.config import (
     MMA,
     WGMMA,
@@ -27,16 +22,21 @@ from convir.lowering.kernels.cuda.direct.config import (
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.grouped_direct.launch import (
+    legality,
+    merged_groups,
+    registers,
+)
 from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, traded_registers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.direct.grouped import MergedGroups
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
 
 MOST_DENSE = 32
 """Channels of a single group past which an implicit GEMM reuses more of what it reads."""

@@ -1,9 +1,9 @@
-"""`grouped`: convolutions of many small groups, `grouped_direct.cuh`.
+"""`grouped`: convolutions of many small groups, `kernel.cuh`.
 
 They do 2 * taps * channels operations for an element that they write, so what they need is
 bandwidth: rows of A are read once, weights stay in registers, and a pixel's channels are stored in
 whole sectors. Groups of fewer than 8 channels are merged into one with zeros between them, which
-tensor cores multiply faster than the operands arrive. See `docs/kernels/grouped-direct.md`.
+tensor cores multiply faster than the operands arrive. See `README.md`.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def kernels(
         rows = box_map(problem, rows, of_all, _block_depth(merged, config), _ring_shape(config))
     resident = config.blocks[1]
     return launch(
-        "grouped_direct.cuh",
+        "grouped_direct/kernel.cuh",
         "GroupedDirect",
         problem,
         epilogue,
