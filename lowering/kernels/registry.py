@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.direct import (
-    grouped_pairs,
     grouped_wgrad,
     grouped_wgrad_pairs,
     grouped_wgrad_rule,
@@ -33,6 +32,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_g
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import config as wgmma_joined_config
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
+from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import config as stacked_wgrad_config

@@ -9,10 +9,10 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.direct.config import parse_grouped_pairs
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage
 

@@ -75,7 +75,7 @@ class GroupedConfig:
 
 @dataclass(frozen=True)
 class GroupedPairsConfig:
-    """How blocks of `grouped_pairs.cuh` share the work.
+    """How blocks of `sm90_grouped_direct/kernel.cuh` share the work.
 
     Prints as `grouped-pairs 13 slots=4 parts=4 blocks=132x1`.
     """

@@ -8,12 +8,12 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "grouped_pairs_layout.cuh"
 #include "pipeline/ring.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma_registers.cuh"
+#include "sm90_grouped_direct/layout.cuh"
 
 namespace convir {
 

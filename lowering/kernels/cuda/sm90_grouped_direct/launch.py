@@ -1,7 +1,7 @@
-"""`grouped-pairs`: groups of 32 channels with a step of 1, `grouped_pairs.cuh`.
+"""`grouped-pairs`: groups of 32 channels with a step of 1, `kernel.cuh`.
 
 A matrix instruction computes the 32 channels of a group in two output rows; pixels are its other
-operand, where the copy engine put them. See `docs/kernels/grouped-pairs.md`.
+operand, where the copy engine put them. See `README.md`.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def kernels(
         "volume": int(_is_volume(problem)),
     }
     return launch(
-        "grouped_pairs.cuh",
+        "sm90_grouped_direct/kernel.cuh",
         "GroupedPairs",
         problem,
         epilogue,
