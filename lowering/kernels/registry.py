@@ -6,20 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import (
-    grouped_wgrad,
-    grouped_wgrad_pairs,
-    grouped_wgrad_rule,
-    narrow,
-    scalar,
-    shallow,
-)
+from convir.lowering.cuda.direct import grouped_wgrad_pairs, narrow, scalar, shallow
 from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.direct import config as direct_config
 from convir.lowering.kernels.cuda.family import Template
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion import family as relaid
 from convir.lowering.kernels.cuda.layout_conversion.family import Relaid

@@ -7,9 +7,10 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped_wgrad, grouped_wgrad_rule
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.direct.config import parse_grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage

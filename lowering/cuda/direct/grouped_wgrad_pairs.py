@@ -12,8 +12,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped_wgrad
-from convir.lowering.cuda.direct.grouped_wgrad import SUM_BYTES
 from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradPairsConfig
 from convir.lowering.kernels.cuda.direct.ring import (
     BARRIER_BYTES,
@@ -22,6 +20,8 @@ from convir.lowering.kernels.cuda.direct.ring import (
     map_strides,
 )
 from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 

@@ -98,7 +98,7 @@ class GroupedPairsConfig:
 
 @dataclass(frozen=True)
 class GroupedWgradConfig:
-    """How blocks and warps of `grouped_wgrad.cuh` share the work.
+    """How blocks and warps of `grouped_wgrad/kernel.cuh` share the work.
 
     Prints as `grouped-wgrad 64x25 slice=32 rows=2 tiles=1 stages=2 warps=4 loaders=0 copies=async
     blocks=132x2`.

@@ -1,8 +1,8 @@
-"""`grouped-wgrad`: the gradient of the weights of many small groups, `grouped_wgrad.cuh`.
+"""`grouped-wgrad`: the gradient of the weights of many small groups, `kernel.cuh`.
 
 Every element of A and C takes part in few products, so what they need is bandwidth: both are read
 once, and the sums of all taps stay in registers. Groups of fewer than 16 channels are multiplied
-together, and the products of different groups are dropped. See `docs/kernels/grouped-wgrad.md`.
+together, and the products of different groups are dropped. See `README.md`.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def kernels(
             _without_windows(problem), gradients, of_all[1], of_c, shape, LINE_BYTES
         )
     return launch_sums(
-        "grouped_wgrad.cuh",
+        "grouped_wgrad/kernel.cuh",
         "GroupedWgrad",
         problem,
         epilogue,

@@ -1,6 +1,6 @@
 """Which config of `grouped-wgrad` a problem gets, best first.
 
-The figures behind the table are in `docs/kernels/grouped-wgrad.md`.
+The figures behind the table are in `README.md`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct.grouped_wgrad import DEPTH, jobs, legality, merged_groups, sums
 from convir.lowering.kernels.cuda.direct.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
@@ -17,6 +16,13 @@ from convir.lowering.kernels.cuda.grouped_direct.predict import (
     OLDER_REGISTERS,
     RESERVED_BYTES,
     allowed_registers,
+)
+from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
+    DEPTH,
+    jobs,
+    legality,
+    merged_groups,
+    sums,
 )
 
 if TYPE_CHECKING:
