@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped_wgrad_pairs, narrow, scalar, shallow
+from convir.lowering.cuda.direct import narrow, scalar, shallow
 from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.direct import config as direct_config
@@ -28,6 +28,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import config as wgmma_joined_config
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as grouped_wgrad_pairs
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import config as wgmma_config
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import config as stacked_wgrad_config

@@ -7,9 +7,9 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import grouped_wgrad_pairs
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as grouped_wgrad_pairs
 from convir.lowering.kernels.registry import TEMPLATES, plan_on
 from convir.runtime.cuda.compile import kernel_usage
 

@@ -136,7 +136,7 @@ class GroupedWgradConfig:
 
 @dataclass(frozen=True)
 class GroupedWgradPairsConfig:
-    """How blocks of `grouped_wgrad_pairs.cuh` share the work.
+    """How blocks of `sm90_grouped_wgrad/kernel.cuh` share the work.
 
     Prints as `grouped-wgrad-pairs 13 slots=4 blocks=132x1`.
     """

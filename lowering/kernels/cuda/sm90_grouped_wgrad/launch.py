@@ -1,9 +1,9 @@
 """`grouped-wgrad-pairs`: the gradient of the weights of groups of 32 channels,
-`grouped_wgrad_pairs.cuh`.
+`kernel.cuh`.
 
 A matrix instruction has a group's 32 channels of the gradient at two places as its rows, and those
 of the windows of several taps as its columns, which it reads where the copy engine put them. See
-`docs/kernels/grouped-wgrad-pairs.md`.
+`README.md`.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def kernels(
         _rows_of_c(problem, config),
     )
     return launch_sums(
-        "grouped_wgrad_pairs.cuh",
+        "sm90_grouped_wgrad/kernel.cuh",
         "GroupedWgradPairs",
         problem,
         epilogue,
