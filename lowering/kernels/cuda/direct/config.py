@@ -157,7 +157,7 @@ class GroupedWgradPairsConfig:
 
 @dataclass(frozen=True)
 class NarrowConfig:
-    """How blocks and warps of `narrow_direct.cuh` share the work.
+    """How blocks and warps of `few_output_channels/kernel.cuh` share the work.
 
     Prints as `narrow 73 depth=1 tiles=2 stages=2 warps=8 loaders=0 blocks=132x2`.
     """

@@ -1,8 +1,8 @@
-"""`narrow`: convolutions to a few output channels, `narrow_direct.cuh`.
+"""`narrow`: convolutions to a few output channels, `kernel.cuh`.
 
 With 3 channels a tile of columns is mostly empty, unless all phases of a strided backward data
 convolution are columns of one product: their inputs are one window, and their weights are folded
-into it. See `docs/kernels/narrow-dgrad.md`.
+into it. See `README.md`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def kernels(
     }
     grid = config.blocks[0] * config.blocks[1]
     return launch(
-        "narrow_direct.cuh",
+        "few_output_channels/kernel.cuh",
         "NarrowDirect",
         problem,
         epilogue,
