@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import scalar, shallow
+from convir.lowering.cuda.direct import scalar
 from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.direct import config as direct_config
 from convir.lowering.kernels.cuda.family import Template
+from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule

@@ -8,12 +8,13 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import scalar, shallow
+from convir.lowering.cuda.direct import scalar
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.direct.config import (
     parse_grouped,
     parse_shallow,
 )
+from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule

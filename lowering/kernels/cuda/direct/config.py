@@ -213,7 +213,7 @@ class ScalarConfig:
 
 @dataclass(frozen=True)
 class ShallowConfig:
-    """How blocks and warps of `shallow_direct.cuh` share the work.
+    """How blocks and warps of `few_input_channels/kernel.cuh` share the work.
 
     Prints as `shallow 2x64 tiles=2 warps=7 blocks=132x3`.
     """

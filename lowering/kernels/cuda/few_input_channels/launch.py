@@ -1,8 +1,8 @@
-"""`shallow`: convolutions from a few channels, `shallow_direct.cuh`.
+"""`shallow`: convolutions from a few channels, `kernel.cuh`.
 
 A network's first layer reduces 3 channels of a pixel, which no copy engine and no 16-byte vector
 takes; but the pixels that a row of the filter reads are neighbours, and together fill the depths
-of matrix instructions. See `docs/kernels/shallow.md`.
+of matrix instructions. See `README.md`.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def kernels(
     rows = Pointer("workspace") if copies else Pointer("a")
     resident = config.blocks[1]
     multiply = launch(
-        "shallow_direct.cuh",
+        "few_input_channels/kernel.cuh",
         "ShallowDirect",
         problem,
         epilogue,
