@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import scalar
 from convir.lowering.kernels.cuda.block_diagonal import family as merged
 from convir.lowering.kernels.cuda.block_diagonal.family import Merged
 from convir.lowering.kernels.cuda.direct import config as direct_config
@@ -24,6 +23,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad import config as taps_wgrad_co
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import config as implicit_gemm_config
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule

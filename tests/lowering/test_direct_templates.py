@@ -8,7 +8,6 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.direct import scalar
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.direct.config import (
     parse_grouped,
@@ -19,6 +18,7 @@ from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
 from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 from convir.lowering.kernels.registry import TEMPLATES
 from convir.runtime.cuda.compile import kernel_usage
 

@@ -191,7 +191,7 @@ class NarrowConfig:
 
 @dataclass(frozen=True)
 class ScalarConfig:
-    """How threads of `scalar_direct.cuh` share the work.
+    """How threads of `simt_direct/kernel.cuh` share the work.
 
     Prints as `scalar 1x2 warps=4 blocks=132x2`.
     """

@@ -1,4 +1,4 @@
-"""`scalar`: small convolutions without tensor cores, `scalar_direct.cuh`.
+"""`scalar`: small convolutions without tensor cores, `kernel.cuh`.
 
 f32 is multiplied as IEEE has it. Groups of one channel have one product for each element that a tap
 reads, so plain cores keep up with memory, and no zero is multiplied.
@@ -207,7 +207,7 @@ def kernels(
     blocks = -(-work(problem, vectors, config) // threads)
     grid = min(blocks, config.blocks[0] * config.blocks[1])
     return launch(
-        "scalar_direct.cuh",
+        "simt_direct/kernel.cuh",
         "ScalarDirect",
         problem,
         epilogue,
