@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.registry import Template
+    from convir.lowering.kernels.cuda.family import Family
 
 NAME = "partition-reduction"
 
@@ -63,9 +63,9 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
 
-        def change(template: Template, config: KernelConfig) -> KernelConfig | Refusal:
-            if template.with_partition is None:
-                return Refusal(f"{template.family} has no choice of partition")
-            return template.with_partition(config, partition)
+        def change(family: Family, config: KernelConfig) -> KernelConfig | Refusal:
+            if family.with_partition is None:
+                return Refusal(f"{family.name} has no choice of partition")
+            return family.with_partition(config, partition)
 
         change_configs(op, NAME, change)

@@ -10,23 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.lowering.kernels.cuda.direct import config
+from convir.lowering.kernels.cuda.direct.config import Math
 from convir.lowering.kernels.cuda.direct.ring import Copies
+from convir.lowering.kernels.cuda.few_input_channels import config as few_input_channels
+from convir.lowering.kernels.cuda.few_output_channels import config as few_output_channels
+from convir.lowering.kernels.cuda.grouped_direct import config as grouped_direct
+from convir.lowering.kernels.cuda.grouped_wgrad import config as grouped_wgrad
+from convir.lowering.kernels.cuda.simt_direct import config as simt_direct
+from convir.lowering.kernels.cuda.sm90_grouped_direct import config as sm90_grouped_direct
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad import config as sm90_grouped_wgrad
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FAMILIES: dict[str, tuple[type, Callable[[str], object]]] = {
-    config.GROUPED: (config.GroupedConfig, config.parse_grouped),
-    config.GROUPED_PAIRS: (config.GroupedPairsConfig, config.parse_grouped_pairs),
-    config.GROUPED_WGRAD: (config.GroupedWgradConfig, config.parse_grouped_wgrad),
-    config.GROUPED_WGRAD_PAIRS: (
-        config.GroupedWgradPairsConfig,
-        config.parse_grouped_wgrad_pairs,
+    grouped_direct.FAMILY: (grouped_direct.GroupedConfig, grouped_direct.parse),
+    sm90_grouped_direct.FAMILY: (sm90_grouped_direct.GroupedPairsConfig, sm90_grouped_direct.parse),
+    grouped_wgrad.FAMILY: (grouped_wgrad.GroupedWgradConfig, grouped_wgrad.parse),
+    sm90_grouped_wgrad.FAMILY: (
+        sm90_grouped_wgrad.GroupedWgradPairsConfig,
+        sm90_grouped_wgrad.parse,
     ),
-    config.NARROW: (config.NarrowConfig, config.parse_narrow),
-    config.SCALAR: (config.ScalarConfig, config.parse_scalar),
-    config.SHALLOW: (config.ShallowConfig, config.parse_shallow),
+    few_output_channels.FAMILY: (few_output_channels.NarrowConfig, few_output_channels.parse),
+    few_input_channels.FAMILY: (few_input_channels.ShallowConfig, few_input_channels.parse),
+    simt_direct.FAMILY: (simt_direct.ScalarConfig, simt_direct.parse),
 }
 
 NUMBERS = st.integers(1, 512)
@@ -34,7 +41,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
     tuple[int, int]: st.tuples(NUMBERS, NUMBERS),
     Copies: st.sampled_from(get_args(Copies)),
-    config.Math: st.sampled_from(get_args(config.Math)),
+    Math: st.sampled_from(get_args(Math)),
 }
 
 

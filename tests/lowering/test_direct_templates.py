@@ -9,17 +9,15 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.kernels.cuda.direct.config import (
-    parse_grouped,
-    parse_shallow,
-)
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
+from convir.lowering.kernels.cuda.few_input_channels.config import parse as parse_shallow
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
+from convir.lowering.kernels.cuda.grouped_direct.config import parse as parse_grouped
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
-from convir.lowering.kernels.registry import TEMPLATES
+from convir.lowering.kernels.registry import FAMILIES
 from convir.runtime.cuda.compile import kernel_usage
 
 VOLUME = (
@@ -85,11 +83,11 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
     problem = contraction_of_line(
         line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
     )
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in TEMPLATES]
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
-    assert template.family == family
+    assert template.name == family
     assert [template.parse(str(config)) for config in configs] == list(configs)
     plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)

@@ -10,10 +10,10 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.kernels.cuda.direct.config import parse_grouped_pairs
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
-from convir.lowering.kernels.registry import TEMPLATES
+from convir.lowering.kernels.cuda.sm90_grouped_direct.config import parse as parse_grouped_pairs
+from convir.lowering.kernels.registry import FAMILIES
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def contraction_of(line: str) -> ContractionProblem:
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of(line)
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in TEMPLATES]
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert [str(config) for config in configs] == [text]
     assert template.parse(text) == configs[0]

@@ -8,11 +8,11 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.kernels.cuda.direct.config import parse_grouped_wgrad
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
 from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
+from convir.lowering.kernels.cuda.grouped_wgrad.config import parse as parse_grouped_wgrad
 from convir.lowering.kernels.cuda.launch import KernelPlan
-from convir.lowering.kernels.registry import TEMPLATES
+from convir.lowering.kernels.registry import FAMILIES
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -38,11 +38,11 @@ TAKEN = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
     problem = contraction_of_line(f"{TAKEN[name]} -F 4")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in TEMPLATES]
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
-    assert template.family == "grouped-wgrad"
+    assert template.name == "grouped-wgrad"
     assert [template.parse(str(config)) for config in configs] == list(configs)
     plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)

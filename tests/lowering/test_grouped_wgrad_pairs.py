@@ -10,7 +10,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as grouped_wgrad_pairs
-from convir.lowering.kernels.registry import TEMPLATES, plan_on
+from convir.lowering.kernels.registry import FAMILIES, plan_on
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -45,7 +45,7 @@ TAKEN = {
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of_line(f"{line} -F 4 {NHWC}")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in TEMPLATES]
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert str(configs[0]) == text
     assert [template.parse(str(config)) for config in configs] == list(configs)

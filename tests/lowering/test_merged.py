@@ -10,9 +10,9 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.block_diagonal.family import FAMILY, Merge, merge_of, merged
 from convir.lowering.kernels.cuda.launch import Pointer
-from convir.lowering.kernels.registry import TEMPLATES, legal_plans
+from convir.lowering.kernels.registry import FAMILIES, legal_plans
 
-template = next(template for template in TEMPLATES if template.family == FAMILY)
+template = next(template for template in FAMILIES if template.name == FAMILY)
 
 NDHWC = "--in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
 SMALL = "--spatial_dim 3 -n 1 --in_d 5 -H 6 -W 5 --fil_d 3 -y 3 -x 2 --pad_d 1 -p 1 -q 1"

@@ -17,12 +17,12 @@ from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
 from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
-from convir.lowering.kernels.registry import TEMPLATES, legal_plans
+from convir.lowering.kernels.registry import FAMILIES, legal_plans
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
 
-relaid = next(template for template in TEMPLATES if template.family == FAMILY)
+relaid = next(template for template in FAMILIES if template.name == FAMILY)
 
 
 def results_of(spec: Contraction) -> list[int]:

@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
-from convir.lowering.kernels.registry import TEMPLATES
+from convir.lowering.kernels.registry import FAMILIES
 from convir.runtime.cuda.compile import kernel_usage
 
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
@@ -56,7 +56,7 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: G
 def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     problem = contraction_of_line(f"{line} -F 1 {NHWC}")
     contraction = replace(problem.contraction, tf32=True)
-    choices = [(t.family, t.plan(contraction, problem.epilogue, H200)) for t in TEMPLATES]
+    choices = [(t.name, t.plan(contraction, problem.epilogue, H200)) for t in FAMILIES]
     taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
     assert [family for family, _ in taken] == ["wgmma", "igemm"]
     plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
@@ -101,7 +101,7 @@ def test_only_f32_is_rounded_to_it() -> None:
 def test_a_config_of_tensor_cores_is_not_legal_without_it() -> None:
     problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
     tf32 = replace(problem.contraction, tf32=True)
-    igemm = next(template for template in TEMPLATES if template.family == "igemm")
+    igemm = next(template for template in FAMILIES if template.name == "igemm")
     configs = igemm.plan(tf32, problem.epilogue, H200)
     assert not isinstance(configs, Refusal)
     refused = igemm.kernels(problem.contraction, problem.epilogue, configs[0])

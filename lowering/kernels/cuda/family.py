@@ -1,4 +1,4 @@
-"""What a template is: the configs that it has for a contraction, and their launches."""
+"""What a family of kernels is: the configs that it has for a contraction, and their launches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any], KernelPlan | Refus
 
 
 @dataclass(frozen=True)
-class Template:
+class Family:
     """A family of kernels."""
 
-    family: str
+    name: str
     """The first word of its configs."""
     plan: Plans
     parse: Callable[[str], KernelConfig]
     """The config that prints as a text; raises ValueError where none does."""
     kernels: Launches
     with_partition: Callable[[Any, Partition], KernelConfig] | None = None
-    """A config with another partition; None where a template has no choice."""
+    """A config with another partition; None where a family has no choice."""
     with_roles: Callable[[Any, int, int], KernelConfig] | None = None
     """A config with so many warps that load and that multiply; None likewise."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES, Weights
+from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.family import Template
 
 FAMILY = "merged"
 MOST_CHANNELS = 128
@@ -83,9 +84,9 @@ class Merge:
 
 @dataclass(frozen=True)
 class Merged:
-    """The template over another one."""
+    """The family over another one."""
 
-    template: Template
+    inner: Family
 
     def plan(
         self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
@@ -94,7 +95,7 @@ class Merged:
         merge = merge_of(spec)
         if isinstance(merge, Refusal):
             return merge
-        configs = self.template.plan(merged(spec, merge), epilogue, gpu)
+        configs = self.inner.plan(merged(spec, merge), epilogue, gpu)
         if isinstance(configs, Refusal):
             return Refusal(f"as one group, {configs.reason}")
         return tuple(map(MergedConfig, configs))
@@ -106,18 +107,18 @@ class Merged:
             ValueError: none does.
         """
         family, _, inner = text.partition(" ")
-        if family != FAMILY or inner.partition(" ")[0] != self.template.family:
-            raise ValueError(f"a config of {self.template.family} follows")
-        return MergedConfig(self.template.parse(inner))
+        if family != FAMILY or inner.partition(" ")[0] != self.inner.name:
+            raise ValueError(f"a config of {self.inner.name} follows")
+        return MergedConfig(self.inner.parse(inner))
 
     def kernels(
         self, spec: Contraction, epilogue: Epilogue, config: MergedConfig
     ) -> KernelPlan | Refusal:
-        """The launches of a config: the one that merges weights, and the template's."""
+        """The launches of a config: the one that merges weights, and the inner family's."""
         merge = merge_of(spec)
         if isinstance(merge, Refusal):
             return merge
-        plan = self.template.kernels(merged(spec, merge), epilogue, config.inner)
+        plan = self.inner.kernels(merged(spec, merge), epilogue, config.inner)
         if isinstance(plan, Refusal):
             return plan
         workspace = len(plan.workspace)
@@ -181,3 +182,7 @@ def merged(spec: Contraction, merge: Merge) -> Contraction:
         c=replace(spec.c, group_stride=0),
         groups=1,
     )
+
+
+_merged = Merged(SM90_IMPLICIT_GEMM)
+BLOCK_DIAGONAL = Family(FAMILY, _merged.plan, _merged.parse, _merged.kernels)

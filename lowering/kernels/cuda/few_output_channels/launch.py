@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import NarrowConfig
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.ring import (
     ASYNC,
@@ -22,6 +21,7 @@ from convir.lowering.kernels.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.kernels.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.few_output_channels.config import NarrowConfig
 from convir.lowering.kernels.cuda.registers import WARP
 
 if TYPE_CHECKING:

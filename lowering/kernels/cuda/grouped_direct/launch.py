@@ -31,9 +31,9 @@ from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_regis
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.direct.config import GroupedConfig
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
     from convir.lowering.kernels.cuda.launch import KernelPlan
 
 STEP = 16

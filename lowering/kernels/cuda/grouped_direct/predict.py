@@ -12,16 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import (
-    MMA,
-    WGMMA,
-    GroupedConfig,
-    GroupedWgradConfig,
-    Math,
-)
+from convir.lowering.kernels.cuda.direct.config import MMA, WGMMA, Math
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
 from convir.lowering.kernels.cuda.grouped_direct.launch import (
     legality,
     merged_groups,
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 
 MOST_DENSE = 32
 """Channels of a single group past which an implicit GEMM reuses more of what it reads."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradConfig
+from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
 from convir.lowering.kernels.cuda.direct.ring import (
     BANKS,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
     from convir.lowering.kernels.cuda.launch import KernelPlan, TensorMap
 
 DEPTH = 16

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_direct.predict import (
@@ -17,6 +16,7 @@ from convir.lowering.kernels.cuda.grouped_direct.predict import (
     RESERVED_BYTES,
     allowed_registers,
 )
+from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
     DEPTH,
     jobs,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.family import Template
     from convir.lowering.kernels.cuda.launch import Place
 
 FAMILY = "relaid"
@@ -50,14 +50,14 @@ class RelaidConfig:
 
 @dataclass(frozen=True)
 class Relaid:
-    """The template over others."""
+    """The family over others."""
 
-    templates: Sequence[Template]
+    families: Sequence[Family]
 
     def plan(
         self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
     ) -> tuple[RelaidConfig, ...] | Refusal:
-        """The configs of the first template that takes the copies, best first."""
+        """The configs of the first family that takes the copies, best first."""
         movable = _movable(spec, epilogue)
         if isinstance(movable, Refusal):
             return movable
@@ -65,13 +65,13 @@ class Relaid:
             return Refusal(f"groups of {spec.depth} channels are no faster on copies")
         reason = "there is no template for its copies"
         planes = movable.replace("b", "")
-        for template in self.templates:
+        for family in self.families:
             for operands in dict.fromkeys((planes, movable)):
                 moved, _ = copied(spec, operands)
-                configs = template.plan(moved, epilogue, gpu)
+                configs = family.plan(moved, epilogue, gpu)
                 if not isinstance(configs, Refusal):
                     return tuple(RelaidConfig(operands, config) for config in configs)
-                reason = f"on copies, {template.family}: {configs.reason}"
+                reason = f"on copies, {family.name}: {configs.reason}"
         return Refusal(reason)
 
     def parse(self, text: str) -> RelaidConfig:
@@ -84,23 +84,23 @@ class Relaid:
         operands, _, inner = rest.partition(" ")
         if family != FAMILY or operands not in MOVED:
             raise ValueError(f"operands are one of {', '.join(MOVED)}, then a config")
-        template = self._template_of(inner)
-        if template is None:
+        family = self._family_of(inner)
+        if family is None:
             raise ValueError(f"there is no template of '{inner}'")
-        return RelaidConfig(operands, template.parse(inner))
+        return RelaidConfig(operands, family.parse(inner))
 
     def kernels(
         self, spec: Contraction, epilogue: Epilogue, config: RelaidConfig
     ) -> KernelPlan | Refusal:
         """The launches of a config: copies, the kernel, and the copy of its result."""
         movable = _movable(spec, epilogue)
-        template = self._template_of(str(config.inner))
-        if isinstance(movable, Refusal) or template is None:
+        family = self._family_of(str(config.inner))
+        if isinstance(movable, Refusal) or family is None:
             return movable if isinstance(movable, Refusal) else Refusal("there is no template")
         if not set(config.operands) <= set(movable):
             return Refusal(f"of '{config.operands}' only '{movable}' can be copied")
         moved, copies = copied(spec, config.operands)
-        plan = template.kernels(moved, epilogue, config.inner)
+        plan = family.kernels(moved, epilogue, config.inner)
         if isinstance(plan, Refusal):
             return plan
         first = len(plan.workspace)
@@ -117,9 +117,9 @@ class Relaid:
             plan.state,
         )
 
-    def _template_of(self, config: str) -> Template | None:
-        family = config.partition(" ")[0]
-        return next((each for each in self.templates if each.family == family), None)
+    def _family_of(self, config: str) -> Family | None:
+        name = config.partition(" ")[0]
+        return next((each for each in self.families if each.name == name), None)
 
 
 def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
@@ -137,3 +137,9 @@ def _varies(operand: EpilogueOperand) -> bool:
     """Whether an epilogue reads another element of it at another position."""
     along = (stride for phase in operand.phases for stride in phase.axis_strides)
     return operand.follows_result or any(along)
+
+
+def layout_conversion(families: Sequence[Family]) -> Family:
+    """The family that copies operands for the first of `families` that takes the copies."""
+    relaid = Relaid(families)
+    return Family(FAMILY, relaid.plan, relaid.parse, relaid.kernels)

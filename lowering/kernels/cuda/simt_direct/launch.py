@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.kernels.cuda.direct.config import ScalarConfig
 from convir.lowering.kernels.cuda.direct.problem import Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
+from convir.lowering.kernels.cuda.simt_direct.config import ScalarConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import GroupedPairsConfig
 from convir.lowering.kernels.cuda.direct.problem import VECTOR, Slices
 from convir.lowering.kernels.cuda.direct.ring import (
     BANK_SKEW,
@@ -23,6 +22,7 @@ from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_fe
 from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups, merged_groups
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
+from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import TILE, GroupedWgradPairsConfig
+from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.ring import (
     BARRIER_BYTES,
     ELEMENT_BYTES,
@@ -24,6 +24,7 @@ from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
 from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

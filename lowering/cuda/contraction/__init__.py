@@ -1,1 +1,0 @@
-"""Contractions on a GPU: families of kernels that have no folder yet."""
