@@ -59,16 +59,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SUITES = ROOT / "benchmarks" / "suites"
 TESTS: dict[str, str] = {
-    "test_wgmma_kernels.py": "",
-    "test_cuda_direct.py": "convfp16 or f32",
-    "test_wgmma_wgrad_kernels.py": "",
-    "test_taps_wgrad_on_gpu.py": "",
-    "test_stacked_wgrad_on_gpu.py": "every_weight",
-    "test_cuda_grouped_wgrad.py": "convfp16",
-    "test_cuda_grouped_wgrad_pairs.py": "convfp16",
+    "test_sm90_implicit_gemm_on_gpu.py": "",
+    "test_direct_on_gpu.py": "convfp16 or f32",
+    "test_sm90_wgrad_on_gpu.py": "",
+    "test_multi_tap_wgrad_on_gpu.py": "",
+    "test_sm90_row_packed_wgrad_on_gpu.py": "every_weight",
+    "test_grouped_wgrad_on_gpu.py": "convfp16",
+    "test_sm90_grouped_wgrad_on_gpu.py": "convfp16",
     "test_grouped_volumes_on_gpu.py": "convfp16",
     "test_cuda_contractions.py": "(small_integers and channels-last) or epilogues",
-    "test_partition_on_gpu.py": "",
+    "test_tile_schedule_on_gpu.py": "",
     "test_planar_cuda.py": "",
 }
 """Tests of kernels, and which of a file's."""

@@ -22,7 +22,7 @@ from convir.runtime.cuda.usage import Usage, parse_usage
 if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
 
-SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
+SUITES = Path(__file__).parents[4] / "benchmarks" / "suites"
 A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 
