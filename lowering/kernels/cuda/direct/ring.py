@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import Pointer
 
 Copies: TypeAlias = Literal["async", "tma"]
-"""Who copies rows: threads, 16 bytes each, or the copy engine, a row at a time."""
+"""Who copies rows: threads, 16 bytes each, or TMA, a row at a time."""
 
 ASYNC: Final = "async"
 TMA: Final = "tma"
@@ -29,7 +29,7 @@ BANKS = 128
 BARRIER_BYTES = 8
 
 ATOM = 64
-"""Channels of a pixel that the copy engine brings at once, at most."""
+"""Channels of a pixel that TMA brings at once, at most."""
 ATOMS = (16, 32, ATOM)
 """Channels whose chunks of 16 bytes it exchanges so that neighbours lie in different banks."""
 ATOM_PIXELS = 8
@@ -38,7 +38,7 @@ TMA_ALIGNMENT = 1024
 MOST_BOX = 256
 """Pixels of a copy."""
 _LEAST_STRIDE = 16
-"""Bytes between neighbours of a dimension of the copy engine's, where there is one of them too."""
+"""Bytes between neighbours of a dimension of TMA's, where there is one of them too."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def copies_refusal(
             return f"{copying} warps do not copy {vectors} vectors of a pixel"
         return None
     if loaders == 0:
-        return "the copy engine is asked by a warp of its own"
+        return "TMA is asked by a warp of its own"
     if loaders == WARPGROUP and warps % WARPGROUP != 0:
         return f"{warps} warps do not trade registers"
     if channels not in ATOMS and channels % ATOM != 0:
-        return f"the copy engine does not exchange {channels} channels"
+        return f"TMA does not exchange {channels} channels"
     if _pixels(problem, shape) > MOST_BOX:
-        return f"the copy engine does not bring {_pixels(problem, shape)} pixels at once"
+        return f"TMA does not bring {_pixels(problem, shape)} pixels at once"
     return None
 
 
@@ -124,7 +124,7 @@ def box_map(
     shape: RingShape,
     promotion: Literal[128, 256] = 256,
 ) -> TensorMap:
-    """The map by which the copy engine brings rows of A.
+    """The map by which TMA brings rows of A.
 
     Args:
         problem: sizes and strides of A.
@@ -154,7 +154,7 @@ def _pixels(problem: DirectProblem, shape: RingShape) -> int:
 
 
 def _plane_bytes(problem: DirectProblem, channels: int, shape: RingShape) -> int:
-    """Bytes of a row that the copy engine brings, all of its atoms."""
+    """Bytes of a row that TMA brings, all of its atoms."""
     pixels = -(-_pixels(problem, shape) // ATOM_PIXELS) * ATOM_PIXELS
     return pixels * channels * ELEMENT_BYTES
 

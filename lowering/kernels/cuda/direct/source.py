@@ -89,7 +89,7 @@ def launch(
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         rows: how A is given.
-        stores: the map by which C is stored, if the template asks the copy engine for that.
+        stores: the map by which C is stored, if the template asks TMA for that.
     """
     element = problem.element
     names = [f"e{i}" for i in range(len(epilogue.operands))]

@@ -1,6 +1,6 @@
 """`shallow`: convolutions from a few channels, `kernel.cuh`.
 
-A network's first layer reduces 3 channels of a pixel, which no copy engine and no 16-byte vector
+A network's first layer reduces 3 channels of a pixel, which no TMA and no 16-byte vector
 takes; but the pixels that a row of the filter reads are neighbours, and together fill the depths
 of matrix instructions. See `README.md`.
 """

@@ -36,7 +36,7 @@ class GroupedConfig:
     """Warps that compute."""
     loaders: int
     """Warps that only copy rows; 0 if all warps copy between two steps. Four of them leave the
-    others most of their registers, if the copy engine copies."""
+    others most of their registers, if TMA copies."""
     copies: Copies
     """Who copies rows."""
     math: Math

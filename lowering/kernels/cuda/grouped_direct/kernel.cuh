@@ -374,7 +374,7 @@ struct GroupedDirect {
     });
   }
 
-  // A is a pointer, or a map of the copy engine.
+  // A is a pointer, or a map of TMA.
   template <typename A>
   static __device__ __forceinline__ void run(const A* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(1024) unsigned char shared[];

@@ -182,7 +182,7 @@ struct GroupedWgrad {
     return false;
   }
 
-  // A and C are pointers, or maps of the copy engine.
+  // A and C are pointers, or maps of TMA.
   template <typename A>
   static __device__ __forceinline__ void run(const A* a, const A* c, T* b, float* workspace,
                                              unsigned* counters) {

@@ -1,7 +1,7 @@
 // Direct convolution of groups of 32 channels with a step of 1, two output rows at a time.
 //
 // A matrix instruction (wgmma) has 64 rows: the 32 channels of a group in an even row of C, and in
-// the odd row behind it. Its other operand are pixels of A where the copy engine put them: a tap of
+// the odd row behind it. Its other operand are pixels of A where TMA put them: a tap of
 // the window is an address. Weights stay in registers, as both rows of C see them from a row of A,
 // with zeros where one does not. So nothing but pixels is read from shared memory, once for 64 sums.
 // A window's slices, in a volume, are multiplied one after the other, each with its own weights.

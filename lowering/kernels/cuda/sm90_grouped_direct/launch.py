@@ -1,7 +1,7 @@
 """`grouped-pairs`: groups of 32 channels with a step of 1, `kernel.cuh`.
 
 A matrix instruction computes the 32 channels of a group in two output rows; pixels are its other
-operand, where the copy engine put them. See `README.md`.
+operand, where TMA put them. See `README.md`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ MERGED_OF_SLICES = MERGED | {CHANNELS // 8: 8}
 PIXEL_BYTES = CHANNELS * ELEMENT_BYTES
 
 ALIGNMENT = 128
-"""Bytes that what the copy engine stores is aligned to."""
+"""Bytes that what TMA stores is aligned to."""
 
 REPEAT = 8 * PIXEL_BYTES
-"""Bytes after which the copy engine's exchange of chunks repeats."""
+"""Bytes after which TMA's exchange of chunks repeats."""
 
 POSITIONS = 8
 """Positions of which an instruction has a multiple."""
@@ -101,7 +101,7 @@ def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     if not _has_vector_weights(problem):
         return Refusal("weights are not aligned to 16 bytes, or to a group's")
     if _pitch(problem) > MOST_BOX:
-        return Refusal(f"the copy engine does not bring {_pitch(problem)} pixels at once")
+        return Refusal(f"TMA does not bring {_pitch(problem)} pixels at once")
     return MergedGroups(merged, contraction.groups // merged, CHANNELS, CHANNELS)
 
 
@@ -185,7 +185,7 @@ def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) ->
         return f"sums of {positions} positions do not fit registers"
     box = 2 * _box_rows(problem, config.pairs) - 1
     if box > MOST_BOX:
-        return f"the copy engine does not bring {box} rows at once"
+        return f"TMA does not bring {box} rows at once"
     needed = shared_bytes(problem, config)
     if needed > shared:
         return f"it needs {needed} bytes of shared memory of {shared}"

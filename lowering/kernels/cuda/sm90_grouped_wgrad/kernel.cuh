@@ -4,7 +4,7 @@
 //
 // A matrix instruction (wgmma) has 64 rows: the 32 channels of C at 16 positions, and those at the
 // same positions moved by a tap, from registers. Its columns are the channels of A where windows of
-// these positions have their taps of one column, in shared memory as the copy engine put them. So
+// these positions have their taps of one column, in shared memory as TMA put them. So
 // the second half of the rows has the sums of other taps, and 9 taps are 96 and 64 columns, which
 // two warpgroups multiply. Blocks publish their sums, and each adds a slice of those of all blocks,
 // in a fixed order.

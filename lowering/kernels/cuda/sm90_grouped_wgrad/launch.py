@@ -2,7 +2,7 @@
 `kernel.cuh`.
 
 A matrix instruction has a group's 32 channels of the gradient at two places as its rows, and those
-of the windows of several taps as its columns, which it reads where the copy engine put them. See
+of the windows of several taps as its columns, which it reads where TMA put them. See
 `README.md`.
 """
 
@@ -42,7 +42,7 @@ CHANNELS = 32
 PIXEL_BYTES = CHANNELS * ELEMENT_BYTES
 
 REPEAT = 8 * PIXEL_BYTES
-"""Bytes after which the copy engine's exchange of chunks repeats."""
+"""Bytes after which TMA's exchange of chunks repeats."""
 
 TAPS = 3
 """Along rows, and along columns."""
@@ -85,7 +85,7 @@ def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     if not _is_even(phase.rows.positions) or not _is_even(phase.cols.positions):
         return Refusal("windows have not three taps along rows and columns")
     if _pitch(problem) > MOST_BOX:
-        return Refusal(f"the copy engine does not bring {_pitch(problem)} pixels at once")
+        return Refusal(f"TMA does not bring {_pitch(problem)} pixels at once")
     return legal
 
 
@@ -214,7 +214,7 @@ def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
 def legality(problem: DirectProblem, config: GroupedWgradPairsConfig, shared: int) -> str | None:
     """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
     if _rows_of_a(problem, config) > MOST_BOX:
-        return f"the copy engine does not bring {_rows_of_a(problem, config)} rows at once"
+        return f"TMA does not bring {_rows_of_a(problem, config)} rows at once"
     needed = shared_bytes(problem, config)
     if needed > shared:
         return f"it needs {needed} bytes of shared memory of {shared}"
@@ -284,7 +284,7 @@ def _map(
     strides: tuple[int, int, int],
     box_rows: int,
 ) -> TensorMap:
-    """The map by which the copy engine brings a strip's rows of an operand."""
+    """The map by which TMA brings a strip's rows of an operand."""
     return TensorMap(
         operand,
         problem.contraction.a.type,

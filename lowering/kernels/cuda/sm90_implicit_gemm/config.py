@@ -47,7 +47,7 @@ class WgmmaConfig:
     cluster: int
     """Blocks, neighbours along m, that share their tiles of B."""
     store: Literal["bulk", "direct"]
-    """Rows of C are stored by the copy engine, or by the threads."""
+    """Rows of C are stored by TMA, or by the threads."""
     store_columns: int
     """Columns that are staged in shared memory at a time."""
     blocks: int

@@ -1,5 +1,5 @@
 // C[out(x), n] = sum over taps and depths of A[row(x, tap), d] * B[weight(tap), d, n], holes of C
-// included, in one persistent launch (sm_90a): a producer warp drives the copy engine, two
+// included, in one persistent launch (sm_90a): a producer warp drives TMA, two
 // warpgroups multiply, and the producer's idle neighbours fill the holes.
 //
 // Problem (generated):
@@ -45,7 +45,7 @@ struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr bool kIsPingPong = kMath_ == kPingPong;
   static constexpr int kCluster = kCluster_;            // blocks that share tiles of B
-  static constexpr bool kBulkStore = kBulkStore_;       // rows of C by the copy engine
+  static constexpr bool kBulkStore = kBulkStore_;       // rows of C by TMA
   static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
   // Of a tile, per warpgroup that multiplies it.
   static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;

@@ -1,4 +1,4 @@
-"""`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and copy engine.
+"""`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and TMA.
 
 Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
 They are in `kernel.cuh`; see `README.md`.

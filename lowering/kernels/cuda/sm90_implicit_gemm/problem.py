@@ -20,7 +20,7 @@ MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
 MAX_ROWS = 1 << 30
 ALIGNMENT = 8
-"""Elements of 16 bits that the copy engine's addresses and strides are multiples of."""
+"""Elements of 16 bits that TMA's addresses and strides are multiples of."""
 MAX_FUSED_BYTES = 128
 """Rows of C up to so long are stored together with the holes behind them, whole cache lines."""
 PIECE_COLUMNS = 32

@@ -25,7 +25,7 @@ MOST_TURNS = 8
 _PRODUCTS_PER_CYCLE = 1600
 """Of the 2048 that the tensor cores multiply at most."""
 _BYTES_PER_CYCLE, _BYTES_BESIDE_PIXELS = 56, 106
-"""That the copy engine brings from the L2 cache: rows of A, and B; and B where A is gathered by
+"""That TMA brings from the L2 cache: rows of A, and B; and B where A is gathered by
 im2col maps, which take longer to address than to copy."""
 _CHUNK_CYCLES = 160
 """A chunk takes so long at least: a barrier, its wgmmas, a barrier."""

@@ -35,7 +35,7 @@ MAX_STACKED = 256
 MAX_SUMS = 192
 """Sums that a thread keeps, of its 232 registers."""
 MAX_BOX = 256
-"""Positions along a dimension that the copy engine brings at once."""
+"""Positions along a dimension that TMA brings at once."""
 
 MAX_WAITING = 4
 """Steps whose rows of dY wait to be taken apart."""
@@ -48,7 +48,7 @@ _KEYS = frozenset((*_SIZES, "x", "y", "roles", "partition"))
 _CHUNK_VECTORS = 16
 """Of sums, that one block of a cluster adds; the next ones are another's."""
 _COPY_BYTES = 16
-"""The copy engine brings multiples of it."""
+"""TMA brings multiples of it."""
 _ATOM_BYTES = 1024
 _EIGHT_BYTES = 16
 _BANK_EIGHTS = 8
@@ -78,7 +78,7 @@ class StackedWgradConfig(WithRoles):
     x: Literal["shared", "registers"]
     """Where wgmma finds X."""
     y: Literal["ring", "bulk", "async"]
-    """How dY comes: as it lies, by the copy engine, and is taken apart; or piece by piece. Rows of
+    """How dY comes: as it lies, by TMA, and is taken apart; or piece by piece. Rows of
     a ring stay where they are if the next step of an image has them as well."""
     roles: tuple[int, int]
     """Warps that load, and warps that multiply: one of `STACKED_ROLES`."""

@@ -4,7 +4,7 @@
 //   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
 //
 // A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and kColumns columns n
-// in registers. X arrives by the copy engine and is multiplied as it lies. Rows of dY are planes of 8
+// in registers. X arrives by TMA and is multiplied as it lies. Rows of dY are planes of 8
 // columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
 // stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
 // start addresses. So an element of X is read once from memory for all taps.

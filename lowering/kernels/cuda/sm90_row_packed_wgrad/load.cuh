@@ -28,7 +28,7 @@ struct Window {
   }
 };
 
-// The copy engine brings X; threads copy dY, piece by piece.
+// TMA brings X; threads copy dY, piece by piece.
 template <class P, class C>
 struct Filler {
   using L = Layout<P, C>;
@@ -94,7 +94,7 @@ struct Filler {
   }
 };
 
-// The copy engine brings rows of dY as they lie, and threads take them apart.
+// TMA brings rows of dY as they lie, and threads take them apart.
 template <class P, class C>
 struct BulkRows {
   using L = Layout<P, C>;

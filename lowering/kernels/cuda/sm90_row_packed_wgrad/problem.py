@@ -55,7 +55,7 @@ def problem_of(spec: Contraction) -> StackedProblem | Refusal:
     groups = [spec.a.group_stride] if spec.groups > 1 else []
     width = STORAGE_BYTES[spec.a.type]
     if any(stride * width % ALIGNMENT for stride in (*strides, *groups)):
-        return Refusal("the copy engine does not take rows that are no multiples of 16 bytes")
+        return Refusal("TMA does not take rows that are no multiples of 16 bytes")
     if groups and groups[0] != spec.depth:
         return Refusal("groups of channels do not follow each other")
     piece = copied_bytes(spec.c, spec.columns, [axis.out_stride for axis in axes if axis.size > 1])

@@ -58,7 +58,7 @@ struct RingChunk {
   }
 };
 
-// The copy engine brings rows of a chunk as they lie, and threads take them apart.
+// TMA brings rows of a chunk as they lie, and threads take them apart.
 template <class P, class C>
 struct RingRows {
   using L = Layout<P, C>;

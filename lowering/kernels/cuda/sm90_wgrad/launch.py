@@ -1,4 +1,4 @@
-"""`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and copy engine.
+"""`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and TMA.
 
 Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
 `mainloop.cuh`; see `README.md`.

@@ -1,7 +1,7 @@
 // The gradient of weights on Hopper: B[n, m] = sum over positions of C[position, m] * A[position at
 // the tap of n, channel of n], where m is a column of C (an output channel) and n counts the depths
-// (input channels) of all taps, in chunks of 64. Both operands lie in shared memory as the copy
-// engine brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
+// (input channels) of all taps, in chunks of 64. Both operands lie in shared memory as TMA
+// brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
 #pragma once
 
 #include "pipeline/ring.cuh"

@@ -205,7 +205,7 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   });
 }
 
-// Stores `columns` staged columns of every row by the copy engine, which reads the staging buffer
+// Stores `columns` staged columns of every row by TMA, which reads the staging buffer
 // later: a row is contiguous there and in C.
 template <class Stored, int kColumns>
 __device__ __forceinline__ void store_rows_bulk(Stored* c, unsigned staging, const Row& row,
@@ -263,7 +263,7 @@ __device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::St
   __syncwarp();
 }
 
-// Zeros for the cell holes of a tile's rows, by the copy engine, from zeros in shared memory; by a
+// Zeros for the cell holes of a tile's rows, by TMA, from zeros in shared memory; by a
 // few warps, no faster than the block's loads progress, so that their share of the memory's
 // bandwidth is spread over the tile. The tiles of one row of tiles share its rows, as whole rows of
 // C are longer runs than their columns.

@@ -1,4 +1,4 @@
-// The copies of the rows of a ring: by threads, 16 bytes each, or by the copy engine (TMA).
+// The copies of the rows of a ring: by threads, 16 bytes each, or by TMA.
 #pragma once
 
 #include "load/row_ring.cuh"
@@ -97,7 +97,7 @@ class AsyncLoads {
   bool has_channel_;
 };
 
-// One thread asks the copy engine for whole rows, whose pixels outside of the operand are zeros.
+// One thread asks TMA for whole rows, whose pixels outside of the operand are zeros.
 // kOnce: lines of the L2 cache are given up first, as hardly any is read again.
 template <typename Ring, bool kOnce>
 class BoxLoads {

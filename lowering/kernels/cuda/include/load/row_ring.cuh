@@ -30,7 +30,7 @@ struct RowRing {
   static constexpr int kStripeRows = (kBaseRows - 1) * kRowStep + kWindowRows;
 
   static constexpr int kPixels = (S::tile_cols - 1) * P::col_step + P::window_cols;
-  // The copy engine brings `kAtom` channels of all pixels of a row at once, a plane, and exchanges
+  // TMA brings `kAtom` channels of all pixels of a row at once, a plane, and exchanges
   // 16-byte chunks so that those of neighbours lie in different banks; else pixels are skewed.
   static constexpr bool kTma = S::tma;
   static constexpr int kAtom = kTma && kChannels > 64 ? 64 : kChannels;

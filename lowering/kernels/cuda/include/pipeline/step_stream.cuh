@@ -104,7 +104,7 @@ class AsyncStream {
   unsigned parity_ = 0;
 };
 
-// The copy engine copies: `load_step(step, barrier)`, called by one thread of a warp of its own,
+// TMA copies: `load_step(step, barrier)`, called by one thread of a warp of its own,
 // returns the bytes that will complete at the barrier.
 template <typename S, typename Loads>
 class BoxStream {

@@ -126,8 +126,8 @@ __device__ __forceinline__ void load_bulk(unsigned to, const void* from, int byt
       : "memory");
 }
 
-// Stores contiguous bytes, a multiple of 16 at addresses that are multiples of 16, when the copy
-// engine gets to it; part of the thread's current group.
+// Stores contiguous bytes, a multiple of 16 at addresses that are multiples of 16, when TMA
+// gets to it; part of the thread's current group.
 __device__ __forceinline__ void store_bulk(void* to, unsigned from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
                "r"(bytes)
@@ -167,7 +167,7 @@ __device__ __forceinline__ void wait_stores() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// Orders the thread's own writes to shared memory before later accesses of the copy engine and of
+// Orders the thread's own writes to shared memory before later accesses of TMA and of
 // the tensor cores.
 __device__ __forceinline__ void fence_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
