@@ -69,7 +69,7 @@ class WithRoles:
     """Warps that load, and warps that multiply."""
 
     @property
-    def math_groups(self) -> int:
+    def consumer_warpgroups(self) -> int:
         """Groups of four warps that multiply."""
         return self.roles[1] // GROUP_WARPS
 

@@ -388,16 +388,16 @@ struct GroupedDirect {
     Stream rows(Loads(range, a, block * kDepth, P::groups * P::depth - block * kDepth,
                       shared_address(shared)),
                 shared_address(shared) + Ring::kBytes + kWeightBytes);
-    if (!Threads::kHasLoaders) {
+    if (!Threads::kHasProducers) {
       stage_weights(b, weights, block);
       commit_copies();
     }
     if (!rows.begin()) return;
-    if (Threads::kHasLoaders) {
+    if (Threads::kHasProducers) {
       stage_weights(b, weights, block);
       commit_copies();
     }
-    wait_copies<Threads::kHasLoaders ? 0 : S::stages>();
+    wait_copies<Threads::kHasProducers ? 0 : S::stages>();
     if constexpr (kWgmma) hopper::fence_proxy();
     Threads::sync_computing();
 

@@ -1,4 +1,4 @@
-// The sums of a tile of multi_tap_wgrad/kernel.cuh: multiplied, added up over math groups and parts, stored.
+// The sums of a tile of multi_tap_wgrad/kernel.cuh: multiplied, added up over consumer warpgroups and parts, stored.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -6,7 +6,7 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/wgmma.cuh"
 #include "ptx/wgmma_core_matrices.cuh"
-#include "reduce/math_groups.cuh"
+#include "reduce/consumer_warpgroups.cuh"
 
 namespace convir::taps_wgrad {
 
@@ -42,8 +42,8 @@ struct Sums {
   template <class Previous>
   __device__ __forceinline__ void multiply(const char* shared, int stage, int ring, int tap_group,
                                            int thread, const Previous& previous) {
-    const int first = thread / kGroupThreads * kGroupChunk;
-    const int lane = thread % 32, warp = thread % kGroupThreads / 32;
+    const int first = thread / kWarpgroupThreads * kGroupChunk;
+    const int lane = thread % 32, warp = thread % kWarpgroupThreads / 32;
     const char* x = shared + stage * L::kStageBytes;
     const int line = first + lane % 8 + lane / 16 * 8;
     const int unit = (2 * warp + lane / 8 % 2) ^ lane % 8;
@@ -117,7 +117,7 @@ struct Sums {
   }
 };
 
-// Stores four sums of a thread of a math group: those of block `tile8` of 8 columns.
+// Stores four sums of a thread of a consumer warpgroup: those of block `tile8` of 8 columns.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
                                       int tile8, int thread, const float (&sums)[4]) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const long long weight = P::kWeight[place.set][tile8 / C::kN8];
   if (weight < 0) return;
   out += P::kBGroup * place.group + weight;
-  math_groups::store_four<P, Epilogue>(out, depth, column, sums);
+  consumer_warpgroups::store_four<P, Epilogue>(out, depth, column, sums);
 }
 
 // Puts a tile's parts together and stores it.
@@ -136,10 +136,10 @@ __device__ __forceinline__ void finish_tile(const partition::Work& work, const P
                                             typename Layout<P, C>::Kept& kept, char* shared,
                                             typename Epilogue::Stored* out, float* workspace,
                                             unsigned* flags, int thread) {
-  constexpr math_groups::Reduction kReduction = C::kHasSlices ? math_groups::kSlices
-                                                : C::kIsTree  ? math_groups::kTree
-                                                              : math_groups::kLinear;
-  math_groups::finish<kReduction, S::kPartsOfTile>(
+  constexpr consumer_warpgroups::Reduction kReduction = C::kHasSlices ? consumer_warpgroups::kSlices
+                                                : C::kIsTree  ? consumer_warpgroups::kTree
+                                                              : consumer_warpgroups::kLinear;
+  consumer_warpgroups::finish<kReduction, S::kPartsOfTile>(
       work, kept, shared, workspace, flags, thread,
       [&](int tile8, int of, const float(&sums)[4]) {
         store<P, C, Epilogue>(out, place, tile8, of, sums);

@@ -26,7 +26,7 @@ FAMILY: Final = "taps-wgrad"
 ROWS = 64
 """Depths of a tile."""
 GROUP_CHUNK = 64
-"""Positions of a step, for each math group."""
+"""Positions of a step, for each consumer warpgroup."""
 SLAB = 16
 """Positions of one multiplication."""
 MAX_SUMS = 192
@@ -74,12 +74,12 @@ class TapsWgradConfig(WithRoles):
     @property
     def chunk(self) -> int:
         """Positions of a step."""
-        return GROUP_CHUNK * self.math_groups
+        return GROUP_CHUNK * self.consumer_warpgroups
 
     @property
     def kept(self) -> int:
-        """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
-        return ceil(self.taps * self.columns // 8 / self.math_groups)
+        """Blocks of 8 columns of which a thread keeps the sums after warpgroups have added up."""
+        return ceil(self.taps * self.columns // 8 / self.consumer_warpgroups)
 
     def tap_groups(self, problem: TapsProblem) -> tuple[tuple[Tap, ...], ...]:
         """The taps of each tile, which read one plane of X."""
@@ -104,7 +104,7 @@ class TapsWgradConfig(WithRoles):
         lead = ceil(reach(self.tap_groups(problem)) / self.chunk)
         ring = (self.stages + 2 * lead) * self.chunk
         pipeline = self.stages * self.chunk * ROWS * 2 + self.columns * 2 * (ring + SLAB)
-        exchange = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
+        exchange = self.kept * self.consumer_warpgroups * GROUP_WARPS * 32 * 16
         return max(pipeline, exchange) + 8 * (2 * self.stages + 1)
 
 

@@ -9,7 +9,7 @@
 // block keeps, for 64 depths d, the sums of all taps of a group and of 8 * kN8 columns n in
 // registers. So an element of X is read once from memory and once from shared memory; dY is a ring
 // of positions, from which each tap multiplies at its own distance. The reduction moves a chunk of
-// positions at a time; math groups of four warps share it.
+// positions at a time; consumer warpgroups of four warps share it.
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps own addresses
 // and copies, the others shared memory, multiplications and the store.
@@ -207,7 +207,7 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
                                                typename Epilogue::Stored* out, float* workspace,
                                                unsigned* flags) {
   using L = Layout<P, C>;
-  constexpr int kMathWarps = L::kMathThreads / 32;
+  constexpr int kMathWarps = L::kConsumerThreads / 32;
   const unsigned full = shared_address(shared + L::kBarriersAt);
   const unsigned empty = full + 8 * C::kStages;
   const unsigned drained = empty + 8 * C::kStages;

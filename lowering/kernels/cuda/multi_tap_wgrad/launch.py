@@ -120,7 +120,7 @@ def _source(
     }
     choices = {
         "int kLoadWarps": config.roles[0],
-        "int kMathGroups": config.math_groups,
+        "int kConsumerWarpgroups": config.consumer_warpgroups,
         "int kStages": config.stages,
         "int kN8": config.columns // 8,
         "int kSharedBytes": config.shared_bytes(problem),

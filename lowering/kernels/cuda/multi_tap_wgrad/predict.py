@@ -122,7 +122,7 @@ def cost(spec: Contraction, problem: TapsProblem, config: TapsWgradConfig) -> fl
         step = max(multiplied, copied, found) + _STEP_CYCLES
     else:
         step = max(multiplied + found, copied) + _UNIFORM_CYCLES
-    if config.math_groups == 1:
+    if config.consumer_warpgroups == 1:
         step += _STEP_CYCLES  # nobody multiplies while the one group waits
     lead = 2 * max(copied, found)
     sums = config.taps * config.columns * ROWS * 4 / _BYTES_PER_CYCLE

@@ -29,13 +29,13 @@ template <typename P, typename S>
 class GroupedPairs {
   using T = typename P::Element;
   using L = PairsLayout<P, S>;
-  static constexpr int kGroupThreads = L::kGroupThreads, kMath = L::kMath;
+  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kMath = L::kMath;
   // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
   // at the start weights are there, which one thing waits for after the other: the first warpgroup,
   // further strips, the second warpgroup, and what is stored in the place of weights.
   static constexpr int kTurn = 2, kFreed = 4, kStaged = 6;
   static constexpr int kArrived = 8, kFurther = 9, kSecond = 10, kRead = 11;
-  static constexpr int kStoring = kGroupThreads + 32;  // threads, also those of `kFurther`
+  static constexpr int kStoring = kWarpgroupThreads + 32;  // threads, also those of `kFurther`
   static constexpr int kLoaderRegisters = 40;
   static constexpr bool kDepthInnermost = P::b_depth == 1;
   using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
@@ -52,7 +52,7 @@ class GroupedPairs {
     constexpr int kVector = L::kGroupChannels < 8 ? L::kGroupChannels : 8;  // elements of a copy
     constexpr int kVectors = L::kChannels / kVector;
 #pragma unroll
-    for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kGroupThreads) {
+    for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kWarpgroupThreads) {
       const int row = i / kVectors, first = i % kVectors * kVector;
       const bool inside = row / L::kGroupChannels == first / L::kGroupChannels;
       const T* source = b + (group * P::merged + row / L::kGroupChannels) * P::b_group +
@@ -345,7 +345,7 @@ class GroupedPairs {
     const Strips strips;
     Loads loads(strips);
     const bool asks = threadIdx.x == kMath;
-    if (threadIdx.x < kGroupThreads) stage_weights(b, shared + L::kWeights, strips.group);
+    if (threadIdx.x < kWarpgroupThreads) stage_weights(b, shared + L::kWeights, strips.group);
     if (asks) {
       hopper::prefetch_map(a);
       for (int i = 0; i < S::slots * S::boxes; ++i) {
@@ -390,9 +390,9 @@ class GroupedPairs {
       return;
     }
     Weights weight;
-    if (threadIdx.x < kGroupThreads) {
+    if (threadIdx.x < kWarpgroupThreads) {
       wait_copies<0>();
-      hopper::named_sync(kArrived, kGroupThreads);
+      hopper::named_sync(kArrived, kWarpgroupThreads);
       hopper::named_arrive(kFurther, kStoring);
       hopper::grow_registers<S::compute_registers>();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);

@@ -37,8 +37,8 @@ struct PairsLayout {
 
   // Two warpgroups have half of the pairs each.
   static constexpr int kGroups = 2;
-  static constexpr int kGroupThreads = 128;
-  static constexpr int kMath = kGroups * kGroupThreads;
+  static constexpr int kWarpgroupThreads = 128;
+  static constexpr int kMath = kGroups * kWarpgroupThreads;
   static constexpr int kFirstPairs = S::pairs / kGroups;
   static_assert(S::boxes == 1 || kFirstPairs + P::window_rows / 2 <= kBoxRows);
   static constexpr int kPositions = 8;      // of which an instruction has a multiple

@@ -60,9 +60,9 @@ class GroupedWgradPairs {
   // and those `kRight` before; one has those of the third, of whose windows it needs every other
   // row, as it multiplies them with positions and those `kDown` rows before.
   static constexpr int kGroups = 2;
-  static constexpr int kGroupThreads = 128;
-  static constexpr int kMath = kGroups * kGroupThreads;
-  static constexpr int kWarps = kGroupThreads / 32;
+  static constexpr int kWarpgroupThreads = 128;
+  static constexpr int kMath = kGroups * kWarpgroupThreads;
+  static constexpr int kWarps = kWarpgroupThreads / 32;
   static constexpr int moved_by(int group) { return group == 0 ? kRight : kDown * kPitch; }
   static constexpr int window_at(int group) { return group == 0 ? 0 : 2 * kRight; }
   static constexpr int window_rows(int group) { return group == 0 ? kTaps : divide_up(kTaps, 2); }
@@ -296,7 +296,7 @@ class GroupedWgradPairs {
 
     float4* slots = reinterpret_cast<float4*>(workspace) + group * (kFours * 32);
     constexpr long long kStep = static_cast<long long>(P::groups) * kFours * 32;
-    if (threadIdx.x < kGroupThreads) {
+    if (threadIdx.x < kWarpgroupThreads) {
       reduce<0>(range, shared, slots + part * kStep);
     } else {
       reduce<1>(range, shared, slots + part * kStep);

@@ -1,4 +1,4 @@
-// The sums of a math group of sm90_row_packed_wgrad/kernel.cuh: how slabs are multiplied, and where results lie.
+// The sums of a consumer warpgroup of sm90_row_packed_wgrad/kernel.cuh: how slabs are multiplied, and where results lie.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -90,7 +90,7 @@ struct Sums {
   }
 };
 
-// Stores four sums of a thread of a math group: those of eight `tile8` of columns.
+// Stores four sums of a thread of a consumer warpgroup: those of eight `tile8` of columns.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
                                       int tile8, int thread, const float (&sums)[4]) {
@@ -109,7 +109,7 @@ __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Plac
   const int column = place.column + stacked % C::kColumns;
   out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
          entry(P::kWeightOfCol, tap_col);
-  math_groups::store_four<P, Epilogue>(out, depth, column, sums);
+  consumer_warpgroups::store_four<P, Epilogue>(out, depth, column, sums);
 }
 
 }  // namespace convir::stacked_wgrad

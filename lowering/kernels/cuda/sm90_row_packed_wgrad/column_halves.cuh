@@ -18,7 +18,7 @@ struct Halves {
   static constexpr int kMostProducts = 32;
   static constexpr int kSteps = C::kPartSteps;  // of every part; 0 if they differ
   static constexpr int kProducts = kSteps * L::kSlabs;
-  static constexpr bool kAreUsed = L::kIsClustered && C::kTapCols == 1 && C::kMathGroups == 1 &&
+  static constexpr bool kAreUsed = L::kIsClustered && C::kTapCols == 1 && C::kConsumerWarpgroups == 1 &&
                                    C::kIsBulk && !C::kHasRegisters && kOthers8 > 0 &&
                                    kSteps <= C::kStages && 1 < kProducts &&
                                    kProducts <= kMostProducts;

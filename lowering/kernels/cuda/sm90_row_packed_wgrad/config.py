@@ -65,7 +65,7 @@ class StackedWgradConfig(WithRoles):
     columns: int
     """Columns of a tile, a multiple of 8; or of 4, if two rows of them are packed."""
     depths: int
-    """Depths of a tile: 64, or 64 for each of two math groups."""
+    """Depths of a tile: 64, or 64 for each of two consumer warpgroups."""
     step: tuple[int, int]
     """Rows and columns of positions that a stage has."""
     slab_rows: int
@@ -148,13 +148,13 @@ class StackedWgradConfig(WithRoles):
 
     @property
     def turns(self) -> int:
-        """Math groups that take turns of slabs; the others have depths of their own."""
-        return max(1, self.math_groups * DEPTHS // self.depths)
+        """Consumer warpgroups that take turns of slabs; the others have depths of their own."""
+        return max(1, self.consumer_warpgroups * DEPTHS // self.depths)
 
     @property
     def finishes_apart(self) -> bool:
-        """Whether each math group meets those of other parts by itself."""
-        return self.turns < self.math_groups and self.partition.reduction == "slices"
+        """Whether each consumer warpgroup meets those of other parts by itself."""
+        return self.turns < self.consumer_warpgroups and self.partition.reduction == "slices"
 
     @property
     def trades_registers(self) -> bool:
@@ -178,7 +178,7 @@ class StackedWgradConfig(WithRoles):
 
     @property
     def is_shifted(self) -> bool:
-        """Whether one math group has the rows that begin in the middle of eight columns."""
+        """Whether one consumer warpgroup has the rows that begin in the middle of eight columns."""
         return self.is_packed and self.turns == 2
 
     @property
@@ -188,17 +188,17 @@ class StackedWgradConfig(WithRoles):
 
     @property
     def slabs(self) -> int:
-        """Multiplications of a step, by all math groups."""
+        """Multiplications of a step, by all consumer warpgroups."""
         return self.step[0] * self.step[1] // SLAB
 
     @property
     def divides_slabs(self) -> bool:
-        """Whether math groups have equal numbers of slabs of a step."""
+        """Whether consumer warpgroups have equal numbers of slabs of a step."""
         return self.slabs % self.turns == 0
 
     @property
     def kept(self) -> int:
-        """Blocks of 8 columns of which a thread keeps the sums, when math groups have added up."""
+        """Blocks of 8 columns of which a thread keeps the sums after warpgroups have added up."""
         return ceil(self.tap_cols * self.stacked // EIGHT / self.turns)
 
     def last_tap_cols(self, problem: StackedProblem) -> list[int]:
@@ -260,7 +260,7 @@ class StackedWgradConfig(WithRoles):
         last = of_x if self.y == "ring" else of_x + of_y
         stages = (self.stages - 1) * ceil(last / _ATOM_BYTES) * _ATOM_BYTES + last
         stages += of_y if self.y == "ring" else 0
-        sums = self.kept * self.math_groups * GROUP_WARPS * 32 * 16
+        sums = self.kept * self.consumer_warpgroups * GROUP_WARPS * 32 * 16
         exchange = 0 if self.turns == 1 and self.partition.reduction == "slices" else sums
         waiting = self.waiting * self._waiting_bytes(problem, columns) if self.is_bulk else 0
         held = max(stages + waiting, exchange)
@@ -333,8 +333,8 @@ def _illegal(config: StackedWgradConfig) -> str | None:
         return "groups that take turns of packed rows have odd numbers of taps, and whole slabs"
     if not 0 < config.sums <= MAX_SUMS:
         return f"{config.sums} sums of a thread do not fit its registers"
-    if config.depths not in (DEPTHS, config.math_groups * DEPTHS):
-        return f"{config.math_groups} math groups have no {config.depths} depths"
+    if config.depths not in (DEPTHS, config.consumer_warpgroups * DEPTHS):
+        return f"{config.consumer_warpgroups} consumer warpgroups have no {config.depths} depths"
     if not 1 <= config.waiting <= MAX_WAITING:
         return f"{config.waiting} steps do not wait to be taken apart"
     has_room = config.y == "bulk" and not config.trades_registers

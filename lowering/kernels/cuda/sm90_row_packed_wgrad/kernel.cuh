@@ -32,7 +32,7 @@ constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both ope
 template <class P, class C, class S>
 struct Block {
   using L = Layout<P, C>;
-  static constexpr int kMathWarps = L::kMathThreads / 32;
+  static constexpr int kMathWarps = L::kConsumerThreads / 32;
   // Who arrives at a full stage, beside the thread that asks for X.
   static constexpr int kCopying = !L::kHasRoles ? 0
                                   : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
@@ -174,7 +174,7 @@ struct Block {
         Halves<P, C>::multiply(*this, sums, work.part, ring, thread);
         return add_pushed<Epilogue>(place, work, out);
       }
-      const int group = thread / kGroupThreads;
+      const int group = thread / kWarpgroupThreads;
       in_runs<P, C, S>(work, group, [&](int begin, int end, RingGroup<P, C>& rows) {
         reduce(sums, place, begin, end, ring, done, rows, group);
       });
@@ -211,7 +211,7 @@ struct Block {
       };
       for (int i = 0; i < C::kStages - 1; ++i) fill_next();
       Taps taps(place);
-      const int group = thread / kGroupThreads;
+      const int group = thread / kWarpgroupThreads;
       const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
       int turn = L::kTurns > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
@@ -249,14 +249,14 @@ struct Block {
     }
     L::Groups::sync();  // nobody reads the pipeline any more
     typename L::Kept kept(sums, memory, thread);
-    if constexpr (C::kReduction == math_groups::kLinear || C::kReduction == math_groups::kTree) {
+    if constexpr (C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree) {
       L::Groups::sync();  // the exchanged sums have been read
     }
     if constexpr (L::kIsClustered) {
       pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
-      math_groups::finish<C::kReduction, S::kPartsOfTile>(work, kept, memory, workspace, flags,
+      consumer_warpgroups::finish<C::kReduction, S::kPartsOfTile>(work, kept, memory, workspace, flags,
                                                           thread, store_four);
     }
   }

@@ -61,7 +61,7 @@ def kernels(
     if not has_slots:
         return KernelPlan((kernel,))
     sums = config.kept * 4 * config.roles[1] * 32
-    flags = schedule.flag_bytes * (config.math_groups if config.finishes_apart else 1)
+    flags = schedule.flag_bytes * (config.consumer_warpgroups if config.finishes_apart else 1)
     return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (flags,))
 
 
@@ -141,7 +141,7 @@ def _source(
         "int kWaiting": config.waiting,
         "int kTogether": config.together,
         "int kLoadWarps": config.roles[0],
-        "int kMathGroups": config.math_groups,
+        "int kConsumerWarpgroups": config.consumer_warpgroups,
         "int kDepthGroups": config.depths // DEPTHS,
         "int kParts": config.cluster,
         "int kPartSteps": each if rest == 0 else 0,
@@ -162,8 +162,8 @@ def _source(
         f"  using Offset = {'int' if span < _INT_LIMIT else 'long long'};\n"
         f"{_fields(constants)}}};\n\n"
         f"struct Config {{\n{_fields(choices)}"
-        "  static constexpr convir::math_groups::Reduction kReduction =\n"
-        f"      convir::math_groups::{reduction};\n}};\n\n"
+        "  static constexpr convir::consumer_warpgroups::Reduction kReduction =\n"
+        f"      convir::consumer_warpgroups::{reduction};\n}};\n\n"
         f"using Schedule = {schedule_type(schedule)};\n\n"
         f"{epilogue.source}\n"
         f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'

@@ -10,7 +10,7 @@ namespace convir::stacked_wgrad {
 
 using hopper::TensorMap;
 
-// Of the warps that load; math groups have math_groups::kBarrier, and the one behind it.
+// Of the warps that load; consumer warpgroups have consumer_warpgroups::kBarrier, and the one behind it.
 constexpr int kLoadBarrier = 3;
 
 // The window of dY that a step's positions of X read; it may begin and end outside.

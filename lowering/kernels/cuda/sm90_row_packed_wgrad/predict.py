@@ -63,7 +63,7 @@ _MOST = 24
 
 # Cycles on an H200, fitted to measurements; see the template's page.
 _ALONE = 1.15
-"""How much longer products take where one math group has nobody to fill its gaps."""
+"""How much longer products take where one consumer warpgroup has nobody to fill its gaps."""
 _FROM_SHARED = 1.15
 """The same where both operands come from shared memory, beside copies."""
 _PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
@@ -89,7 +89,7 @@ _MEET_CYCLES = 2500
 _CLUSTER_CYCLES = 1500
 """The same in a cluster."""
 _EXCHANGE_CYCLES = 700
-"""Two math groups add up."""
+"""Two consumer warpgroups add up."""
 _BESIDE_CYCLES = 0.5
 """That products take longer for each position of dY that is taken apart meanwhile."""
 _AGAIN_CYCLES = 1500
@@ -270,7 +270,7 @@ def _step(
     rows, cols = config.step
     multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
     multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
-    multiplied *= _ALONE if config.math_groups == 1 else 1.0
+    multiplied *= _ALONE if config.consumer_warpgroups == 1 else 1.0
     brought = rows if config.y == "ring" else rows + config.tap_rows - 1
     positions = brought * (cols + config.reach(problem))
     copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE

@@ -1,4 +1,4 @@
-// Math groups that have depths of their own finish apart; see sm90_row_packed_wgrad/kernel.cuh.
+// Consumer warpgroups that have depths of their own finish apart; see sm90_row_packed_wgrad/kernel.cuh.
 //
 // Groups that finish together leave the tensor cores idle while they publish. So the second one
 // waits before its last steps until the first has multiplied all of its own: then each has the tensor
@@ -16,7 +16,7 @@ template <class P, class C, class S>
 struct Apart {
   using L = Layout<P, C>;
   static constexpr bool kFinish =
-      C::kReduction == math_groups::kSlices && C::kMathGroups == 2 && !L::kShareSums;
+      C::kReduction == consumer_warpgroups::kSlices && C::kConsumerWarpgroups == 2 && !L::kShareSums;
   static constexpr bool kTakesTurns = kFinish && L::kHasRoles;
   static constexpr int kLastSlabs = 16;  // multiplied while sums of as many columns are published
   static constexpr int kMostLag = C::kStages - (C::kIsRing ? 1 : 0);  // steps that are there at once
@@ -34,31 +34,31 @@ struct Apart {
   }
   __device__ __forceinline__ void wait(int step, int group) const {
     if constexpr (kTakesTurns) {
-      hopper::named_sync_if(group == 1 && step == turn, kTurnBarrier, L::kMathThreads);
+      hopper::named_sync_if(group == 1 && step == turn, kTurnBarrier, L::kConsumerThreads);
     }
   }
   __device__ __forceinline__ void is_done(int group) const {
     if constexpr (kTakesTurns) {
-      hopper::named_arrive_if(group == 0, kTurnBarrier, L::kMathThreads);
+      hopper::named_arrive_if(group == 0, kTurnBarrier, L::kConsumerThreads);
     }
   }
 
   // Each group meets those of other parts with slices and counters of its own; `store` as in
-  // math_groups::finish.
+  // consumer_warpgroups::finish.
   template <class Sums, class Store>
   static __device__ __forceinline__ void finish(const partition::Work& work, const Sums& sums,
                                                 float* workspace, unsigned* flags, int thread,
                                                 const Store& store) {
     constexpr int kSums = 4 * L::kTiles8;
-    constexpr long long kOfGroup = static_cast<long long>(S::kUnits) * kGroupThreads * kSums;
-    const int group = thread / kGroupThreads;
-    const partition::Slices<kGroupThreads, kSums, math_groups::kBarrier, S::kPartsOfTile> slices{
+    constexpr long long kOfGroup = static_cast<long long>(S::kUnits) * kWarpgroupThreads * kSums;
+    const int group = thread / kWarpgroupThreads;
+    const partition::Slices<kWarpgroupThreads, kSums, consumer_warpgroups::kBarrier, S::kPartsOfTile> slices{
         workspace + group * kOfGroup, flags + group * L::kTiles * partition::kCounterWords,
-        thread % kGroupThreads, group};
+        thread % kWarpgroupThreads, group};
     slices(
         work, [&](int i) { return sums(i / 4)[i % 4]; },
         [&](int v, const float4& total) {
-          store(v / kGroupThreads, group * kGroupThreads + v % kGroupThreads,
+          store(v / kWarpgroupThreads, group * kWarpgroupThreads + v % kWarpgroupThreads,
                 {total.x, total.y, total.z, total.w});
         });
   }

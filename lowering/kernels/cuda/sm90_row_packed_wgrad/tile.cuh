@@ -4,11 +4,11 @@
 
 #include "ptx/wgmma.cuh"
 #include "reduce/cluster_push.cuh"
-#include "reduce/math_groups.cuh"
+#include "reduce/consumer_warpgroups.cuh"
 
 namespace convir::stacked_wgrad {
 
-using math_groups::kGroupThreads;
+using consumer_warpgroups::kWarpgroupThreads;
 
 constexpr int kDepths = 64;  // of a wgmma: its rows
 constexpr int kEight = 8;    // positions, or columns, that lie together in shared memory
@@ -35,11 +35,11 @@ struct Layout {
   static constexpr int kPlanes = ceil(C::kColumns, kEight);  // that a row's columns lie in
   static constexpr int kYRowBytes = kPlanes * kPlaneBytes;
   // Rows of 8 n + 4 columns are packed: two of them are 2 n + 1 planes, so taps of every other row begin
-  // in the middle of one. Where math groups take turns, one has the rows that begin with a plane, and
+  // in the middle of one. Where consumer warpgroups take turns, one has the rows that begin with a plane, and
   // sums of the other stand four columns further. Else there are two copies of the window, one that
   // begins with its first row, and one with the second.
   static constexpr bool kIsPacked = C::kColumns % kEight != 0;
-  static constexpr bool kIsShifted = kIsPacked && C::kMathGroups / C::kDepthGroups == 2;
+  static constexpr bool kIsShifted = kIsPacked && C::kConsumerWarpgroups / C::kDepthGroups == 2;
   static constexpr int kCopies = kIsShifted ? 1 : 2;
   static constexpr int kPairBytes = 2 * C::kColumns / kEight * kPlaneBytes;
   static constexpr int kCopyRows = kIsPacked && !kIsShifted ? C::kRows - 2 + C::kTapRows : kWindowRows;
@@ -91,9 +91,9 @@ struct Layout {
   static constexpr int kSlabsOfRow = C::kCols / kSlabCols;
   static constexpr int kSlabs = C::kRows / C::kSlabRows * kSlabsOfRow;
   static_assert(C::kCols % kSlabCols == 0 && C::kRows % C::kSlabRows == 0);
-  // Math groups have depths of their own, or take turns of slabs.
-  static_assert(C::kDepthGroups == 1 || C::kDepthGroups == C::kMathGroups);
-  static constexpr int kTurns = C::kMathGroups / C::kDepthGroups;
+  // Consumer warpgroups have depths of their own, or take turns of slabs.
+  static_assert(C::kDepthGroups == 1 || C::kDepthGroups == C::kConsumerWarpgroups);
+  static constexpr int kTurns = C::kConsumerWarpgroups / C::kDepthGroups;
   static_assert(kSlabs >= kTurns, "every group has a slab of a stage");
   static constexpr int kBetweenRows = kIsShifted ? 2 : 1;
   static constexpr int kAlongX =
@@ -105,13 +105,13 @@ struct Layout {
 
   static constexpr int kTiles8 = C::kTapCols * kStack8;
   static constexpr bool kShareSums = C::kDepthGroups == 1;
-  using Groups = math_groups::Layout<C::kMathGroups, kTiles8, kShareSums>;
-  using Kept = math_groups::Kept<C::kMathGroups, kTiles8, kShareSums, kIsShifted>;
+  using Groups = consumer_warpgroups::Layout<C::kConsumerWarpgroups, kTiles8, kShareSums>;
+  using Kept = consumer_warpgroups::Kept<C::kConsumerWarpgroups, kTiles8, kShareSums, kIsShifted>;
   // Memory of sums that other blocks of a cluster write, behind the pipeline or the exchanged sums.
-  static constexpr bool kIsClustered = C::kReduction == math_groups::kWithinCluster;
+  static constexpr bool kIsClustered = C::kReduction == consumer_warpgroups::kWithinCluster;
   using Pushed = partition::PushedSlices<Groups::kThreads, 4 * Groups::kKept, C::kParts>;
   static constexpr bool kHasExchange =
-      kTurns > 1 || C::kReduction == math_groups::kLinear || C::kReduction == math_groups::kTree;
+      kTurns > 1 || C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree;
   static constexpr int kExchangeBytes = kHasExchange ? Groups::kExchangeBytes : 0;
   static constexpr int kPushedAt = kPipelineBytes > kExchangeBytes ? kPipelineBytes : kExchangeBytes;
   static constexpr int kBarriersAt = kPushedAt + (kIsClustered ? Pushed::kBytes : 0);
@@ -131,10 +131,10 @@ struct Layout {
   static_assert(!C::kIsRing || (!kIsClustered && kIsWhole && kColSteps == 1 && kRowSteps >= C::kStages),
                 "steps of an image follow each other, and are as many as stages");
 
-  static constexpr int kMathThreads = C::kMathGroups * kGroupThreads;
+  static constexpr int kConsumerThreads = C::kConsumerWarpgroups * kWarpgroupThreads;
   static constexpr bool kHasRoles = C::kLoadWarps > 0;
-  static constexpr int kLoadThreads = kHasRoles ? C::kLoadWarps * 32 : kMathThreads;
-  static constexpr int kThreads = kMathThreads + C::kLoadWarps * 32;
+  static constexpr int kLoadThreads = kHasRoles ? C::kLoadWarps * 32 : kConsumerThreads;
+  static constexpr int kThreads = kConsumerThreads + C::kLoadWarps * 32;
 };
 
 // Entry `i` of a table of constants, chosen by comparisons: in memory it would be fetched, from beyond

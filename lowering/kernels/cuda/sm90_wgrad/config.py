@@ -94,8 +94,8 @@ class WgmmaWgradConfig(WithRoles):
     @property
     def columns(self) -> int:
         """Columns that a warpgroup multiplies at a time."""
-        by_rows = self.block_m >= self.math_groups * CHUNK
-        return self.block_n if by_rows else self.block_n // self.math_groups
+        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
+        return self.block_n if by_rows else self.block_n // self.consumer_warpgroups
 
     @property
     def clusters(self) -> int:
@@ -105,11 +105,11 @@ class WgmmaWgradConfig(WithRoles):
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block."""
-        staged = self.math_groups * CHUNK * _STAGED_ROW_BYTES
+        staged = self.consumer_warpgroups * CHUNK * _STAGED_ROW_BYTES
         exchanged = staged
         if self.drained is not None:
             exchanged = max(0, self._pushed_bytes - self.drained * self._stage_bytes)
-            exchanged += self.math_groups * _PUSHED_BARRIER_BYTES
+            exchanged += self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
         return self._ring_bytes + self._aside_bytes + exchanged
 
     @property
@@ -123,7 +123,7 @@ class WgmmaWgradConfig(WithRoles):
         them have room beside, None if there is none."""
         if self.cluster == 1 or self.clusters > 1:
             return None
-        barriers = self.math_groups * _PUSHED_BARRIER_BYTES
+        barriers = self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
         room = _MOST_SHARED_BYTES - self._ring_bytes - self._aside_bytes - barriers
         stages = max(0, -(-(self._pushed_bytes - room) // self._stage_bytes))
         return stages if stages == 0 or self.stages - stages >= _LEAST_KEPT else None
@@ -145,8 +145,14 @@ class WgmmaWgradConfig(WithRoles):
     @property
     def _pushed_bytes(self) -> int:
         """Sums of a tile that meet in a block of a cluster."""
-        columns = self.block_m * self.block_n // self.math_groups // _PUSHED_COLUMN
-        return self.math_groups * -(-columns // self.cluster) * self.cluster * 4 * _PUSHED_COLUMN
+        columns = self.block_m * self.block_n // self.consumer_warpgroups // _PUSHED_COLUMN
+        return (
+            self.consumer_warpgroups
+            * -(-columns // self.cluster)
+            * self.cluster
+            * 4
+            * _PUSHED_COLUMN
+        )
 
     def illegal(self) -> str | None:
         """Why no kernel has this config, or None."""
@@ -169,10 +175,10 @@ class WgmmaWgradConfig(WithRoles):
     def _illegal_tile(self) -> str | None:
         if self.block_m not in BLOCKS_M:
             return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
-        by_rows = self.block_m >= self.math_groups * CHUNK
-        narrow = 1 if by_rows else self.math_groups
+        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
+        narrow = 1 if by_rows else self.consumer_warpgroups
         if self.block_n not in BLOCKS_N or (narrow > 1 and self.block_n % (narrow * CHUNK)):
             return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, {CHUNK} for each warpgroup"
-        if self.block_m * self.block_n > MOST_SUMS[self.math_groups]:
+        if self.block_m * self.block_n > MOST_SUMS[self.consumer_warpgroups]:
             return "a tile's sums exceed the registers"
         return None

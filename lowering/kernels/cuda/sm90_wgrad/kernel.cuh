@@ -14,8 +14,8 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
   extern __shared__ char memory[];
   const Kernel kernel(memory);
   if (threadIdx.x == 0) kernel.init_barriers();
-  if (threadIdx.x >= Config::kMathThreads) {
-    if (threadIdx.x == Config::kMathThreads) {
+  if (threadIdx.x >= Config::kConsumerThreads) {
+    if (threadIdx.x == Config::kConsumerThreads) {
       hopper::prefetch_map(&c);
       hopper::prefetch_map(&a);
     }
@@ -23,7 +23,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
     if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
     // Where copies begin is found while the barriers are made.
-    Asker<Problem, Config, Config::kLoaders, 1> ask(kernel, c, a);
+    Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
     hopper::named_sync(kReady, Config::kThreads);
     while (ask.is_left()) ask();
     __syncwarp();
@@ -64,7 +64,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   }
   __syncwarp();
   if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-  Asker<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
+  Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
   hopper::named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);

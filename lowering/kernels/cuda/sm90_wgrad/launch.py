@@ -95,7 +95,7 @@ def kernels(
         # block, have counters of their own.
         tile = config.block_m * config.block_n
         workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
-        state = max(state, schedule.flag_bytes * max(config.math_groups, config.cluster))
+        state = max(state, schedule.flag_bytes * max(config.consumer_warpgroups, config.cluster))
     return KernelPlan((kernel,), (workspace,), (state,))
 
 

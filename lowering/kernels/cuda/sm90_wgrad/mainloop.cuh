@@ -52,7 +52,7 @@ struct Kernel {
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kCluster > 1;
-  using Parts = partition::ClusterSlices<Config::kMathThreads, kSums, Config::kCluster, kFixUp,
+  using Parts = partition::ClusterSlices<Config::kConsumerThreads, kSums, Config::kCluster, kFixUp,
                                          Config::kParts>;
   using Pushed = partition::PushedSums<Config::kConsumers, kSums, Config::kParts>;
   static_assert(!kIsClustered || Config::kIsPushed || Parts::kBytes <= kStages * kStageBytes);
@@ -255,10 +255,10 @@ struct Kernel {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
       if constexpr (kDrained > 0) announce_drained();
-      hopper::named_sync_if(consumer == 1, kTurn, Config::kMathThreads);
+      hopper::named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
       multiply_to(turn, end);
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
-      hopper::named_arrive_if(consumer == 0, kTurn, Config::kMathThreads);
+      hopper::named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
       multiply_to(work.begin, drained);
@@ -294,9 +294,9 @@ struct Kernel {
       sums(work.part, sum, Fours(out, m, columns, consumer, thread % kWarpgroup));
     } else if constexpr (kIsClustered) {
       const Parts parts = {stage_memory, stages, thread, workspace, flags};
-      const int lane = (Parts::begin_of(work.part) + thread) % Config::kMathThreads;
+      const int lane = (Parts::begin_of(work.part) + thread) % Config::kConsumerThreads;
       const Fours fours(out, m, columns, lane / kWarpgroup, lane % kWarpgroup);
-      parts(work, sum, [&](int v, const float4& total) { fours(v / Config::kMathThreads, total); });
+      parts(work, sum, [&](int v, const float4& total) { fours(v / Config::kConsumerThreads, total); });
     } else if constexpr (kIsSliced) {
       using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
       constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
@@ -306,7 +306,7 @@ struct Kernel {
       slices(work, sum, store_from(Slices::begin_of(work.part, Config::kParts)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
-      const partition::FixUp<Config::kMathThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
+      const partition::FixUp<Config::kConsumerThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
                                                                                thread};
       if (!fix_up(work, sum)) return;
       const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;

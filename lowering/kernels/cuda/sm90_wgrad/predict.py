@@ -101,7 +101,7 @@ def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> 
     if busiest_steps(schedule) <= config.stages:
         return True
     is_long = config.block_m * config.block_n >= _HIDING_SUMS
-    return config.math_groups > 1 and is_long and not config.drained
+    return config.consumer_warpgroups > 1 and is_long and not config.drained
 
 
 def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
@@ -183,7 +183,7 @@ def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
     multiplied = busiest_steps(schedule) * step
     waves = ceil(schedule.units / schedule.concurrent)
     stored = _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6
-    in_turn = config.math_groups > 1 and problem.taps > 1
+    in_turn = config.consumer_warpgroups > 1 and problem.taps > 1
     if in_turn and waves == 1 and schedule.partition.kind == DATA_PARALLEL:
         stored *= _STORED_IN_TURN
     return (

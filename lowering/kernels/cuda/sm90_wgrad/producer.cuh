@@ -9,13 +9,13 @@ namespace convir::wgrad {
 
 // The steps of a block, of one part after the other, as its warps ask for them.
 template <class Problem, class Config, int kWarps, int kTurns>
-class Asker {
+class Producer {
   using Kernel = wgrad::Kernel<Problem, Config>;
   using Layout = typename Kernel::Layout;
   using Schedule = typename Kernel::Schedule;
 
  public:
-  __device__ __forceinline__ Asker(const Kernel& kernel, const TensorMap& c, const TensorMap& a)
+  __device__ __forceinline__ Producer(const Kernel& kernel, const TensorMap& c, const TensorMap& a)
       : kernel_(kernel), c_(c), a_(a), unit_(kernel.first_unit()), walk_(unit_),
         first_(kernel.first_stage()) {
     is_left_ = unit_ < Schedule::kUnits && begin_part();
@@ -39,7 +39,7 @@ class Asker {
  private:
   static constexpr int kBoxes = Kernel::kBoxesM + Kernel::kBoxesN;
   static constexpr int kEach = (kBoxes + kWarps - 1) / kWarps;
-  static constexpr bool kFindsAhead = Config::kLoaders > 0;
+  static constexpr bool kFindsAhead = Config::kProducerWarps > 0;
   static constexpr bool kHasOnePart = Config::kKind == partition::Kind::kSplitK ||
                                       (Kernel::kIsWhole && Schedule::kUnits <= Config::kBlocks);
 

@@ -89,7 +89,7 @@ def _config(config: WgmmaWgradConfig) -> str:
         config.block_n,
         config.stages,
         config.roles[0],
-        config.math_groups,
+        config.consumer_warpgroups,
         config.cluster,
         str(config.is_pushed).lower(),
         config.drained or 0,

@@ -14,18 +14,18 @@ constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 // How the parts of a tile are put together; see schedule/partition.cuh, and reduce/cluster_slices.cuh for clusters.
 enum Reduction : int { kLinear, kTree, kSlices };
 
-// kLoaders: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
+// kProducerWarps: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
 // together in their shared memory.
-template <int kBlockM_, int kBlockN_, int kStages_, int kLoaders_, int kConsumers_,
+template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kConsumers_,
           int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kParts_,
           Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
-  static constexpr int kLoaders = kLoaders_, kConsumers = kConsumers_, kCluster = kCluster_;
-  static constexpr int kMathThreads = kConsumers * kWarpgroup;
-  static constexpr int kThreads = kMathThreads + kLoaders * 32;
+  static constexpr int kProducerWarps = kProducerWarps_, kConsumers = kConsumers_, kCluster = kCluster_;
+  static constexpr int kConsumerThreads = kConsumers * kWarpgroup;
+  static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
   // A warpgroup that loads leaves registers to two that multiply.
-  static constexpr bool kTradesRegisters = kLoaders == 4 && kConsumers == 2;
+  static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;
   // Blocks of a cluster write their sums to where they are added; else these are read.
   static constexpr bool kIsPushed = kIsPushed_;
   static constexpr int kDrained = kDrained_;  // stages that they are written over

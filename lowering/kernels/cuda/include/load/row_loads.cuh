@@ -28,7 +28,7 @@ class AsyncLoads {
       : range_(range),
         row_(range.first_row() % Ring::kBaseRows * Ring::kRowStep),
         stripe_(range.first_row() / Ring::kBaseRows) {
-    const int thread = Threads::kHasLoaders ? threadIdx.x - Threads::kComputing : threadIdx.x;
+    const int thread = Threads::kHasProducers ? threadIdx.x - Threads::kComputing : threadIdx.x;
     const int channel = thread % kVectors * kVectorElements;
     pixel_ = thread / kVectors;
     source_ = a + first + channel + pixel_ * P::a_col_stride;

@@ -13,13 +13,13 @@ namespace convir {
 // Warps of their own copy, or all of them do between two steps.
 template <typename S>
 struct StepThreads {
-  static constexpr bool kHasLoaders = S::loaders > 0;
+  static constexpr bool kHasProducers = S::loaders > 0;
   static constexpr int kComputing = S::threads - S::loaders * 32;
-  static constexpr int kCopying = kHasLoaders ? S::loaders * 32 : S::threads;
+  static constexpr int kCopying = kHasProducers ? S::loaders * 32 : S::threads;
 
   // Waits for all warps that compute.
   static __device__ __forceinline__ void sync_computing() {
-    if constexpr (kHasLoaders) {
+    if constexpr (kHasProducers) {
       asm volatile("bar.sync 1, %0;" ::"n"(kComputing) : "memory");
     } else {
       __syncthreads();
@@ -34,14 +34,14 @@ class AsyncStream {
 
  public:
   static constexpr int kBarriers = S::stages + 1;
-  static constexpr int kBytes = Threads::kHasLoaders ? 2 * kBarriers * 8 : 0;
+  static constexpr int kBytes = Threads::kHasProducers ? 2 * kBarriers * 8 : 0;
 
   __device__ __forceinline__ AsyncStream(const Loads& loads, unsigned barriers)
       : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
 
   // Called by all threads first. Returns false in warps that only copy, when they are done.
   __device__ __forceinline__ bool begin() {
-    if constexpr (Threads::kHasLoaders) {
+    if constexpr (Threads::kHasProducers) {
       if (threadIdx.x == 0) {
         for (int i = 0; i < kBarriers; ++i) {
           init_barrier(full_ + i * 8, Threads::kCopying);
@@ -65,7 +65,7 @@ class AsyncStream {
 
   // Between them a warp may read what the step reads.
   __device__ __forceinline__ void acquire(int step) {
-    if constexpr (Threads::kHasLoaders) {
+    if constexpr (Threads::kHasProducers) {
       wait_barrier(full_ + slot_ * 8, parity_);
     } else {
       wait_copies<S::stages - 1>();
@@ -75,7 +75,7 @@ class AsyncStream {
     }
   }
   __device__ __forceinline__ void release() {
-    if constexpr (Threads::kHasLoaders) {
+    if constexpr (Threads::kHasProducers) {
       __syncwarp();
       arrive_for_warp(empty_ + slot_ * 8);
       next();
@@ -123,7 +123,7 @@ class BoxStream {
   // Called by all threads first. Returns false in warps that only copy, when they are done. They do
   // not wait for the others: copies begin as soon as there are barriers.
   __device__ __forceinline__ bool begin() {
-    static_assert(Threads::kHasLoaders);
+    static_assert(Threads::kHasProducers);
     if (threadIdx.x < Threads::kComputing) {
       asm volatile("bar.sync 0, %0;" ::"n"(S::threads) : "memory");
       if constexpr (kTradesRegisters) hopper::grow_registers<S::compute_registers>();

@@ -89,7 +89,7 @@ def test_every_element_is_stored_once(
     [
         # Narrow rows are stored with the hole behind, and the line of holes below, whole lines.
         (dgrad_line(2, 32, 64, (10, 11), 1, 0, 2), 1, 1, 0),
-        # Wide ones leave the three holes of a cell to the copy engine.
+        # Wide ones leave the three holes of a cell to TMA.
         (dgrad_line(2, 128, 64, (10, 11), 1, 0, 2), 0, 3, 0),
         # Positions of the hole that no row has: the holes are filled in runs.
         (dgrad_line(2, 128, 64, (9, 9), 1, 1, 2), 0, 0, 2),

@@ -254,7 +254,7 @@ CONFIG = (
             "3x3x32 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=bulk",
             "columns of several tiles",
         ),
-        ("depths=64", "depths=192", "2 math groups have no 192 depths"),
+        ("depths=64", "depths=192", "2 consumer warpgroups have no 192 depths"),
         (
             "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
             "step=1x32 slab=1 stages=4 waiting=2 together=1 x=shared y=ring",

@@ -7,9 +7,9 @@
 
 #include "schedule/partition.cuh"
 
-namespace convir::math_groups {
+namespace convir::consumer_warpgroups {
 
-constexpr int kGroupThreads = 128;
+constexpr int kWarpgroupThreads = 128;
 constexpr int kBarrier = 1;  // of all groups together
 
 // How the parts of a tile become one.
@@ -18,7 +18,7 @@ enum Reduction { kLinear, kTree, kSlices, kWithinCluster };
 // kBlocks of four sums of a thread, for kGroups groups; kShare: groups have parts of the same sums.
 template <int kGroups, int kBlocks, bool kShare = true>
 struct Layout {
-  static constexpr int kThreads = kGroups * kGroupThreads;
+  static constexpr int kThreads = kGroups * kWarpgroupThreads;
   static constexpr int kSharing = kShare ? kGroups : 1;
   static constexpr int kKept = (kBlocks + kSharing - 1) / kSharing;  // blocks, when groups have added up
   static constexpr int kExchangeBytes = kKept * kThreads * 16;
@@ -28,11 +28,11 @@ struct Layout {
   }
   // Which block vector v of a tile is, in the numbering of schedule/partition.cuh; not below kBlocks if none.
   static __device__ __forceinline__ int block_of(int v) {
-    return (kShare ? v % kThreads / kGroupThreads * kKept : 0) + v / kThreads;
+    return (kShare ? v % kThreads / kWarpgroupThreads * kKept : 0) + v / kThreads;
   }
   // The thread whose block that is: of a group if groups share sums, else of all.
   static __device__ __forceinline__ int thread_of(int v) {
-    return v % (kShare ? kGroupThreads : kThreads);
+    return v % (kShare ? kWarpgroupThreads : kThreads);
   }
 };
 
@@ -67,11 +67,11 @@ struct Kept {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) copy(of[i], sums(i));
     } else {
-      float4* to = reinterpret_cast<float4*>(shared) + thread % kGroupThreads;
-      if (thread < kGroupThreads) {
-        keep<0, L::kKept>(sums, to, to + L::kKept * kGroupThreads);
+      float4* to = reinterpret_cast<float4*>(shared) + thread % kWarpgroupThreads;
+      if (thread < kWarpgroupThreads) {
+        keep<0, L::kKept>(sums, to, to + L::kKept * kWarpgroupThreads);
       } else {
-        keep<L::kKept, 0>(sums, to + L::kKept * kGroupThreads, to);
+        keep<L::kKept, 0>(sums, to + L::kKept * kWarpgroupThreads, to);
       }
     }
   }
@@ -91,7 +91,7 @@ struct Kept {
     constexpr bool kMoves = kIsShifted && kOther == 0;
     const bool is_before = kMoves && is_given(threadIdx.x);
     if constexpr (kMoves) {
-      const int moved = (is_before ? 2 - kGroupThreads : -2);
+      const int moved = (is_before ? 2 - kWarpgroupThreads : -2);
       to += moved;
       from += moved;
     }
@@ -100,7 +100,7 @@ struct Kept {
       if (kOther + i >= kBlocks) continue;
       if (kMoves && (i == 0 && is_before || i == L::kKept && !is_before)) continue;
       const float(&given)[4] = sums(kOther + i);
-      to[i * kGroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
+      to[i * kWarpgroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
     }
     L::sync();
 #pragma unroll
@@ -108,7 +108,7 @@ struct Kept {
       if (kOwn + i < kBlocks) {
         copy(of[i], sums(kOwn + i));
         if (kMoves && i == 0 && is_before) continue;
-        const float4 other = from[i * kGroupThreads];
+        const float4 other = from[i * kWarpgroupThreads];
         of[i][0] += other.x;
         of[i][1] += other.y;
         of[i][2] += other.z;
@@ -157,4 +157,4 @@ __device__ __forceinline__ void finish(const partition::Work& work,
   }
 }
 
-}  // namespace convir::math_groups
+}  // namespace convir::consumer_warpgroups
