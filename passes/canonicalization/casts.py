@@ -100,7 +100,8 @@ def _known(value: SSAValue) -> SSAValue:
     if not isinstance(source.type, TensorType) or not isinstance(forgetful, TensorType):
         return value
     known_type = cast("TensorType[Attribute]", source.type)
-    pairs = zip(known_type.get_shape(), forgetful.get_shape(), strict=True)
+    sizes = cast("TensorType[Attribute]", forgetful).get_shape()
+    pairs = zip(known_type.get_shape(), sizes, strict=True)
     return source if all(size in (DYNAMIC_INDEX, known) for known, size in pairs) else value
 
 
