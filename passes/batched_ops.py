@@ -81,7 +81,10 @@ class Batcher:
     def _convert(self, op: Operation) -> Refusal | None:
         leaf = self.samples.leaves.get(op)
         if leaf is not None:
-            self.known[op.results[0]] = self._slice(leaf)
+            source = self._of(leaf.source)
+            if isinstance(source, Batched):
+                return Refusal("a sample reads a slice, at its own number, of what it computes")
+            self.known[op.results[0]] = self._slice(leaf, source)
             return None
         if not is_side_effect_free(op):
             return Refusal(f"{op.name} may have effects")
@@ -135,8 +138,8 @@ class Batcher:
         element = cast("TensorType[Attribute]", value.type).element_type
         return TensorType(element, self._shape(value, axis))
 
-    def _slice(self, leaf: Leaf) -> Batched:
-        """The slices of all samples, as one."""
+    def _slice(self, leaf: Leaf, value: SSAValue) -> Batched:
+        """The slices of all samples, as one of `value`, which stands for the leaf's source."""
         view = leaf.view
         offsets = [0 if offset is None else offset for offset in view.offsets]
         sizes = list(cast("tuple[int, ...]", view.sizes))
@@ -144,8 +147,7 @@ class Batcher:
         offsets[leaf.dim] = leaf.start + leaf.step * self.begin
         sizes[leaf.dim], strides[leaf.dim] = self.count, leaf.step
         kept = [d for d in range(view.rank) if d not in view.dropped or d == leaf.dim]
-        element = cast("TensorType[Attribute]", leaf.source.type).element_type
-        value = leaf.source
+        element = cast("TensorType[Attribute]", value.type).element_type
         shape = [sizes[d] for d in kept]
         if cast("TensorType[Attribute]", value.type).get_shape() != tuple(shape):
             op = tensor.ExtractSliceOp.build(

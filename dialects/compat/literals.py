@@ -229,9 +229,6 @@ def dense_from_hex(
             f"elements hex data size is invalid for the type: {len(data)} bytes "
             f"for {count} elements of {element_size}"
         )
-    element_type = shaped_type.element_type
-    if isinstance(element_type, IntegerType) and element_type.width.data < BITS_PER_BYTE:
-        data = data.translate(_byte_table(element_type))
     return dense_from_bytes(data, shaped_type)
 
 
@@ -240,9 +237,13 @@ def dense_from_bytes(
 ) -> DenseIntOrFPElementsAttr:
     """A dense attribute from the bytes of its elements; equal ones are held once, as a splat.
 
-    What prints the same is then the same attribute.
+    Of a byte that is wider than its element only the low bits count. What prints the same is then
+    the same attribute.
     """
-    size = shaped_type.element_type.compile_time_size
+    element_type = shaped_type.element_type
+    if isinstance(element_type, IntegerType) and element_type.width.data < BITS_PER_BYTE:
+        data = data.translate(_byte_table(element_type))
+    size = element_type.compile_time_size
     first = data[:size]
     if first and first == data[size : 2 * size] and data == first * (len(data) // size):
         data = first

@@ -261,3 +261,25 @@ func.func @branches(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4
   %r3 = tensor.insert_slice %w into %r1[2, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
   return %r2, %r3 : tensor<3x4x4xf32>, tensor<3x4x4xf32>
 }
+
+// -----
+
+// Not rewritten because a sample cuts its slice out of what it computes itself.
+// CHECK: scf.for not rewritten: a sample reads a slice, at its own number, of what it computes
+func.func @slice_of_its_own(%x: tensor<3x3x4xf32>, %w: tensor<4x3xf32>, %y: tensor<3x4x4xf32>) -> tensor<3x4x4xf32> {
+  %z = arith.constant dense<0.0> : tensor<4x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3x4x4xf32>) {
+    %xn = tensor.extract_slice %x[%n, 0, 0] [1, 3, 4] [1, 1, 1] : tensor<3x3x4xf32> to tensor<3x4xf32>
+    %d = arith.addf %xn, %xn : tensor<3x4xf32>
+    %row = tensor.extract_slice %d[%n, 0] [1, 4] [1, 1] : tensor<3x4xf32> to tensor<4xf32>
+    %e = tensor.empty() : tensor<3x4xf32>
+    %rows = linalg.broadcast ins(%row : tensor<4xf32>) outs(%e : tensor<3x4xf32>) dimensions = [0]
+    %p = linalg.matmul ins(%w, %rows : tensor<4x3xf32>, tensor<3x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<4x4xf32> into tensor<3x4x4xf32>
+    scf.yield %s : tensor<3x4x4xf32>
+  }
+  return %r : tensor<3x4x4xf32>
+}

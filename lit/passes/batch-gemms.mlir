@@ -169,3 +169,25 @@ func.func @no_step(%x: tensor<4x5x5xf32>, %w: tensor<5x5xf32>, %init: tensor<4x5
   }
   return %y : tensor<4x5x5xf32>
 }
+
+// The samples are slices of what each of them computes alike: it is computed once, before.
+// REMARK-DAG: remark: [batch-gemms] scf.for rewritten: 3 samples at once
+// CHECK-LABEL: func.func @slices_of_a_cast
+// CHECK-NOT: scf.for
+// CHECK: %[[D:.*]] = tensor.cast %x : tensor<3x4x4xf32> to tensor<?x4x4xf32>
+// CHECK-NEXT: tensor.extract_slice %[[D]][0, 0, 0] [3, 4, 4] [1, 1, 1] : tensor<?x4x4xf32> to tensor<3x4x4xf32>
+// CHECK: linalg.generic
+func.func @slices_of_a_cast(%x: tensor<3x4x4xf32>, %w: tensor<5x4xf32>, %y: tensor<3x5x4xf32>) -> tensor<3x5x4xf32> {
+  %zero = arith.constant dense<0.0> : tensor<5x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3x5x4xf32>) {
+    %d = tensor.cast %x : tensor<3x4x4xf32> to tensor<?x4x4xf32>
+    %xn = tensor.extract_slice %d[%n, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<?x4x4xf32> to tensor<4x4xf32>
+    %p = linalg.matmul ins(%w, %xn : tensor<5x4xf32>, tensor<4x4xf32>) outs(%zero : tensor<5x4xf32>) -> tensor<5x4xf32>
+    %s = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 5, 4] [1, 1, 1] : tensor<5x4xf32> into tensor<3x5x4xf32>
+    scf.yield %s : tensor<3x5x4xf32>
+  }
+  return %r : tensor<3x5x4xf32>
+}

@@ -86,7 +86,8 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 @HANDLERS.handles("rt.constant")
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
     tensor_type = cast("TensorType[Attribute]", _as_tensor(op.results[0].type))
-    return (elements_of(op, op.properties["value"], tensor_type),)
+    # Memory, which views may be of: one element that stands for all of them is none.
+    return (np.ascontiguousarray(elements_of(op, op.properties["value"], tensor_type)),)
 
 
 @HANDLERS.handles("rt.view")

@@ -358,3 +358,43 @@ def test_samples_of_rank_0(dim: int, kept: int, stored: int, unrolled: bool) -> 
     assert any(remark.fired for remark in result.remarks), result.remarks
     (batched,) = evaluate(result.module, "main", arguments)
     np.testing.assert_array_equal(batched, expected)
+
+
+IN_THE_LOOP = {
+    "a cast": "%d = tensor.cast %x : tensor<3x4x4xf32> to tensor<?x4x4xf32>",
+    "a pointwise op": "%a = arith.addf %x, %x : tensor<3x4x4xf32>\n"
+    "%d = tensor.cast %a : tensor<3x4x4xf32> to tensor<?x4x4xf32>",
+}
+
+
+@pytest.mark.parametrize("budget", ["", "{workspace-bytes=0}"])
+@pytest.mark.parametrize("computed", IN_THE_LOOP.values(), ids=IN_THE_LOOP.keys())
+def test_slices_of_what_each_sample_computes_alike(computed: str, budget: str) -> None:
+    text = f"""
+      func.func @main(%x: tensor<3x4x4xf32>, %w: tensor<5x4xf32>, %y: tensor<3x5x4xf32>)
+          -> tensor<3x5x4xf32> {{
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c3 = arith.constant 3 : index
+        %zero = arith.constant dense<0.0> : tensor<5x4xf32>
+        %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3x5x4xf32>) {{
+          {computed}
+          %xn = tensor.extract_slice %d[%n, 0, 0] [1, 4, 4] [1, 1, 1]
+            : tensor<?x4x4xf32> to tensor<4x4xf32>
+          %p = linalg.matmul ins(%w, %xn : tensor<5x4xf32>, tensor<4x4xf32>)
+            outs(%zero : tensor<5x4xf32>) -> tensor<5x4xf32>
+          %s = tensor.insert_slice %p into %acc[%n, 0, 0] [1, 5, 4] [1, 1, 1]
+            : tensor<5x4xf32> into tensor<3x5x4xf32>
+          scf.yield %s : tensor<3x5x4xf32>
+        }}
+        return %r : tensor<3x5x4xf32>
+      }}"""
+    rng = np.random.default_rng(0)
+    shapes = ((3, 4, 4), (5, 4), (3, 5, 4))
+    arguments: list[Any] = [rng.integers(-4, 5, s).astype(np.float32) for s in shapes]
+    (expected,) = evaluate(read_module(text), "main", arguments)
+    result = run(text, f"batch-gemms{budget}")
+    result.module.verify()
+    assert any(remark.fired for remark in result.remarks), result.remarks
+    (batched,) = evaluate(result.module, "main", arguments)
+    np.testing.assert_array_equal(batched, expected)

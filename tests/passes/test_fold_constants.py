@@ -20,8 +20,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import new_context, read_module
 from convir.dialects.conv_constant import ConstantOp
+from convir.passes import run
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.runtime.reference import evaluate, find_function
 
@@ -93,3 +95,43 @@ def test_a_network_of_constants_is_one_constant() -> None:
     FoldConstantsPass().apply(new_context(), module)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
     assert [op.name for op in function.body.block.ops] == ["conv.constant", "func.return"]
+
+
+FOLDED_ALIKE = """
+  func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+    %a = arith.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+    %b = arith.constant dense<[0.0, 1.0, 2.0]> : tensor<3xf32>
+    %c = arith.constant dense<1.0> : tensor<3xf32>
+    %d = arith.addf %b, %c : tensor<3xf32>
+    %e = arith.subf %a, %b : tensor<3xf32>
+    %f = arith.mulf %d, %e : tensor<3xf32>
+    %g = arith.mulf %a, %e : tensor<3xf32>
+    %y = arith.addf %x, %f : tensor<3xf32>
+    %z = arith.addf %x, %g : tensor<3xf32>
+    return %y, %z : tensor<3xf32>, tensor<3xf32>
+  }"""
+
+
+def test_what_was_folded_alike_is_computed_once() -> None:
+    once = run(FOLDED_ALIKE, "default")
+    additions = [op for op in once.module.walk() if isinstance(op, arith.AddfOp)]
+    assert len(additions) == 1
+    again = run(once.module, "default")
+    assert not any(remark.fired for remark in again.remarks), again.remarks
+    assert is_equivalent(once.module, again.module)
+
+
+def test_bits_fold_to_the_constant_that_their_text_reads_as() -> None:
+    """An element of one bit is held as its text is: all of its byte alike."""
+    text = """
+      func.func @main() -> tensor<2xi1> {
+        %a = arith.constant dense<[true, false]> : tensor<2xi1>
+        %b = arith.constant dense<[true, true]> : tensor<2xi1>
+        %c = arith.xori %a, %b : tensor<2xi1>
+        return %c : tensor<2xi1>
+      }"""
+    folded = run(text, "fold-constants").module
+    (found,) = (op for op in folded.walk() if isinstance(op, ConstantOp))
+    assert isinstance(found.value, DenseIntOrFPElementsAttr)
+    assert found.value.data.data == bytes([0, 0xFF])
+    assert is_equivalent(folded, read_module(str(folded)))

@@ -108,3 +108,16 @@ def test_every_stage_of_the_lowering_agrees(distribution: Distribution) -> None:
         report = checker.check(module)
         assert report.passed, f"{lowering.name}: {report}"
         assert report.exact == (distribution is Distribution.INTEGERS)
+
+
+def test_a_view_of_a_constant_of_equal_elements() -> None:
+    text = """
+    func.func @main(%out: memref<2xf32>) attributes {rt.program, rt.outputs = 1 : i64} {
+      %c = rt.constant dense<5.0> : tensor<1x2xf32> : memref<1x2xf32>
+      %v = rt.view %c[0] : memref<1x2xf32> to memref<2xf32>
+      rt.copy %v to %out : memref<2xf32> to memref<2xf32>
+      func.return
+    }
+    """
+    (result,) = evaluate(read_module(text), "main", [])
+    np.testing.assert_array_equal(result, np.full(2, 5, np.float32))
