@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
@@ -146,5 +146,5 @@ def _compiled(program: Program, checker: Checker, tally: Tally) -> bool:
     except Exception as error:
         raise Failed(Kind.INTERNAL, "compile", f"{type(error).__name__}: {error}") from error
     tally.changed["compile"] += 1
-    results: Any = called if isinstance(called, tuple | list) else (called,)
+    results = cast("tuple[Any, ...]", called if type(called) is tuple else (called,))
     return check_results(checker, [np.asarray(result) for result in results], "compile")
