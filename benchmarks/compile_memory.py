@@ -51,12 +51,13 @@ func.func @main(%x: tensor<5xNxf32>) -> tensor<5xf32> {
   return %0 : tensor<5xf32>
 }
 """
+# Large enough for a library's call from the first one on: the library stays loaded.
 PRODUCT = """
-func.func @main(%a: tensor<7xNxf32>, %b: tensor<Nx9xf32>) -> tensor<7x9xf32> {
-  %zero = arith.constant dense<0.0> : tensor<7x9xf32>
-  %0 = linalg.matmul ins(%a, %b : tensor<7xNxf32>, tensor<Nx9xf32>)
-         outs(%zero : tensor<7x9xf32>) -> tensor<7x9xf32>
-  return %0 : tensor<7x9xf32>
+func.func @main(%a: tensor<70xNxf32>, %b: tensor<Nx90xf32>) -> tensor<70x90xf32> {
+  %zero = arith.constant dense<0.0> : tensor<70x90xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<70xNxf32>, tensor<Nx90xf32>)
+         outs(%zero : tensor<70x90xf32>) -> tensor<70x90xf32>
+  return %0 : tensor<70x90xf32>
 }
 """
 LINE = "conv -n 1 -c 4 -H N -W 6 -k 3 -y 3 -x 3 -p 1 -q 1 --in_layout NHWC --fil_layout NHWC"

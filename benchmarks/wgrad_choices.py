@@ -26,23 +26,21 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import (
-    implicit_gemm,
-    implicit_gemm_rule,
-    stacked_wgrad,
-    stacked_wgrad_rule,
-    taps_wgrad,
-    taps_wgrad_rule,
-    wgmma_wgrad,
-)
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
-from convir.lowering.cuda.contraction.taps_wgrad_config import MAX_COLUMNS
 from convir.lowering.cuda.gpu import H200
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import predict as stacked_wgrad_rule
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.outline_kernels import outlined
-from convir.lowering.partition.partition import Partition
 from convir.passes import run
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.cuda.launch import LoadedKernel
@@ -51,9 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.dialects.problem import ConvProblem
-    from convir.lowering.cuda.contraction.stacked_wgrad_config import StackedWgradConfig
-    from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig
-    from convir.lowering.cuda.contraction.wgmma_wgrad_config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 
 SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20

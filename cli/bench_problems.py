@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
 
 PLAIN_PIPELINE = "convert-conv-to-linalg"
 """What has to be run even where nothing is rewritten."""

@@ -2,7 +2,8 @@
 
 On the host these are the register tiles of planar kernels. A GPU's kernels are all compiled before
 it is used. What has a record is left alone, but for `--stale`: then it is measured again if a
-config that is likely has other code by now, or was not measured.
+config that is likely compiles to other code by now, or was not measured. Code of another version of
+the compiler is not compared.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,7 @@ from convir.cli.bench_job import bench_device
 from convir.cli.bench_problems import module_of, pipeline_of, problems_of
 from convir.cli.streams import EXIT_FAILURE, EXIT_OK
 from convir.lowering.candidates import machine_for
-from convir.lowering.kernel_candidates import digest_of
+from convir.lowering.llvm.llvm_binding import VERSIONS
 from convir.lowering.planar_candidates import PlanarCandidates
 from convir.lowering.records.read import find, records_of
 from convir.lowering.records.record import Record
@@ -33,7 +34,7 @@ from convir.runtime.bench.session import Effort, tolerance_of
 from convir.runtime.bench.timing import Timing
 from convir.runtime.bench.tune import ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compile_error import CompileError
-from convir.runtime.cuda.compile import compile_cubin, kernel_usage
+from convir.runtime.cuda.compile import compile_cubin, compiler, cubins_digest, kernel_usage
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.executable import Executable
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.records.record import Key, Measurement
     from convir.runtime.bench.device import BenchDevice, Candidate
     from convir.runtime.program import Array, Program
 
 FUNCTION = "main"
+NOT_COMPILED = "none"
+"""What stands for the digest of code that the compiler refuses."""
 
 Loads: TypeAlias = "Callable[[Program], Executable]"
 """Loads a program onto the device that is tuned."""
@@ -72,12 +75,37 @@ class ToTune:
     """What is measured, in the rule's order, with what it launches on a GPU."""
 
     @property
+    def key(self) -> Key:
+        """What there is one record of."""
+        return self.module.machine, self.kernel.candidates.signature
+
+    @cached_property
     def codes(self) -> dict[str, str]:
-        """The digest of the code of every config that is measured."""
+        """The digest of the compiled code of every config that is measured."""
         candidates = self.kernel.candidates
         if isinstance(candidates, PlanarCandidates):
             return candidates.codes
-        return {config: digest_of(launches) for config, launches in self.configs.items()}
+        arch = candidates.gpu.arch
+        return {config: _code(launches, arch) for config, launches in self.configs.items()}
+
+    @property
+    def compiler(self) -> str:
+        """What compiles the code."""
+        return VERSIONS if self.module.gpu is None else compiler()
+
+    def is_of_other_code(self, record: Record) -> bool:
+        """Whether a record lacks a config that would be measured, or has it with other code."""
+        if record.compiler != self.compiler:
+            return not set(self.configs) <= {measured.config for measured in record.measurements}
+        known = {(measured.config, measured.code) for measured in record.measurements}
+        return not self.codes.items() <= known
+
+
+def _code(launches: Sequence[CudaKernel], arch: str) -> str:
+    try:
+        return cubins_digest([launch.source for launch in launches], arch)
+    except CompileError:
+        return NOT_COMPILED
 
 
 @dataclass(frozen=True)
@@ -92,6 +120,8 @@ class Wanted:
     """Also kernels whose record is old."""
     allow_tf32: bool = False
     part: Part = WHOLE
+    jobs: int = 1
+    """Processes that compile."""
 
 
 def tune_suites(
@@ -107,14 +137,14 @@ def tune_suites(
     except NoGpuError as error:
         raise UsageError(f"--device {options.device}: {error}") from error
     file = _records_file() if options.records is None else Path(options.records)
-    wanted = Wanted(file, options.configs, options.stale, options.allow_tf32, options.part)
+    wanted = Wanted(
+        file, options.configs, options.stale, options.allow_tf32, options.part, options.jobs
+    )
     given = [problem for _, lines in suites for problem in problems_of(lines)]
     bench = bench_device(options)
     problems = [each for one in given for each in (one, *bench.rearranged(one))]
     gpu = None if device.kind == HOST else device.gpu
     kernels = kernels_to_tune(problems, gpu, wanted)
-    if gpu is not None and options.jobs > 1:
-        compile_ahead(kernels, gpu, options.jobs)
 
     def load(program: Program) -> Executable:
         return Executable(device.load(program, threads=options.threads))
@@ -141,7 +171,7 @@ def kernels_to_tune(
     problems: Sequence[ConvProblem], gpu: Gpu | None, wanted: Wanted
 ) -> list[ToTune]:
     """The kernels of a part that have no record for `gpu`, or for the host if it is None; where it
-    is said, old ones too.
+    is said, old ones too. What is compiled to tell or to measure them is in the cache then.
 
     Parts are about as much work each: the problems go to them in turns, by their FLOPs.
     """
@@ -155,15 +185,11 @@ def kernels_to_tune(
             found.setdefault(kernel.candidates.signature, each)
     ordered = sorted(found.values(), key=lambda each: each.problem.flops, reverse=True)
     mine = ordered[wanted.part.number - 1 :: wanted.part.count]
-    return [each for each in mine if _is_needed(each, tables, stale=wanted.stale)]
-
-
-def _is_needed(each: ToTune, tables: Sequence[Mapping[Key, Record]], *, stale: bool) -> bool:
-    record = find(tables, (each.module.machine, each.kernel.candidates.signature))
-    if record is None:
-        return True
-    known = {(measured.config, measured.code) for measured in record.measurements}
-    return stale and not each.codes.items() <= known
+    known = [(each, find(tables, each.key)) for each in mine]
+    asked = [(each, record) for each, record in known if wanted.stale or record is None]
+    if gpu is not None and wanted.jobs > 1:
+        compile_ahead([each for each, _ in asked], gpu, wanted.jobs)
+    return [each for each, record in asked if record is None or each.is_of_other_code(record)]
 
 
 def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
@@ -231,7 +257,7 @@ def _record(
         for config, code in each.codes.items()
     ]
     measured = measure_configs(configs, bench, expected, effort)
-    return Record(each.module.machine, candidates.signature, str(problem), measured)
+    return Record(*each.key, str(problem), measured, each.compiler)
 
 
 def _spilled(launches: Sequence[CudaKernel], gpu: Gpu) -> CompileError | None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.family import Family
 
 NAME = "assign-warp-roles"
 
@@ -38,9 +38,9 @@ class AssignWarpRolesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        def change(template: Template, config: KernelConfig) -> KernelConfig | Refusal:
-            if template.with_roles is None:
-                return Refusal(f"{template.family} has no choice of warp roles")
-            return template.with_roles(config, self.load, self.math)
+        def change(family: Family, config: KernelConfig) -> KernelConfig | Refusal:
+            if family.with_roles is None:
+                return Refusal(f"{family.name} has no choice of warp roles")
+            return family.with_roles(config, self.load, self.math)
 
         change_configs(op, NAME, change)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
-from convir.lowering.cuda.contraction.templates import legal_plans, plan_on
-from convir.lowering.cuda.headers import included
 from convir.lowering.implementations import GEMM
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.registry import legal_plans, plan_on
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from convir.dialects import kernel
     from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.cuda.kernel_plan import CudaKernel
-
-LIBRARY_CODE = "library"
-"""What stands for the digest of code that is not ours."""
+    from convir.lowering.kernels.cuda.launch import CudaKernel
 
 FURTHER_SHARE = 4
 """A template that is not preferred has one of so many chances to be measured: where it is the
 fastest, its own rule's choice shows it."""
-
-_DIGEST_LETTERS = 12
 
 
 @dataclass(frozen=True)
@@ -78,22 +71,12 @@ class Candidates:
                 found[config] = launches
         return found
 
-    def code(self, config: str) -> str | Refusal:
-        """The digest of the code of a config from anywhere, or why it is not legal here."""
+    def refusal(self, config: str) -> Refusal | None:
+        """Why a config from anywhere is not legal here; None if it is."""
         if config == GEMM:
-            return digest_of(()) if self.has_gemm else Refusal("it is no GEMM of the library")
+            return None if self.has_gemm else Refusal("it is no GEMM of the library")
         plan = plan_on(self.gpu, self.problem, config)
-        return plan if isinstance(plan, Refusal) else digest_of(plan.kernels)
-
-
-def digest_of(launches: Sequence[CudaKernel]) -> str:
-    """A digest of the code of launches, their headers included."""
-    if not launches:
-        return LIBRARY_CODE
-    digest = hashlib.sha256()
-    for launch in launches:
-        digest.update(f"{launch.source}\0{included(launch.source)}\0".encode())
-    return digest.hexdigest()[:_DIGEST_LETTERS]
+        return plan if isinstance(plan, Refusal) else None
 
 
 def candidates_of(function: kernel.FuncOp, gpu: Gpu) -> Candidates | Refusal:

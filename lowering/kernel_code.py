@@ -9,7 +9,6 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.cuda.planar import plan_planar
@@ -24,6 +23,7 @@ from convir.lowering.implementations import (
     config_of,
     is_planar,
 )
+from convir.lowering.kernels.registry import is_template, plan_kernel
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
@@ -36,7 +36,7 @@ from convir.lowering.planar.read import read_planar
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.llvm.target import Target
 
 

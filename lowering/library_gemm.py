@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.wgmma_wgrad_config import FAMILY as WGMMA_WGRAD
 from convir.lowering.gemm_call import match_gemm
+from convir.lowering.kernels.cuda.sm90_wgrad.config import FAMILY as WGMMA_WGRAD
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
@@ -15,7 +15,7 @@ GEMM_MIN_FLOPS = 1 << 15
 """Below this a library call costs more than the loops do: its set-up is some 10 µs."""
 FEW_RESULTS, MANY_TERMS = 1 << 14, 1 << 14
 """A library divides the sums of so few results less well than a template that is made for it; see
-`docs/kernels/wgmma-wgrad.md`."""
+`lowering/kernels/cuda/sm90_wgrad/README.md`."""
 SMALL_PRODUCT = 1 << 28
 """Multiplications that are over before a library's kernel has begun and ended; see there too."""
 

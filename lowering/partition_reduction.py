@@ -15,15 +15,20 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.partition.partition import DATA_PARALLEL, PERSISTENT, SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.partition import (
+    DATA_PARALLEL,
+    PERSISTENT,
+    SPLIT_K,
+    Partition,
+)
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.family import Family
 
 NAME = "partition-reduction"
 
@@ -58,9 +63,9 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
 
-        def change(template: Template, config: KernelConfig) -> KernelConfig | Refusal:
-            if template.with_partition is None:
-                return Refusal(f"{template.family} has no choice of partition")
-            return template.with_partition(config, partition)
+        def change(family: Family, config: KernelConfig) -> KernelConfig | Refusal:
+            if family.with_partition is None:
+                return Refusal(f"{family.name} has no choice of partition")
+            return family.with_partition(config, partition)
 
         change_configs(op, NAME, change)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from convir.dialects import kernel
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.llvm.target import Target
     from convir.lowering.planar.read import PlanarKernel
 
@@ -63,13 +63,13 @@ class PlanarCandidates:
         del most
         return self.launches
 
-    def code(self, config: str) -> str | Refusal:
-        """The digest of the code of a config from anywhere, or why it is not legal here."""
+    def refusal(self, config: str) -> Refusal | None:
+        """Why a config from anywhere is not legal here; None if it is."""
         try:
-            tile = SumTile.of(config, self.cpu)
+            SumTile.of(config, self.cpu)
         except ValueError as error:
             return Refusal(str(error))
-        return self._code(tile)
+        return None
 
     def _code(self, tile: SumTile) -> str:
         launch = self.kernel.program, self.kernel.binding

@@ -108,7 +108,7 @@ def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
 
 def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     # The host needs none of the templates.
-    from convir.lowering.cuda.contraction.templates import choose  # noqa: PLC0415
+    from convir.lowering.kernels.registry import choose  # noqa: PLC0415
 
     choice = choose(function, gpu)
     if isinstance(choice, Refusal):
@@ -229,15 +229,11 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
     best = record.best if record is not None else None
     if record is None or best is None or best.us is None:
         return None
-    code = candidates.code(best.config)
-    if isinstance(code, Refusal):
-        reason = f"not the record's '{best.config}': {code.reason}"
+    refusal = candidates.refusal(best.config)
+    if refusal is not None:
+        reason = f"not the record's '{best.config}': {refusal.reason}"
         _log.warning("%s: %s; the rule chooses", record.problem, reason)
         return Refusal(reason)
-    if code != best.code:
-        _log.info("%s: the record is older than the code of %s", record.problem, best.config)
-        if best is record.measurements[0]:
-            return None  # it says that the rule was right: today's rule knows today's code
     count = len(record.measurements)
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
 

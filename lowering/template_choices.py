@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.cuda.contraction.config import KernelConfig
-    from convir.lowering.cuda.contraction.templates import Template
+    from convir.lowering.kernels.cuda.config import KernelConfig
+    from convir.lowering.kernels.cuda.family import Family
 
 Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
-Change: TypeAlias = "Callable[[Template, KernelConfig], KernelConfig | Refusal]"
+Change: TypeAlias = "Callable[[Family, KernelConfig], KernelConfig | Refusal]"
 """A config with another choice, or why its template has none; ValueError if there is no such."""
 
 
@@ -49,18 +49,18 @@ def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
 def _changed(op: Kernel, change: Change) -> str | Refusal:
     """The text of the config that stands for `op` from now on."""
     # The host needs none of the templates.
-    from convir.lowering.cuda.contraction.templates import (  # noqa: PLC0415
+    from convir.lowering.kernels.registry import (  # noqa: PLC0415
+        family_of,
         plan_kernel,
-        template_of,
     )
 
     text = op.configs.data.get(CUDA) if op.configs is not None else None
     config = text.data if isinstance(text, StringAttr) else LOOPS
-    template = template_of(config)
-    if template is None:
+    family = family_of(config)
+    if family is None:
         return Refusal(f"'{config}' is no template's config")
     try:
-        changed = change(template, template.parse(config))
+        changed = change(family, family.parse(config))
     except ValueError as error:
         return Refusal(str(error))
     if isinstance(changed, Refusal):

@@ -40,7 +40,7 @@ def launch_state(callee: kernel.FuncOp, device: str) -> tuple[int, ...]:
     if config is None:
         return ()
     # The host needs none of the templates.
-    from convir.lowering.cuda.contraction.templates import (  # noqa: PLC0415
+    from convir.lowering.kernels.registry import (  # noqa: PLC0415
         is_template,
         plan_kernel,
     )

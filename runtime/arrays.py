@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.host_memory import ResultMemory, aligned_bytes
 from convir.runtime.program import BFLOAT16
 from convir.runtime.torch_tensors import as_plain

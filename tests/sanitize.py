@@ -37,7 +37,7 @@ import pytest
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import module_of, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.lowering.cuda.headers import included
+from convir.lowering.kernels.cuda.headers import included
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.compare import largest_error
@@ -59,16 +59,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SUITES = ROOT / "benchmarks" / "suites"
 TESTS: dict[str, str] = {
-    "test_wgmma_kernels.py": "",
-    "test_cuda_direct.py": "convfp16 or f32",
-    "test_wgmma_wgrad_kernels.py": "",
-    "test_taps_wgrad_on_gpu.py": "",
-    "test_stacked_wgrad_on_gpu.py": "every_weight",
-    "test_cuda_grouped_wgrad.py": "convfp16",
-    "test_cuda_grouped_wgrad_pairs.py": "convfp16",
+    "test_sm90_implicit_gemm_on_gpu.py": "",
+    "test_direct_on_gpu.py": "convfp16 or f32",
+    "test_sm90_wgrad_on_gpu.py": "",
+    "test_multi_tap_wgrad_on_gpu.py": "",
+    "test_sm90_row_packed_wgrad_on_gpu.py": "every_weight",
+    "test_grouped_wgrad_on_gpu.py": "convfp16",
+    "test_sm90_grouped_wgrad_on_gpu.py": "convfp16",
     "test_grouped_volumes_on_gpu.py": "convfp16",
     "test_cuda_contractions.py": "(small_integers and channels-last) or epilogues",
-    "test_partition_on_gpu.py": "",
+    "test_tile_schedule_on_gpu.py": "",
     "test_planar_cuda.py": "",
 }
 """Tests of kernels, and which of a file's."""
@@ -99,7 +99,7 @@ ONLY_VARIABLE = "CONVIR_SANITIZE_ONLY"
 """What `--only` says, for the processes that this one starts."""
 TOOL_VARIABLE = "CONVIR_SANITIZE_TOOL"
 """Which tool they run under."""
-BARRIERS, ARRIVES = "barriers.cuh", "arrive_for_warp"
+BARRIERS, ARRIVES = "ptx/mbarrier.cuh", "arrive_for_warp"
 """A header, and what it has for one lane that arrives for its warp."""
 EVERY_LANE_ARRIVES = "#define CONVIR_RACECHECK\n"
 """What that header heeds."""

@@ -15,6 +15,7 @@ PAGES = ROOT / "docs" / "passes"
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("lowering/**/*.md"),
     *ROOT.glob("benchmarks/*.md"),
     *ROOT.glob("examples/*.md"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,19 @@ KNOWS = {
 
 ENTRIES = {"frontends/onnx_backend.py": {"api", "runtime"}}
 """Modules that others call by a name they expect, and what they may import beside that."""
+
+KERNELS = ROOT / "lowering" / "kernels" / "cuda"
+DEVICE_LAYERS = (
+    "ptx",
+    "arith",
+    "pipeline",
+    "load",
+    "schedule",
+    "reduce",
+    "epilogue",
+    "generated",
+)
+"""The folders of device code that families share; each includes those before it and itself."""
 
 
 def imported_folders(path: Path) -> set[str]:
@@ -52,5 +66,33 @@ def test_imports_point_one_way(folder: str) -> None:
             - allowed
             - ENTRIES.get(str(path.relative_to(ROOT)), set())
         )
+    }
+    assert not wrong
+
+
+def included_folders(header: Path) -> set[str]:
+    """The folders that a header of device code includes from."""
+    return set(
+        re.findall(r'^#include "([^"/]+)/', header.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def test_shared_device_code_has_layers() -> None:
+    shared = KERNELS / "include"
+    assert {folder.name for folder in shared.iterdir() if folder.is_dir()} == set(DEVICE_LAYERS)
+    wrong = {
+        str(header.relative_to(shared)): found
+        for number, layer in enumerate(DEVICE_LAYERS)
+        for header in sorted((shared / layer).glob("*.cuh"))
+        if (found := included_folders(header) - set(DEVICE_LAYERS[: number + 1]))
+    }
+    assert not wrong
+
+
+def test_device_code_of_a_family_includes_none_of_another() -> None:
+    wrong = {
+        str(header.relative_to(KERNELS)): found
+        for header in sorted(KERNELS.glob("*/*.cuh"))
+        if (found := included_folders(header) - {*DEVICE_LAYERS, header.parent.name})
     }
     assert not wrong

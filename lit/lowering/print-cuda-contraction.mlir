@@ -6,7 +6,7 @@
 // CHECK:       // @main_0
 // CHECK-NEXT:  // igemm [[CONFIG:.*]]
 // CHECK-NEXT:  // igemm [[CONFIG]]
-// CHECK-NEXT:  #include "implicit_gemm.cuh"
+// CHECK-NEXT:  #include "sm80_implicit_gemm/kernel.cuh"
 // CHECK:       struct Problem {
 // CHECK:         static constexpr convir::igemm::Rows<kAxes> kEpilogue[][2] = {{[{][{][{]}}0, {0, 0, 0}}, {0, {3780, 540, 60}}}};
 // CHECK:         static constexpr long long kEpilogueColumn[] = {1, 1};

@@ -7,7 +7,7 @@
 // REGION:       kernel.region configs {cuda = "planar"}
 // REGION:       kernel.region configs {cuda = "planar"}
 // CHECK:        // @main_0
-// CHECK-NEXT:   #include "planar.cuh"
+// CHECK-NEXT:   #include "generated/planar.cuh"
 // CHECK:        __device__ __forceinline__ void planar0(float* p0, int s0, int t0, float* p1, int s1, int t1, int w2) {
 // CHECK:          convir::add_term<1, 2, 1>(sums, &p1[(0 + 0) * s1 + frame], s1, t1, shared + kKept + w2 + channel * 2);
 // CHECK:            p0[(0 + channel + o) * s0 + frame] = y0[o];
@@ -46,7 +46,7 @@ func.func @main(%x: tensor<1x2x48xf32>, %w: tensor<4x2x1xf32>, %w2: tensor<4x4x2
 
 // Not a stream: templates compute it.
 // CHECK:        // @once_0
-// CHECK-NOT:    planar.cuh
+// CHECK-NOT:    generated/planar.cuh
 // REGION-LABEL: func.func @once
 // REGION-NOT:   planar
 func.func @once(%x: tensor<1x2x48xf32>, %w: tensor<4x2x1xf32>) -> tensor<1x4x48xf32> {

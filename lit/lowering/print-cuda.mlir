@@ -7,8 +7,8 @@
 // Four elements a thread. Which of them are holes is known.
 // CHECK:       // @main_0
 // CHECK-NEXT:  // 4 elements a thread, 16 bytes
-// CHECK-NEXT:  #include "scalars.cuh"
-// CHECK-NEXT:  #include "vectors.cuh"
+// CHECK-NEXT:  #include "arith/scalars.cuh"
+// CHECK-NEXT:  #include "load/vectors.cuh"
 // CHECK:       extern "C" __global__ void main_0(const float *__restrict__ [[X:p0]], float *__restrict__ [[Y:p1]]) {
 // CHECK:         const float [[ZERO:v[0-9]+]] = convir::from_bits<float>(0x0ull);
 // CHECK:         if (const int [[I:i[0-9]+]] = (int)blockIdx.x * 128 + (int)threadIdx.x; [[I]] < 3) {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.nests import lower_for_gpu
 from convir.lowering.cuda.print_loops import LOOP_THREADS, print_kernel, symbol_of
 from convir.lowering.cuda.teams import THREADS
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.loops.nests import range_size
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.scalar_program import Operand, Result, ScalarProgram, Sum
-from convir.lowering.cuda.contraction.config import MAX_CLUSTER
-from convir.lowering.cuda.kernel_plan import CudaKernel, KernelPlan, Pointer
 from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.lowering.kernels.cuda.config import MAX_CLUSTER
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.planar.program import Column, Parameter, Rows, Temporary
 from convir.lowering.planar.read import read_planar
 
@@ -191,9 +191,9 @@ class _Writer:
         parameters = [f"float* a{i}" for i in range(len(self.arguments))]
         cluster = f"__cluster_dims__({blocks}, 1, 1) " if blocks > 1 else ""
         between = "  convir::hopper::cluster_sync();\n" if blocks > 1 else ""
-        headers = '#include "hopper/cluster.cuh"\n' if blocks > 1 else ""
+        headers = '#include "ptx/cluster.cuh"\n' if blocks > 1 else ""
         text = (
-            f'{headers}#include "planar.cuh"\n\n'
+            f'{headers}#include "generated/planar.cuh"\n\n'
             "extern __shared__ __align__(16) float shared[];\n"
             f"constexpr int kKept = {begin};\n\n"
             + "".join(self.functions.values())

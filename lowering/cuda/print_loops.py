@@ -1,7 +1,7 @@
 """Loops over flat memrefs become CUDA C++: one thread per iteration of the outermost loop.
 
 The text is a translation of the IR, statement by statement; what it calls is in
-`templates/scalars.cuh` and `templates/vectors.cuh`. Indices are 32-bit where every value that they
+`arith/scalars.cuh` and `load/vectors.cuh`. Indices are 32-bit where every value that they
 take is proved to stay below 2^31, with a block's threads to spare, and 64-bit elsewhere.
 """
 
@@ -65,7 +65,11 @@ def print_kernel(loops: func.FuncOp, *, restrict: bool, team: Team | None = None
     printer.block(block)
     body = "\n".join(printer.lines)
     signature = f"{symbol_of(loops)}({', '.join(parameters)})"
-    headers = ["scalars.cuh", "vectors.cuh", *(["teams.cuh"] if team is not None else [])]
+    headers = [
+        "arith/scalars.cuh",
+        "load/vectors.cuh",
+        *(["reduce/teams.cuh"] if team is not None else []),
+    ]
     includes = "".join(f'#include "{header}"\n' for header in headers)
     return f'{includes}\nextern "C" __global__ void {signature} {{\n{body}\n}}\n'
 

@@ -1,4 +1,4 @@
-"""Scalar arith and math ops as C++ expressions over `templates/scalars.cuh`."""
+"""Scalar arith and math ops as C++ expressions over `arith/scalars.cuh`."""
 
 from __future__ import annotations
 

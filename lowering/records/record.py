@@ -43,7 +43,8 @@ class Measurement:
     config: str
     """The canonical string."""
     code: str
-    """A digest of the code that was measured: a record is stale where today's is another."""
+    """A digest of the compiled code that was measured: of what is executed of its cubins, or of its
+    LLVM IR on the host."""
     us: tuple[float, float, float] | None
     """Median, 20th and 80th percentile in µs."""
     failure: str | None = None
@@ -61,6 +62,9 @@ class Record:
     """The line that it was tuned for, for readers."""
     measurements: tuple[Measurement, ...]
     """In the order in which the rule prefers them: the first one is the rule's choice."""
+    compiler: str | None = None
+    """What compiled the code, e.g. `NVRTC 13.0.88`: digests of another compiler's code are not
+    compared. None if it is not known; then none are."""
 
     @property
     def key(self) -> Key:
@@ -100,6 +104,7 @@ class Record:
                 "units": self.machine.units,
                 "problem": self.problem,
                 "signature": self.signature,
+                **({} if self.compiler is None else {"compiler": self.compiler}),
                 "measured": measured,
             },
             ensure_ascii=False,
@@ -119,6 +124,7 @@ class Record:
                 str(entry["signature"]),
                 str(entry["problem"]),
                 tuple(_measurement(each) for each in entry["measured"]),
+                str(entry["compiler"]) if "compiler" in entry else None,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"no tuning record: {error!r}") from error

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.cuda.headers import headers, included
+from convir.lowering.kernels.cuda.headers import headers, included
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.cubin import executed
 from convir.runtime.cuda.usage import VERBOSE, Usage, parse_usage
 from convir.runtime.object_cache import cache_of
 
@@ -21,6 +24,14 @@ _ELF = b"\x7fELF"
 
 BASE_OPTIONS = ("--std=c++17", "-default-device", "--no-cache")
 """NVRTC's own cache gives cubins without ptxas's report; ours keeps both."""
+
+LIBRARY_CODE = "library"
+"""What stands for the digest of code that is not ours."""
+
+_DIGEST_LETTERS = 12
+
+_TOOLS_VERSION = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
+"""In the `.note.nv.tkinfo` section of a cubin."""
 
 
 def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
@@ -41,6 +52,38 @@ def compile_cubin(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
 def kernel_usage(source: str, arch: str, options: Sequence[str] = ()) -> dict[str, Usage]:
     """What each kernel of `source` takes of a multiprocessor, by symbol; as `compile_cubin`."""
     return parse_usage(_stored(source, _flags(arch, options), _LOGS).decode(errors="replace"))
+
+
+def cubins_digest(sources: Sequence[str], arch: str) -> str:
+    """A digest of what the cubins of `sources` make a GPU do; `LIBRARY_CODE` if there are none.
+
+    Comments and names do not change it, another version of the compiler may.
+
+    Raises:
+        CompileError: NVRTC refuses a source.
+        NoGpuError: CuPy or CUDA's headers are not installed.
+    """
+    if not sources:
+        return LIBRARY_CODE
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(executed(compile_cubin(source, arch)))
+    return digest.hexdigest()[:_DIGEST_LETTERS]
+
+
+@cache
+def compiler() -> str:
+    """The name and version of what makes cubins, e.g. `NVRTC 13.0.88`.
+
+    Raises:
+        NoGpuError: CuPy or CUDA's headers are not installed.
+    """
+    cubin = compile_cubin('extern "C" __global__ void nothing() {}', "sm_80")
+    found = _TOOLS_VERSION.search(cubin)
+    version = (
+        found[1].decode() if found else ".".join(str(part) for part in toolkit.nvrtc().getVersion())
+    )
+    return f"NVRTC {version}"
 
 
 def load_kernel(source: str, name: str) -> Any:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.contraction.templates import is_template, plan_kernel
-from convir.lowering.cuda.kernel_plan import POINTER_ALIGNMENT, KernelPlan, Pointer
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CUDA, LOOPS, config_of
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan, Pointer
+from convir.lowering.kernels.registry import is_template, plan_kernel
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm

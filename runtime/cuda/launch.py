@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.tensor_maps import encode
@@ -12,7 +12,7 @@ from convir.runtime.cuda.tensor_maps import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.cuda.kernel_plan import Argument, CudaKernel
+    from convir.lowering.kernels.cuda.launch import Argument, CudaKernel
 
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that a block gets without asking."""

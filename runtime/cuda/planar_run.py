@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.kernel_plan import Pointer
 from convir.lowering.cuda.planar import PlanarLaunch, planar_code
 from convir.lowering.implementations import CUDA, PLANAR, config_of
+from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.planar.read import read_planar
 from convir.runtime.program import Buffer, Copy, Launch, Space, buffers_of
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.kernel_plan import TensorMap
+from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.runtime.cuda.toolkit import driver
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.cuda.kernel_plan import Im2colMap
+    from convir.lowering.kernels.cuda.launch import Im2colMap
     from convir.runtime.program import Array
 
 MAP_BYTES = 128

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NOT_FOR_THE_HOST = (
     "convir.cli",
-    "convir.lowering.cuda.contraction.templates",
+    "convir.lowering.kernels.registry",
     "convir.runtime.bench",
     "convir.runtime.check",
     "convir.runtime.cuda",

@@ -15,7 +15,6 @@ from convir.cli.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
 from convir.frontends.miopen import parse_line
 from convir.lowering.cuda.gpu import H200
 from convir.lowering.implementations import GEMM
-from convir.lowering.kernel_candidates import digest_of
 from convir.lowering.records.read import read_records
 from convir.lowering.records.record import Measurement, machine_of
 from convir.lowering.records.write import save
@@ -153,6 +152,12 @@ def test_records_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     save(file, [replace(record, measurements=(older, *record.measurements[1:]))])
     assert not kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST))
     assert len(kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST, stale=True))) == 1
+    # Code of another compiler is not compared, configs are.
+    by_another = replace(record, compiler="another", measurements=(older, *record.measurements[1:]))
+    save(file, [by_another])
+    assert not kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST, stale=True))
+    save(file, [replace(by_another, measurements=record.measurements[1:])])
+    assert len(kernels_to_tune([problem(LINE)], GPU, Wanted(file, MOST, stale=True))) == 1
     us.pop(names[0])
     assert tune([kernel], FakeBench(us), loaded, EFFORT, file) == 1
     assert "wrong: error 1" in capsys.readouterr().out
@@ -199,7 +204,7 @@ def test_every_config_of_a_kernel_lowers_to_one_program(tmp_path: Path) -> None:
     for config, launches in kernel.kernel.candidates.launches.items():
         text = str(kernel.module.lowered(kernel.kernel, config))
         assert ("rt.gemm" in text) == (not launches)
-        assert digest_of(launches) == kernel.kernel.candidates.code(config)
+        assert kernel.kernel.candidates.refusal(config) is None
 
 
 def test_parts_are_all_kernels_once(tmp_path: Path) -> None:

@@ -47,14 +47,10 @@ def compiled() -> Executable:
     return convir_compile(str(ModuleOp([function_of("main", problem)])), device="host", threads=1)
 
 
-def save_fastest(record: Record, config: str, code: str | None = None) -> None:
+def save_fastest(record: Record, config: str) -> None:
     """A record in which one config is much faster than all others."""
     fast = tuple(
-        replace(
-            each,
-            us=(1.0, 1.0, 1.0) if each.config == config else (9.0, 9.0, 9.0),
-            code=each.code if code is None else code,
-        )
+        replace(each, us=(1.0, 1.0, 1.0) if each.config == config else (9.0, 9.0, 9.0))
         for each in record.measurements
     )
     save(user_records(), [replace(record, measurements=fast)])
@@ -96,14 +92,7 @@ def test_the_fastest_tile_is_what_the_next_compilation_takes(record: Record) -> 
         np.testing.assert_allclose(result[0], wanted, atol=1e-5)
 
 
-def test_older_code_is_a_hint_and_what_is_not_legal_is_not_used(
-    record: Record, caplog: pytest.LogCaptureFixture
-) -> None:
-    second = record.measurements[1].config
-    save_fastest(record, second, code="older")
-    with caplog.at_level(logging.INFO):
-        assert compiled().program.summary(HOST) == [second]
-    assert "is older than the code" in caplog.text
+def test_what_is_not_legal_is_not_used(record: Record, caplog: pytest.LogCaptureFixture) -> None:
     odd = replace(record.measurements[0], config="planar vectors=5 sums=5", us=(0.1, 0.1, 0.1))
     save(user_records(), [replace(record, measurements=(*record.measurements, odd))])
     with caplog.at_level(logging.WARNING):

@@ -14,8 +14,8 @@ from planar_cases import Case, Problem, cases, convolution, layer
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import H200, Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
 from convir.lowering.cuda.planar import PlanarCode, PlanarLaunch, planar_code
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 from convir.runtime.cuda.launch import LoadedKernel

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.contraction.config import ROLES
-from convir.lowering.cuda.contraction.taps_wgrad_config import FAMILY, parse
-from convir.lowering.cuda.contraction.templates import plan_kernel
-from convir.lowering.cuda.kernel_plan import KernelPlan
 from convir.lowering.implementations import CUDA, config_of
-from convir.lowering.partition.partition import Partition
+from convir.lowering.kernels.cuda.config import ROLES
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import FAMILY, parse
+from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.registry import plan_kernel
 from convir.passes import run
 from convir.runtime.reference import evaluate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from conv_lines import NHWC
 from cuda_contractions import contraction_of_line
+from gpu import nvrtc_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -32,11 +32,12 @@ from convir.lowering.records.write import save
 from convir.lowering.select_kernels import SelectKernelsPass
 from convir.passes import run
 from convir.passes.remarks import collect
+from convir.runtime.cuda.compile import compiler, cubins_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from convir.lowering.cuda.contraction.read import ContractionProblem
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 LINE = f"convfp16 -n 3 -c 64 -H 14 -W 12 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 GPU = replace(H200, name="Some GPU")
@@ -50,7 +51,8 @@ measurements = st.builds(Measurement, texts, texts, times) | st.builds(
     Measurement, texts, texts, st.none(), texts
 )
 machines = st.builds(Machine, texts, st.integers(1, 300))
-records = st.builds(Record, machines, texts, texts, st.lists(measurements, max_size=5).map(tuple))
+measured = st.lists(measurements, max_size=5).map(tuple)
+records = st.builds(Record, machines, texts, texts, measured, st.none() | texts)
 
 
 @given(records)
@@ -195,10 +197,10 @@ def candidates(line: str) -> Candidates:
     return found
 
 
-def recorded(file: Path, line: str, config: str, code: str) -> None:
+def recorded(file: Path, line: str, config: str) -> None:
     """A file that says one config is the fastest of two."""
     first = Measurement("igemm slow", "?", SLOW)
-    best = Measurement(config, code, (5.0, 4.0, 6.0))
+    best = Measurement(config, "code", (5.0, 4.0, 6.0))
     save(file, [Record(MACHINE, candidates(line).signature, line, (first, best))])
 
 
@@ -209,7 +211,7 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
     found = candidates(LINE)
     assert next(iter(found.launches)) == ruled
     slowest = list(found.launches)[-1]
-    recorded(file, LINE, slowest, str(found.code(slowest)))
+    recorded(file, LINE, slowest)
     config, reason = selected(LINE, GPU, file)
     assert config == slowest != ruled
     assert reason.endswith("measured, 5.0 µs, the best of 2 configs")
@@ -217,26 +219,6 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
     for other in (replace(GPU, name="Another"), replace(GPU, multiprocessors=66), H200):
         assert selected(LINE, other, file)[0].split()[0] == ruled.split()[0]
         assert "measured" not in selected(LINE, other, file)[1]
-
-
-def test_a_stale_record_is_a_hint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "records.jsonl"
-    slowest = list(candidates(LINE).launches)[-1]
-    recorded(file, LINE, slowest, "another")
-    with caplog.at_level(logging.INFO):
-        assert selected(LINE, GPU, file)[0] == slowest
-    assert "the record is older than the code" in caplog.text
-
-
-def test_a_stale_record_of_the_rules_own_choice_leaves_it_to_the_rule(tmp_path: Path) -> None:
-    file = tmp_path / "records.jsonl"
-    ruled, _ = selected(LINE, GPU, file)
-    found = candidates(LINE)
-    slowest = list(found.launches)[-1]
-    for code, chosen in (("another", ruled), (str(found.code(slowest)), slowest)):
-        only = Measurement(slowest, code, SLOW)
-        save(file, [Record(MACHINE, found.signature, LINE, (only,))])
-        assert selected(LINE, GPU, file)[0] == chosen
 
 
 @pytest.mark.parametrize(
@@ -256,7 +238,7 @@ def test_illegal_records_fall_through(
 ) -> None:
     file = tmp_path / "records.jsonl"
     ruled, _ = selected(LINE, GPU, file)
-    recorded(file, LINE, config, "code")
+    recorded(file, LINE, config)
     found, reason = selected(LINE, GPU, file)
     assert found == ruled
     assert f"not the record's '{config}'" in reason
@@ -270,13 +252,13 @@ def test_configs_for_another_gpu_are_refused() -> None:
     wgmma = "wgmma 128x128 stages=4 math=pingpong cluster=1 store=direct:64 blocks=132"
     large = "igemm 128x256x32 stages=4 warps=2x4"
     for config, reason in ((wgmma, "has no wgmma"), (large, "bytes of shared memory")):
-        assert reason in getattr(on_small.code(config), "reason", "")
+        assert reason in str(on_small.refusal(config))
 
 
 def test_a_matrix_product_may_be_the_librarys() -> None:
     found = candidates(f"convfp16 -n 4 -c 64 -H 16 -W 16 -k 64 -y 1 -x 1 -F 1 {NHWC}")
     assert next(iter(found.launches)) == GEMM
-    assert found.code(GEMM) == "library"
+    assert found.refusal(GEMM) is None
     assert len(found.launches) > 1
 
 
@@ -287,19 +269,26 @@ def test_what_is_shipped_is_legal() -> None:
             assert each.best is not None
 
 
-def test_what_is_shipped_is_used(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    """A record says what runs on the GPU that it is of, or that it is older than the code."""
+def test_what_is_shipped_is_used(tmp_path: Path) -> None:
     shipped = read_records(shipped_file(machine_of(H200)))
     assert shipped
     for each in shipped:
         assert each.best is not None
-        with caplog.at_level(logging.INFO):
-            config, reason = selected(each.problem, H200, tmp_path / "none")
-        is_rules_own = each.best is each.measurements[0]
-        is_stale = "the record is older than the code" in caplog.text
-        caplog.clear()
-        if is_stale and is_rules_own:
-            assert "measured" not in reason
-        else:
-            assert config == each.best.config
-            assert f"the best of {len(each.measurements)} configs" in reason
+        config, reason = selected(each.problem, H200, tmp_path / "none")
+        assert config == each.best.config
+        assert f"the best of {len(each.measurements)} configs" in reason
+
+
+def test_what_is_shipped_was_measured_with_the_same_code() -> None:
+    """The best config of every record compiles to the cubin that was measured."""
+    nvrtc_or_skip()
+    other: list[str] = []
+    for each in read_records(shipped_file(machine_of(H200))):
+        if each.best is None or each.compiler != compiler():
+            continue
+        found = replace(candidates(each.problem), gpu=H200)
+        assert found.signature == each.signature
+        sources = [launch.source for launch in found.launches[each.best.config]]
+        if cubins_digest(sources, H200.arch) != each.best.code:
+            other.append(f"{each.problem}: {each.best.config}")
+    assert not other, "\n".join(other)

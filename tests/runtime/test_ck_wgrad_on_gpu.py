@@ -21,15 +21,15 @@ from xdsl.dialects.builtin import ModuleOp
 from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction import taps_wgrad
-from convir.lowering.cuda.contraction.taps_wgrad_config import TapsWgradConfig, parse
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig, parse
 from convir.runtime.compare import largest_error
 
 if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
     from convir.dialects.refusal import Refusal
-    from convir.lowering.cuda.contraction.read import ContractionProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
     from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu

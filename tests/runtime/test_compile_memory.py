@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import subprocess
 import sys
 import weakref
@@ -41,7 +42,8 @@ def test_dropped_programs_leave_nothing_on_a_gpu(tmp_path: Path) -> None:
     cupy_or_skip()
     row = grown("cuda", tmp_path)
     assert row["process"] < MOST_BYTES
-    assert row["gpu"] < MOST_BYTES
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # Others use the GPU's memory meanwhile.
+        assert row["gpu"] < MOST_BYTES
 
 
 def test_a_dropped_program_goes_at_once() -> None:

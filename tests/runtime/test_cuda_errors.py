@@ -15,7 +15,7 @@ from gpu import cupy_or_skip
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.run import main as convir_run
-from convir.lowering.cuda.kernel_plan import CudaKernel, Pointer, TensorMap
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, TensorMap
 from convir.runtime import devices
 from convir.runtime.arrays import ArrayBorder
 from convir.runtime.cuda import launch, toolkit

@@ -23,8 +23,8 @@ from convir.dialects.conv_geometry import Direction
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.templates import choose
 from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.registry import choose
 from convir.runtime.bench.torch_reference import convolve
 
 if TYPE_CHECKING:

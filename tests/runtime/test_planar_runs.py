@@ -16,7 +16,7 @@ from convir.api.sources import nam_source
 from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.gpu import Gpu
-from convir.lowering.cuda.kernel_plan import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.cuda.planar_run import PACKED, in_runs, packed, planar_run

@@ -12,16 +12,16 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.read import read_problem
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.kernels.cuda.problem import read_problem
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.cuda.contraction.read import ContractionProblem
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 
 def dgrad_line(

@@ -11,9 +11,9 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.read import ContractionProblem, read_problem
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from convir.dialects.problem import ConvProblem
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.contraction.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 Config = TypeVar("Config")
 

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.cuda.headers import headers
+from convir.lowering.kernels.cuda.headers import headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
 
 COMPILER = "g++"
 
 MAX_BLOCKS = 3
 """Fewer than most teams need, so that blocks stride over their range."""
-TEAMS = "teams.cuh"
+TEAMS = "reduce/teams.cuh"
 """The header that kernels whose threads wait for each other include."""
 
 _PRELUDE = """

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.launch import LoadedKernel
@@ -26,7 +26,7 @@ from convir.runtime.cuda.launch import LoadedKernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
 
 FOLDER_VARIABLE = "CONVIR_LAUNCH_RECORDS"
 LABEL_VARIABLE = "PYTEST_CURRENT_TEST"

@@ -12,7 +12,7 @@ from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
-    from convir.lowering.cuda.kernel_plan import CudaKernel
+    from convir.lowering.kernels.cuda.launch import CudaKernel
 
 
 def assert_stores(kernel: CudaKernel, problem: ConvProblem) -> None:

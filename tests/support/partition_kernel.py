@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.schedule_type import schedule_type
+from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 
 if TYPE_CHECKING:
-    from convir.lowering.partition.schedule import Schedule
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
 THREADS = 64
 """Threads that hold sums; as many more do nothing, as warps that only load."""
@@ -41,7 +41,7 @@ def partition_source(schedule: Schedule) -> str:
     """
     is_tree = "true" if schedule.partition.reduction == "tree" else "false"
     finish = _SLICES if schedule.has_slices else _FIX_UP
-    return f"""#include "partition.cuh"
+    return f"""#include "schedule/partition.cuh"
 
 using Schedule = {schedule_type(schedule)};
 using FixUp = convir::partition::FixUp<{THREADS}, {SUMS}, {is_tree}, 1>;

@@ -14,8 +14,8 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.contraction.templates import choose
 from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.registry import choose
 
 if TYPE_CHECKING:
     from collections.abc import Collection

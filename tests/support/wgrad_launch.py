@@ -12,14 +12,14 @@ from gpu import cupy_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.kernel_plan import Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.cuda.contraction.read import ContractionProblem
-    from convir.lowering.cuda.kernel_plan import KernelPlan
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.cuda.problem import ContractionProblem
     from convir.runtime.program import Array
 
 POISON = 0x7FFF

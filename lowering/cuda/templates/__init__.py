@@ -1,1 +1,0 @@
-"""CUDA C++ headers, shipped as package data."""

@@ -1,0 +1,1 @@
+"""Groups packed block-diagonally into a dense product, weights first."""

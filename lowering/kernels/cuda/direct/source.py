@@ -1,0 +1,294 @@
+"""The text that instantiates a direct template, and its launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.problem import direct_problem
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from convir.lowering.contraction.spec import Contraction, Result
+    from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+
+Features = TypeVar("Features")
+
+SYMBOL: Final = "direct"
+"""The name of every entry."""
+
+_A = Pointer("a")
+
+
+def _operands(
+    contraction: Contraction, epilogue: Epilogue, result: Result
+) -> tuple[LinearOperand, ...] | Refusal:
+    """What the epilogue reads besides the sums, or why no direct template does."""
+    if result == "B" and epilogue.operands:
+        return Refusal("its epilogue reads further operands")
+    return linear_operands(contraction, epilogue)
+
+
+def reading(
+    contraction: Contraction,
+    epilogue: Epilogue,
+    features_of: Callable[[DirectProblem], Features | Refusal],
+    result: Result = "C",
+    *,
+    anywhere: bool = False,
+) -> tuple[DirectProblem, Features] | Refusal:
+    """A contraction as a template sees it, with what that template asks of it besides.
+
+    Args:
+        contraction: what is computed.
+        epilogue: what is applied before the store.
+        features_of: reads what only one template needs, or says why it does not take the problem.
+        result: the operand that the template computes.
+        anywhere: whether it takes channels that are not innermost, and windows of slices.
+    """
+    problem = direct_problem(contraction, result, anywhere=anywhere)
+    if isinstance(problem, Refusal):
+        return problem
+    operands = _operands(contraction, epilogue, result)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = replace(problem, operands=operands)
+    features = features_of(problem)
+    return features if isinstance(features, Refusal) else (problem, features)
+
+
+def launch(
+    header: str,
+    template: str,
+    problem: DirectProblem,
+    epilogue: Epilogue,
+    features: Mapping[str, int],
+    schedule: Mapping[str, int],
+    grid: int,
+    blocks_per_sm: int,
+    rows: Pointer | TensorMap = _A,
+    stores: TensorMap | None = None,
+) -> KernelPlan:
+    """One launch of a template on A, B and C.
+
+    Args:
+        header: what the source includes.
+        template: the class whose `run` is the kernel.
+        problem: sizes and strides.
+        epilogue: what is applied before the store.
+        features: further constants of the problem that the template reads.
+        schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
+        grid: blocks.
+        blocks_per_sm: blocks whose registers have to fit a multiprocessor.
+        rows: how A is given.
+        stores: the map by which C is stored, if the template asks TMA for that.
+    """
+    element = problem.element
+    names = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f", const {CPP_TYPES[operand.type]}* {name}"
+        for name, operand in zip(names, epilogue.operands, strict=True)
+    )
+    target = f"{{c, {{{', '.join(names)}}}}}"
+    given = _parameter(rows, element, "a")
+    handed = [_passed(rows, "a"), "b", target]
+    maps = () if stores is None else (stores,)
+    if stores is not None:
+        pointers += f", {_parameter(stores, element, 'c_map')}"
+        handed.append(_passed(stores, "c_map"))
+    parameters = f"{given}, const {element}* b, {element}* c{pointers}"
+    definitions = _definitions(header, problem, epilogue, features, schedule)
+    entry = _entry(template, schedule["threads"], blocks_per_sm, parameters, ", ".join(handed))
+    kernel = CudaKernel(
+        "\n".join([*definitions, *entry]),
+        SYMBOL,
+        (grid, 1, 1),
+        (schedule["threads"], 1, 1),
+        schedule["shared_bytes"],
+        (
+            rows,
+            Pointer("b"),
+            Pointer("c"),
+            *(Pointer("epilogue", i) for i in range(len(names))),
+            *maps,
+        ),
+    )
+    return KernelPlan((kernel,))
+
+
+def launch_sums(
+    header: str,
+    template: str,
+    problem: DirectProblem,
+    epilogue: Epilogue,
+    features: Mapping[str, int],
+    schedule: Mapping[str, int],
+    operands: tuple[Pointer | TensorMap, Pointer | TensorMap],
+    owners: int,
+    blocks_per_sm: int,
+    sum_bytes: int,
+) -> KernelPlan:
+    """One launch of a template whose blocks publish sums of B, meet, and add a slice of them.
+
+    Args:
+        header: what the source includes.
+        template: the class whose `run` is the kernel.
+        problem: sizes and strides.
+        epilogue: what is applied before the store.
+        features: further constants of the problem that the template reads.
+        schedule: constants of the schedule; `threads`, `parts` and `shared_bytes` among them.
+        operands: how A and C are given.
+        owners: blocks whose sums differ; there are `parts` of each, which share a counter.
+        blocks_per_sm: blocks whose registers have to fit a multiprocessor.
+        sum_bytes: what a block publishes.
+    """
+    rows, gradients = operands
+    element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
+    given = f"{_parameter(rows, element, 'a')}, {_parameter(gradients, element, 'c')}"
+    parameters = f"{given}, {element}* b, float* parts, unsigned* counters"
+    handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
+    definitions = _definitions(header, problem, epilogue, features, schedule)
+    entry = _entry(template, threads, blocks_per_sm, parameters, handed)
+    units = owners * schedule["parts"]
+    kernel = CudaKernel(
+        "\n".join([*definitions, *entry]),
+        SYMBOL,
+        (units, 1, 1),
+        (threads, 1, 1),
+        needed,
+        (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
+        is_cooperative=schedule["parts"] > 1,
+    )
+    return KernelPlan((kernel,), (units * sum_bytes,), (owners * COUNTER_BYTES,))
+
+
+def _entry(
+    template: str, threads: int, blocks_per_sm: int, parameters: str, handed: str
+) -> list[str]:
+    """The lines of the entry, which hands its parameters to the template's `run`."""
+    return [
+        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks_per_sm})',
+        f"{SYMBOL}({parameters}) {{",
+        f"  convir::{template}<Problem, Schedule>::run({handed});",
+        "}",
+        "",
+    ]
+
+
+def _parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
+    """The parameter of an entry that is an operand: a pointer, or a map by value."""
+    if isinstance(operand, TensorMap):
+        return f"const __grid_constant__ convir::hopper::TensorMap {name}"
+    return f"const {element}* {name}"
+
+
+def _passed(operand: Pointer | TensorMap, name: str) -> str:
+    """What the entry hands to the template."""
+    return f"&{name}" if isinstance(operand, TensorMap) else name
+
+
+def _definitions(
+    header: str,
+    problem: DirectProblem,
+    epilogue: Epilogue,
+    features: Mapping[str, int],
+    schedule: Mapping[str, int],
+) -> list[str]:
+    """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
+    phases = problem.phases
+    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
+    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
+    phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
+    constants = _constants(problem) | dict(features)
+    constants["rounds_only"] = int(epilogue.rounds_only)
+    constants["zero_sums"] = int(epilogue.holes_are_zero_sums)
+    return [
+        f'#include "{header}"',
+        '#include "arith/scalars.cuh"',
+        "",
+        epilogue.source,
+        operands_source(problem.operands, epilogue),
+        "struct Problem {",
+        f"  using Element = {problem.element};",
+        "  using Epilogue = ::Epilogue;",
+        "  using Operands = ::Operands;",
+        *(f"  static constexpr {_type(name)} {name} = {n};" for name, n in constants.items()),
+        f"  static constexpr {phase_type} phases[] = {{",
+        *(f"      {_phase(phase)}," for phase in phases),
+        "  };",
+        "};",
+        "",
+        "struct Schedule {",
+        *(f"  static constexpr int {name} = {value};" for name, value in schedule.items()),
+        "};",
+        "",
+    ]
+
+
+def _constants(problem: DirectProblem) -> dict[str, int]:
+    rows, cols, weights = problem.rows, problem.cols, problem.contraction.b
+    return {
+        "images": problem.images,
+        "a_image": problem.a_image,
+        "c_image": problem.c_image,
+        "rows": problem.row_count,
+        "cols": problem.col_count,
+        "row_origin": rows.origin,
+        "col_origin": cols.origin,
+        "row_step": rows.step,
+        "col_step": cols.step,
+        "window_rows": rows.window,
+        "window_cols": cols.window,
+        "a_rows": rows.extent,
+        "a_cols": cols.extent,
+        "a_row_stride": rows.a_stride,
+        "a_col_stride": cols.a_stride,
+        "c_row_stride": rows.c_stride,
+        "c_col_stride": cols.c_stride,
+        "b_depth": weights.depth_stride,
+        "b_column": weights.column_stride,
+        "b_group": weights.group_stride,
+        "phase_count": len(problem.phases),
+    }
+
+
+def slice_features(slices: Slices) -> dict[str, int]:
+    """The constants by which a template walks through slices."""
+    return {
+        "slices": slices.size,
+        "slice_taps": slices.taps,
+        "a_slices": slices.extent,
+        "slice_step": slices.step,
+        "slice_origin": slices.row,
+        "slice_tap_step": slices.row_step,
+        "slice_weight": slices.weight,
+        "slice_weight_step": slices.weight_step,
+        "a_slice": slices.a_stride,
+        "c_slice": slices.c_stride,
+    }
+
+
+def _type(constant: str) -> str:
+    wide = {"a_image", "c_image", "a_row_stride", "c_row_stride", "b_group"}
+    wide |= {"a_group", "a_channel", "c_group", "c_channel"}
+    wide |= {"a_slice", "c_slice", "slice_weight", "slice_weight_step"}
+    return "long long" if constant in wide else "int"
+
+
+def _phase(phase: DirectPhase) -> str:
+    rows, cols = phase.rows, phase.cols
+    return f"{{{rows.size}, {cols.size}, {phase.offset}, {_taps(rows)}, {_taps(cols)}}}"
+
+
+def _taps(taps: Taps) -> str:
+    positions = ", ".join(map(str, taps.positions))
+    weights = ", ".join(map(str, taps.weights))
+    return f"{len(taps.positions)}, {{{positions}}}, {{{weights}}}"

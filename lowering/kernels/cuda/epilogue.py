@@ -1,0 +1,76 @@
+"""What follows a contraction in its kernel, as a device functor applied before the store."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import EpilogueOperand
+    from convir.lowering.contraction.spec import FloatType, StorageType
+
+_DIGEST_LETTERS = 16
+
+CPP_TYPES: dict[StorageType, str] = {
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f32": "float",
+    "f64": "double",
+}
+"""The C++ name of every type that operands are stored in."""
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """From a sum to what is stored.
+
+    `body` computes the stored value `y` from the sum `x`; `hole` computes it where the kernel
+    stores without a sum. Both are C++ statements over `p.e0[at[0]]`, `p.e1[at[1]]`, …, the elements
+    of the operands.
+    """
+
+    sum: FloatType
+    stored: StorageType
+    body: str
+    hole: str
+    operands: tuple[EpilogueOperand, ...] = ()
+    rounds_only: bool = False
+    """Whether what is stored is the sum, rounded once or not at all."""
+    holes_are_zero_sums: bool = False
+    """Whether what is stored in a hole is what is stored for a sum of zero."""
+    holes_read_operands: bool = False
+    """Whether what is stored in a hole depends on operands."""
+
+    @property
+    def signature(self) -> str:
+        """Canonical text: equal texts, equal epilogues."""
+        text = f"{self.body}\n{self.hole}\n{self.operands}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]
+        return f"epilogue={self.sum}:{self.stored}:{digest}"
+
+    @property
+    def source(self) -> str:
+        """The functor, a C++ struct `Epilogue` over `arith/scalars.cuh`.
+
+        `Epilogue::apply(x, p, at)` is what is stored for the sum x and `Epilogue::hole(p, at)` what
+        is stored in a hole; `p` is an `Epilogue::Pointers` and `at` has the element of each of
+        `Epilogue::kOperands` operands.
+        """
+        pointers = "".join(
+            f" const {CPP_TYPES[operand.type]}* __restrict__ e{i};"
+            for i, operand in enumerate(self.operands)
+        )
+        stored, total = CPP_TYPES[self.stored], CPP_TYPES[self.sum]
+        arguments = "const Pointers& p, const long long* at"
+        return (
+            "struct Epilogue {\n"
+            f"  using Stored = {stored};\n"
+            f"  static constexpr int kOperands = {len(self.operands)};\n"
+            f"  struct Pointers {{{pointers} }};\n"
+            f"  static __device__ __forceinline__ Stored apply({total} x, {arguments}) {{\n"
+            f"{self.body}    return y;\n  }}\n"
+            f"  static __device__ __forceinline__ Stored hole({arguments}) {{\n"
+            f"{self.hole}    return y;\n  }}\n"
+            "};\n"
+        )

@@ -1,0 +1,100 @@
+"""Operands of an epilogue that specialised templates read: tensors like C, vectors over channels.
+
+They need no table of strides: an element lies where the result's own does, or at its channel. What
+else an epilogue may read, the implicit GEMM reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.contraction.fused import EpilogueOperand, PhaseOffsets
+    from convir.lowering.contraction.spec import Contraction, Phase
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+
+@dataclass(frozen=True)
+class LinearOperand:
+    """Where an operand's element for an element of C lies."""
+
+    follows_result: bool
+    """At the element's own offset; else at `offset + channel * channel_stride`."""
+    offset: int = 0
+    channel_stride: int = 0
+    """0 for a scalar."""
+
+
+def linear_operands(
+    contraction: Contraction, epilogue: Epilogue
+) -> tuple[LinearOperand, ...] | Refusal:
+    """The operands of an epilogue of a contraction that computes C, or why one is no such thing."""
+    found: list[LinearOperand] = []
+    for operand in epilogue.operands:
+        linear = _linear(contraction, operand)
+        if linear is None:
+            return Refusal("its epilogue reads what is neither like the result nor a vector")
+        found.append(linear)
+    return tuple(found)
+
+
+def _linear(contraction: Contraction, operand: EpilogueOperand) -> LinearOperand | None:
+    if operand.follows_result:
+        return LinearOperand(follows_result=True)
+    offsets = {phase.offset for phase in operand.phases}
+    if len(offsets) != 1 or any(map(_moves, operand.phases, contraction.phases)):
+        return None
+    columns, groups = contraction.columns, contraction.groups
+    stride = operand.column_stride if columns > 1 else operand.group_stride
+    if columns > 1 and groups > 1 and operand.group_stride != columns * stride:
+        return None
+    return LinearOperand(False, offsets.pop(), stride)
+
+
+def _moves(operand: PhaseOffsets, phase: Phase) -> bool:
+    """Whether an operand has other elements at other positions."""
+    along = zip(operand.axis_strides, phase.axes, strict=True)
+    return any(stride != 0 for stride, axis in along if axis.size > 1)
+
+
+def operands_source(operands: Sequence[LinearOperand], epilogue: Epilogue) -> str:
+    """The struct `Operands`, for `epilogue/operands.cuh`, behind the struct `Epilogue`."""
+    none = (LinearOperand(follows_result=True),)
+    flags = ", ".join(str(each.follows_result).lower() for each in operands or none)
+    offsets = ", ".join(str(each.offset) for each in operands or none)
+    strides = ", ".join(str(each.channel_stride) for each in operands or none)
+    types = [CPP_TYPES[operand.type] for operand in epilogue.operands]
+    names = ", ".join(f"e{i}" for i in range(len(types)))
+    fields = "".join(f"    {kind} e{i}[2];\n" for i, kind in enumerate(types))
+    loads = "".join(f"    {_pair_load(i, each)};\n" for i, each in enumerate(operands))
+    return (
+        "struct Operands {\n"
+        f"  static constexpr int kCount = {len(operands)};\n"
+        f"  static constexpr bool kFollowsResult[] = {{{flags}}};\n"
+        f"  static constexpr long long kOffset[] = {{{offsets}}};\n"
+        f"  static constexpr long long kChannel[] = {{{strides}}};\n"
+        f"  struct Pair {{\n{fields}"
+        f"    __device__ Epilogue::Pointers pointers() const {{ return {{{names}}}; }}\n"
+        "  };\n"
+        "  static __device__ __forceinline__ Pair pair(const Epilogue::Pointers& p,"
+        " long long element, int channel) {\n"
+        f"    Pair of;\n{loads}    return of;\n  }}\n"
+        "};\n"
+    )
+
+
+def _pair_load(number: int, operand: LinearOperand) -> str:
+    """The statement that loads an operand's elements of a pair."""
+    name = f"e{number}"
+    if operand.follows_result:
+        return f"convir::load_neighbours(of.{name}, p.{name} + element)"
+    place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"
+    if operand.channel_stride == 1 and operand.offset % 2 == 0:
+        return f"convir::load_neighbours(of.{name}, {place})"
+    return f"convir::load_apart(of.{name}, {place}, {operand.channel_stride})"

@@ -1,0 +1,1 @@
+"""Direct convolution from a few input channels, such as a first layer."""

@@ -1,0 +1,250 @@
+// Direct convolution from a few input channels, as a network's first layer is.
+//
+// The pixels that a row of the filter reads are neighbours in memory, channels included: a *run*.
+// Rows of A lie in shared memory as they lie in global memory, and lanes pick the fragments of
+// matrix instructions out of them, so nothing is gathered and a run is multiplied without gaps. A
+// block keeps all of the filter, and works through strips of output rows.
+#pragma once
+
+#include "epilogue/direct_store.cuh"
+#include "load/direct_phase.cuh"
+
+namespace convir {
+
+template <typename P, typename S>
+struct ShallowDirect {
+  using T = typename P::Element;
+  static constexpr auto& kPhase = P::phases[0];
+
+  // Lines of A: zeros for the padding in front, the pixels of a row, zeros behind. Copies of 16
+  // bytes put pixel 0 at a multiple of 8 elements; lanes read pairs, so runs may begin one early.
+  static constexpr int kRun = P::window_cols * P::depth;
+  static constexpr int kFront = larger(0, -P::col_origin) * P::depth;
+  static constexpr int kPixel0 = divide_up(kFront, 8) * 8;
+  static constexpr int kFirst = kPixel0 + P::col_origin * P::depth;  // of output column 0's run
+  static constexpr int kShift = kFirst % 2;
+  static constexpr int kBlocks = divide_up(kShift + kRun, 8);  // of 8 elements that hold a run
+  static constexpr int kStep = P::col_step * P::depth;
+  static constexpr int kLineElements = P::a_cols * P::depth;
+  static constexpr int kPitch =
+      divide_up(larger(kPixel0 + kLineElements,
+                       kFirst - kShift + (P::cols - 1) * kStep + kBlocks * 8),
+                8) *
+      16;  // bytes
+
+  static constexpr int kLines = (S::strip_rows - 1) * P::row_step + P::window_rows;
+  static constexpr int kStripBytes = kLines * kPitch;
+  static constexpr int kStrips = divide_up(P::rows, S::strip_rows);
+  static constexpr int kItems = P::images * kStrips;
+  static constexpr int kPositions = S::strip_rows * P::cols;
+
+  // Columns in groups of 32, four tiles of 8: a lane's sums of a group are neighbours in C.
+  static constexpr int kGroups = S::columns / 32;
+  static constexpr int kColumnTiles = divide_up(P::columns, S::columns);
+  static constexpr int kWeightBytes = kPhase.row_taps * kBlocks * kGroups * 32 * 16;
+  static constexpr int kWarps = S::threads / 32;
+  static constexpr int kVector = S::vector;  // elements of a copy
+  static constexpr int kSharedBytes = 2 * kStripBytes + kWeightBytes;
+
+  static_assert(P::phase_count == 1 && kStep % 2 == 0 && S::columns % 32 == 0);
+  static_assert(P::a_col_stride == P::depth && kLineElements % kVector == 0);
+  static_assert(P::columns % 8 == 0 && kSharedBytes == S::shared_bytes);
+
+  static __device__ __forceinline__ void zero(unsigned char* shared, int bytes) {
+    for (int i = threadIdx.x; i < bytes / 16; i += S::threads) {
+      reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
+    }
+  }
+
+  // Copies the lines that a strip reads, those of the padding as zeros.
+  static __device__ __forceinline__ void load(const T* __restrict__ a, int item, unsigned lines) {
+    constexpr int kVectors = kLineElements / kVector;
+    const int first = item % kStrips * (S::strip_rows * P::row_step) + P::row_origin;
+    const T* const image = a + item / kStrips * P::a_image;
+    for (int i = threadIdx.x; i < kLines * kVectors; i += S::threads) {
+      const int line = i / kVectors, element = i % kVectors * kVector;
+      const int row = first + line;
+      const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
+      copy_async_elements<kVector>(lines + line * kPitch + (kPixel0 + element) * 2,
+                                   image + (inside ? row * P::a_row_stride : 0) + element, inside);
+    }
+  }
+
+  // The filter as fragments, [filter row][block of 8 elements][group][lane][tile].
+  static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, int first_column,
+                                                       unsigned* shared) {
+    constexpr int kWords = kWeightBytes / 4;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < kWords; i += S::threads) {
+      const int tile = i % 4, lane = i / 4 % 32, group = i / 128 % kGroups;
+      const int block = i / (128 * kGroups) % kBlocks, row = i / (128 * kGroups * kBlocks);
+      const int column = first_column + group * 32 + lane / 8 * 8 + tile * 2 + lane / 4 % 2;
+      T pair[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int k = block * 8 + lane % 4 * 2 + half - kShift;
+        const bool inside = k >= 0 && k < kRun && column < P::columns;
+        pair[half] = inside ? b[column * static_cast<long long>(P::b_column) +
+                                k % P::depth * static_cast<long long>(P::b_depth) +
+                                row_weight(row) + col_weight(k / P::depth)]
+                            : T(0.0f);
+      }
+      memcpy(shared + i, pair, 4);
+    }
+  }
+  static __device__ __forceinline__ long long row_weight(int row) {
+    long long offset = 0;
+    static_for<kPhase.row_taps>([&](auto i) {
+      if (i.value == row) offset = kPhase.row_weight[i.value];
+    });
+    return offset;
+  }
+  static __device__ __forceinline__ long long col_weight(int col) {
+    long long offset = 0;
+    static_for<kPhase.col_taps>([&](auto i) {
+      if (kPhase.col_tap[i.value] == col) offset = kPhase.col_weight[i.value];
+    });
+    return offset;
+  }
+
+  // Which halves of a lane's pair of a block belong to the run: what lies beside it may be NaN.
+  static __device__ __forceinline__ unsigned mask(int block) {
+    const int k = block * 8 + threadIdx.x % 4 * 2 - kShift;
+    return (k >= 0 && k < kRun ? 0xffffu : 0) | (k + 1 < kRun ? 0xffff0000u : 0);
+  }
+  static constexpr bool is_whole(int block) {
+    return block * 8 >= kShift && block * 8 + 8 <= kShift + kRun;
+  }
+
+  static __device__ __forceinline__ unsigned load_pair(unsigned address) {
+    unsigned x;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address));
+    return x;
+  }
+  static __device__ __forceinline__ uint4 load_weights(unsigned address) {
+    uint4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(address));
+    return x;
+  }
+
+  using Sums = float[S::tiles][kGroups * 4][4];
+
+  // Adds the products of `tiles` times 16 positions; `run` has where those of a lane begin.
+  static __device__ __forceinline__ void multiply(const unsigned (&run)[S::tiles][2],
+                                                  unsigned weights, unsigned first_mask,
+                                                  unsigned last_mask, Sums& sum) {
+    const auto pairs = [&](auto row, auto block, unsigned(&x)[S::tiles][2]) {
+      constexpr int offset = kPhase.row_tap[decltype(row)::value] * kPitch +
+                             decltype(block)::value * 16;
+      static_for<S::tiles * 2>([&](auto i) {
+        unsigned& pair = x[i.value / 2][i.value % 2];
+        pair = load_pair(run[i.value / 2][i.value % 2] + offset);
+        if constexpr (!is_whole(decltype(block)::value)) {
+          pair &= decltype(block)::value == 0 ? first_mask : last_mask;
+        }
+      });
+    };
+    static_for<kPhase.row_taps>([&](auto row) {
+      static_for<divide_up(kBlocks, 2)>([&](auto step) {
+        constexpr int block = decltype(step)::value * 2;
+        constexpr bool is_double = block + 1 < kBlocks;
+        constexpr int offset = (decltype(row)::value * kBlocks + block) * kGroups * 512;
+        unsigned low[S::tiles][2], high[S::tiles][2];
+        pairs(row, Int<block>{}, low);
+        if constexpr (is_double) pairs(row, Int<block + 1>{}, high);
+        static_for<kGroups>([&](auto group) {
+          const uint4 b0 = load_weights(weights + offset + group.value * 512);
+          uint4 b1 = b0;
+          if constexpr (is_double) {
+            b1 = load_weights(weights + offset + (kGroups + group.value) * 512);
+          }
+          static_for<S::tiles * 4>([&](auto i) {
+            constexpr int tile = decltype(i)::value / 4, j = decltype(i)::value % 4;
+            auto& d = sum[tile][group.value * 4 + j];
+            if constexpr (is_double) {
+              multiply_add<T>(d, low[tile][0], low[tile][1], high[tile][0], high[tile][1],
+                              word(b0, j), word(b1, j));
+            } else {
+              multiply_add<T>(d, low[tile][0], low[tile][1], word(b0, j));
+            }
+          });
+        });
+      });
+    });
+  }
+  static __device__ __forceinline__ unsigned word(const uint4& x, int i) {
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+  }
+
+  static __device__ __forceinline__ void compute(int item, unsigned lines, unsigned weights,
+                                                 int first_column, unsigned first_mask,
+                                                 unsigned last_mask, const Target<P>& out) {
+    const int lane = threadIdx.x % 32;
+    const int first_row = item % kStrips * S::strip_rows;
+    const long long image = item / kStrips * P::c_image + kPhase.offset;
+#pragma unroll 1
+    for (int first = threadIdx.x / 32 * (S::tiles * 16); first < kPositions;
+         first += kWarps * S::tiles * 16) {
+      unsigned run[S::tiles][2];
+      static_for<S::tiles * 2>([&](auto i) {
+        const int position = min(first + i.value * 8 + lane / 4, kPositions - 1);
+        run[i.value / 2][i.value % 2] =
+            lines + position / P::cols * (P::row_step * kPitch) +
+            (kFirst - kShift + position % P::cols * kStep + lane % 4 * 2) * 2;
+      });
+      Sums sum = {};
+      multiply(run, weights + lane * 16, first_mask, last_mask, sum);
+      static_for<S::tiles * 2>([&](auto i) {
+        constexpr int tile = decltype(i)::value / 2, half = decltype(i)::value % 2 * 2;
+        const int position = first + i.value * 8 + lane / 4;
+        const int row = first_row + position / P::cols;
+        if (position >= kPositions || row >= P::rows) return;
+        const long long element = image + row * P::c_row_stride +
+                                  position % P::cols * static_cast<long long>(P::c_col_stride);
+        static_for<kGroups>([&](auto group) {
+          const int channel = first_column + group.value * 32 + lane % 4 * 8;
+          if (channel >= P::columns) return;
+          unsigned x[4];
+          static_for<4>([&](auto j) {
+            const auto& d = sum[tile][group.value * 4 + j.value];
+            const int next = channel + j.value * 2;
+            x[j.value] = results<P>(d[half], d[half + 1], out, element + next, next);
+          });
+          *reinterpret_cast<uint4*>(out.c + element + channel) =
+              make_uint4(x[0], x[1], x[2], x[3]);
+        });
+      });
+    }
+  }
+
+  static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    const unsigned lines = shared_address(shared);
+    const int first_column = blockIdx.x % kColumnTiles * S::columns;
+    const int step = gridDim.x / kColumnTiles;
+    int item = blockIdx.x / kColumnTiles;
+    zero(shared, 2 * kStripBytes);
+    __syncthreads();
+    if (item < kItems) load(a, item, lines);
+    commit_copies();
+    stage_weights(b, first_column, reinterpret_cast<unsigned*>(shared + 2 * kStripBytes));
+    const unsigned first_mask = mask(0), last_mask = mask(kBlocks - 1);
+    int buffer = 0;
+#pragma unroll 1
+    for (; item < kItems; item += step) {
+      if (item + step < kItems) load(a, item + step, lines + (buffer ^ 1) * kStripBytes);
+      commit_copies();
+      wait_copies<1>();
+      __syncthreads();
+      compute(item, lines + buffer * kStripBytes, lines + 2 * kStripBytes, first_column,
+              first_mask, last_mask, out);
+      __syncthreads();
+      buffer ^= 1;
+    }
+    wait_copies<0>();
+  }
+};
+
+}  // namespace convir

@@ -1,0 +1,218 @@
+"""`shallow`: convolutions from a few channels, `kernel.cuh`.
+
+A network's first layer reduces 3 channels of a pixel, which no TMA and no 16-byte vector
+takes; but the pixels that a row of the filter reads are neighbours, and together fill the depths
+of matrix instructions. See `README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.config import TILE
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
+from convir.lowering.kernels.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.kernels.cuda.registers import WARP, registers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
+
+ELEMENT_BYTES = 2
+MOST_DEPTH = 16
+"""Channels past which a tap fills the depths of matrix instructions by itself."""
+MOST_STEPS = 96
+"""Blocks of 8 depths of a window that are unrolled."""
+COLUMNS = (64, 32)
+"""Output channels of a block: groups of 32 are stored in whole sectors."""
+GROUP_COLUMNS, GROUP_BYTES = 32, 512
+"""Columns that a lane holds 8 neighbours of, and bytes of their weights for 8 depths."""
+ROWS = (2, 4, 1, 8, 3)
+"""Output rows of a strip."""
+MOST_WARPS, LEAST_WARPS = 8, 4
+TILES = (2, 1)
+"""Tiles of 16 positions of a warp, best first: two read the filter half as often."""
+RESIDENT = (3, 2, 1)
+"""Blocks of a multiprocessor: while one waits, the others multiply and store."""
+OTHER_REGISTERS = 48
+"""Of a thread beside its sums."""
+RESERVED_BYTES = 1024
+"""Shared memory that every block takes beside its own."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows of A in shared memory, in elements: the same rule as in the template."""
+
+    copied: int
+    """Elements of a copy."""
+    blocks: int
+    """Blocks of 8 elements that hold what a row of the filter reads."""
+    pitch: int
+    """Of a line, its padding included."""
+
+
+def lines_of(problem: DirectProblem) -> Lines | Refusal:
+    """How rows of A lie in shared memory, or why the template refuses the problem."""
+    spec, rows, cols = problem.contraction, problem.rows, problem.cols
+    if spec.a.type not in TENSOR_CORE_TYPES:
+        return Refusal(f"tensor cores do not multiply {spec.a.type}")
+    if spec.groups != 1 or len(problem.phases) != 1 or not problem.taps:
+        return Refusal("it is no dense convolution of one phase")
+    if spec.depth > MOST_DEPTH:
+        return Refusal(f"{spec.depth} channels are not few")
+    (phase,) = problem.phases
+    if sorted(phase.cols.positions) != list(range(cols.window)) or cols.a_stride != spec.depth:
+        return Refusal("the pixels of a filter row are no neighbours")
+    if cols.step * spec.depth % 2 != 0:
+        return Refusal("windows begin at odd elements")
+    line = cols.extent * spec.depth
+    copied = gcd(VECTOR, line, problem.a_image, rows.a_stride if rows.extent > 1 else 0)
+    if copied < 2:
+        return Refusal("rows of A are not aligned to 4 bytes")
+    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.columns)
+    if any(step % VECTOR for step in steps):
+        return Refusal("pixels of C are not aligned to 16 bytes")
+    pixel = -(-max(0, -cols.origin) * spec.depth // VECTOR) * VECTOR
+    first = pixel + cols.origin * spec.depth
+    shift = first % 2
+    blocks = -(-(shift + cols.window * spec.depth) // VECTOR)
+    if blocks * len(phase.rows.positions) > MOST_STEPS:
+        return Refusal("its window is too large to unroll")
+    last = first - shift + (problem.col_count - 1) * cols.step * spec.depth + blocks * VECTOR
+    pitch = -(-max(pixel + line, last) // VECTOR) * VECTOR
+    return Lines(copied, blocks, pitch)
+
+
+def shared_bytes(problem: DirectProblem, lines: Lines, config: ShallowConfig) -> int:
+    """Shared memory of a block: two strips of A, and the filter."""
+    rows = (config.rows - 1) * problem.rows.step + problem.rows.window
+    taps = len(problem.phases[0].rows.positions)
+    weights = taps * lines.blocks * (config.columns // GROUP_COLUMNS) * GROUP_BYTES
+    return 2 * rows * lines.pitch * ELEMENT_BYTES + weights
+
+
+def legality(
+    problem: DirectProblem, lines: Lines, config: ShallowConfig, shared: int
+) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    if config.columns not in COLUMNS or config.tiles not in TILES:
+        return f"blocks have {COLUMNS} columns, and warps {TILES} tiles"
+    registers = config.columns * config.tiles * TILE // WARP + OTHER_REGISTERS
+    most = registers_of(config.warps, config.blocks[1])
+    if registers > most:
+        return f"threads need {registers} registers of {most}"
+    needed = shared_bytes(problem, lines, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def _by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
+    """A contraction on an image whose channels are neighbours, and the copy that makes them so.
+
+    A copy of few channels takes as long as reading it, and saves that of single elements.
+    """
+    is_planar = "a" in copyable(contraction) and contraction.depth <= MOST_DEPTH
+    return copied(contraction, "a" if is_planar else "")
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[ShallowConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    contraction, _ = _by_pixel(contraction)
+    read = reading(contraction, epilogue, lines_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, lines = read
+    configs = sorted(_legal(problem, lines, gpu), key=lambda config: _cost(problem, config))
+    return tuple(configs) or Refusal("no strip of its rows fits into shared memory")
+
+
+def _legal(problem: DirectProblem, lines: Lines, gpu: Gpu) -> Iterator[ShallowConfig]:
+    columns = COLUMNS[0] if problem.contraction.columns > COLUMNS[1] else COLUMNS[1]
+    for resident in RESIDENT:
+        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        for rows in ROWS:
+            for tiles in TILES:
+                for warps in range(MOST_WARPS, LEAST_WARPS - 1, -1):
+                    blocks = (gpu.multiprocessors, resident)
+                    config = ShallowConfig(rows, columns, tiles, warps, blocks)
+                    if legality(problem, lines, config, shared) is None:
+                        yield config
+
+
+def _cost(problem: DirectProblem, config: ShallowConfig) -> float:
+    """Turns of a block's warps, each as long as a multiprocessor takes for all that have theirs."""
+    strips = problem.images * -(-problem.row_count // config.rows)
+    strips *= -(-problem.contraction.columns // config.columns)
+    rounds = -(-strips // (config.blocks[0] * config.blocks[1]))
+    positions = config.rows * problem.col_count
+    turns = -(-positions // (config.warps * config.tiles * TILE))
+    at_once = config.blocks[1] * config.warps * config.tiles
+    lines = (config.rows - 1) * problem.rows.step + problem.rows.window
+    copied = 1 + _COPYING * lines / (config.rows * problem.rows.step)
+    single = _SINGLE if config.tiles == 1 else 1
+    return rounds * turns * max(at_once, _SATURATED) * copied * single
+
+
+_SATURATED = 32
+"""Tiles of a multiprocessor's warps below which a turn is no shorter."""
+_COPYING = 0.03
+"""What a line of A costs, of what is multiplied with the lines of a row of outputs."""
+_SINGLE = 1.3
+"""Warps with one tile read the filter twice as often."""
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: ShallowConfig
+) -> KernelPlan | Refusal:
+    """The launches of one config, or why it is not legal for the contraction."""
+    contraction, copies = _by_pixel(contraction)
+    read = reading(contraction, epilogue, lines_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, lines = read
+    needed = shared_bytes(problem, lines, config)
+    reason = legality(problem, lines, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    schedule = {
+        "strip_rows": config.rows,
+        "columns": config.columns,
+        "tiles": config.tiles,
+        "vector": lines.copied,
+        "threads": config.warps * WARP,
+        "shared_bytes": needed,
+    }
+    features = {"depth": contraction.depth, "columns": contraction.columns}
+    tiles = -(-contraction.columns // config.columns)
+    strips = problem.images * -(-problem.row_count // config.rows)
+    blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles
+    rows = Pointer("workspace") if copies else Pointer("a")
+    resident = config.blocks[1]
+    multiply = launch(
+        "few_input_channels/kernel.cuh",
+        "ShallowDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        blocks,
+        resident,
+        rows,
+    )
+    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
+    return KernelPlan((*first, *multiply.kernels), tuple(copy.nbytes for copy in copies))

@@ -1,0 +1,1 @@
+"""Direct convolution to a few output channels, such as the dgrad of a first layer."""

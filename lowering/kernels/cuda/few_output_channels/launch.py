@@ -1,0 +1,206 @@
+"""`narrow`: convolutions to a few output channels, `kernel.cuh`.
+
+With 3 channels a tile of columns is mostly empty, unless all phases of a strided backward data
+convolution are columns of one product: their inputs are one window, and their weights are folded
+into it. See `README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
+from convir.lowering.kernels.cuda.direct.ring import (
+    ASYNC,
+    BANK_SKEW,
+    ELEMENT_BYTES,
+    RingShape,
+    barrier_bytes,
+    ring_bytes,
+)
+from convir.lowering.kernels.cuda.direct.source import launch, reading
+from convir.lowering.kernels.cuda.few_output_channels.config import NarrowConfig
+from convir.lowering.kernels.cuda.registers import WARP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+
+STEP = 16
+"""Channels of A of a matrix instruction, and output positions of one."""
+
+COLUMN_TILE = 8
+"""Columns of a matrix instruction."""
+
+SUM_BYTES = 4
+
+MOST_COLUMNS = 4
+"""Output channels past which an implicit GEMM fills its tiles."""
+
+MOST_TAPS = 64
+"""Taps past which unrolling all of them makes no kernel to compile."""
+
+RESERVED_BYTES = 1024
+"""Shared memory that every block takes beside its own."""
+
+SHAPES = ((145, 3, 8, 2), (73, 3, 8, 2), (32, 2, 16, 1), (16, 2, 8, 1))
+"""Configs, best first: columns of a list row, stages, warps, and blocks of a multiprocessor."""
+
+MOST_WEIGHTS = 144
+LEAST_WARPS = 8
+"""Registers of a thread that may hold weights where a multiprocessor has so many warps; the warps
+of a position share the channels of A until theirs fit."""
+
+MOST_BARRIERS = 14
+"""Barriers that groups of warps may have beside the block's own."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Outputs of a position that are neighbours in memory."""
+
+    phases: int
+    """Phases of a run."""
+    runs: int
+    word_elements: int
+    """Elements of a store, 1 or 2."""
+
+    def columns(self, channels: int) -> int:
+        """Columns of the product, those that fill tiles included."""
+        return self.runs * -(-self.phases * channels // COLUMN_TILE) * COLUMN_TILE
+
+
+def runs_of(problem: DirectProblem) -> Runs | Refusal:
+    """How the phases of a problem make runs, or why they do not."""
+    spec = problem.contraction
+    if spec.a.type not in TENSOR_CORE_TYPES:
+        return Refusal(f"tensor cores do not multiply {spec.a.type}")
+    if spec.groups != 1 or spec.columns > MOST_COLUMNS:
+        return Refusal("it is no dense convolution to a few channels")
+    if spec.depth % STEP != 0 or problem.taps > MOST_TAPS:
+        return Refusal(f"it reduces {spec.depth} channels and {problem.taps} taps")
+    if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):
+        return Refusal("pixels are not aligned to 16 bytes")
+    count, rest = divmod(problem.cols.c_stride, spec.columns)
+    if rest != 0 or count == 0 or len(problem.phases) % count != 0:
+        return Refusal("phases leave holes between pixels")
+    firsts = range(0, len(problem.phases), count)
+    for run in (problem.phases[first : first + count] for first in firsts):
+        offsets = [phase.offset - run[0].offset for phase in run]
+        if offsets != [i * spec.columns for i in range(count)]:
+            return Refusal("phases leave holes between pixels")
+    starts = [problem.phases[first].offset for first in firsts]
+    steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *starts)
+    # The elements of a word are stored together: none may lie outside of its phase alone.
+    is_whole = spec.columns % 2 == 0 or len({phase.cols.size for phase in problem.phases}) == 1
+    has_words = is_whole and all(step % 2 == 0 for step in steps)
+    return Runs(count, len(starts), 2 if has_words else 1)
+
+
+def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> int:
+    """Shared memory of a block: rows of A, and behind them weights or sums."""
+    spec = problem.contraction
+    shape = RingShape(config.cols, 1, config.stages, config.step_positions, ASYNC)
+    ring = ring_bytes(problem, spec.depth, shape)
+    columns = runs.columns(spec.columns)
+    window = problem.rows.window * problem.cols.window
+    weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
+    sums = 2 * config.warps * columns * STEP * SUM_BYTES if config.depth > 1 else 0
+    return ring + max(weights, sums) + barrier_bytes(config.stages, config.loaders)
+
+
+def legality(problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: int) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    depth = problem.contraction.depth
+    if depth % (STEP * config.depth) != 0 or config.warps % config.depth != 0:
+        return f"{config.depth} of {config.warps} warps do not share {depth} channels"
+    if config.depth > 1 and config.warps // config.depth > MOST_BARRIERS:
+        return f"{config.warps // config.depth} groups of warps have no barrier each"
+    copying = config.loaders or config.warps
+    if depth // VECTOR > copying * WARP:
+        return f"{copying} warps do not copy {depth} channels of a pixel"
+    needed = shared_bytes(problem, runs, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[NarrowConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    read = reading(contraction, epilogue, runs_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, runs = read
+    configs = tuple(_legal(problem, runs, gpu))
+    return configs or Refusal("no config has registers and shared memory for its weights")
+
+
+def _legal(problem: DirectProblem, runs: Runs, gpu: Gpu) -> Iterator[NarrowConfig]:
+    window = problem.rows.window * problem.cols.window
+    columns = runs.columns(problem.contraction.columns)
+    weights = window * problem.contraction.depth * columns // (COLUMN_TILE * VECTOR)
+    for target, stages, warps, resident in SHAPES:
+        depth = 1
+        while weights * warps * resident > MOST_WEIGHTS * LEAST_WARPS * depth:
+            depth *= 2
+        if depth > 1 and resident > 1:
+            continue
+        tiles_of_cols = -(-problem.col_count // target)
+        cols = -(-problem.col_count // tiles_of_cols)
+        blocks = (gpu.multiprocessors, resident)
+        config = NarrowConfig(cols, depth, 1, stages, warps, 1, blocks)
+        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        if legality(problem, runs, config, shared) is None:
+            yield config
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: NarrowConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, or why it is not legal for the contraction."""
+    read = reading(contraction, epilogue, runs_of)
+    if isinstance(read, Refusal):
+        return read
+    problem, runs = read
+    needed = shared_bytes(problem, runs, config)
+    reason = legality(problem, runs, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    schedule = {
+        "tile_cols": config.cols,
+        "unroll_rows": 1,
+        "depth_warps": config.depth,
+        "tiles": config.tiles,
+        "stages": config.stages,
+        "threads": (config.warps + config.loaders) * WARP,
+        "loaders": config.loaders,
+        "tma": 0,
+        "step_positions": config.step_positions,
+        "shared_bytes": needed,
+    }
+    features = {
+        "depth": contraction.depth,
+        "columns": contraction.columns,
+        "run_phases": runs.phases,
+        "word_elements": runs.word_elements,
+    }
+    grid = config.blocks[0] * config.blocks[1]
+    return launch(
+        "few_output_channels/kernel.cuh",
+        "NarrowDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        config.blocks[1],
+    )

@@ -1,0 +1,1 @@
+"""Direct convolution of many small groups, by mma.sync or wgmma."""

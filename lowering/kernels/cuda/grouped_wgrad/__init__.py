@@ -1,0 +1,1 @@
+"""Wgrad of many small groups, rows streamed once."""

@@ -1,0 +1,49 @@
+// What a direct convolution stores for a sum: the epilogue of one element, or of two neighbours.
+#pragma once
+
+#include "epilogue/operands.cuh"
+#include "load/direct_phase.cuh"
+
+namespace convir {
+
+// Where results go, and the operands of the epilogue.
+template <typename P>
+struct Target {
+  typename P::Element* c;
+  typename P::Epilogue::Pointers operands;
+};
+
+// What is stored for a sum, where the epilogue has no operands.
+template <typename P>
+__device__ __forceinline__ typename P::Element result(float sum) {
+  return P::Epilogue::apply(sum, {}, nullptr);
+}
+// What is stored for a sum at an element of C, which is of channel `channel`.
+template <typename P>
+__device__ __forceinline__ typename P::Element result(float sum, const Target<P>& target,
+                                                      long long element, int channel,
+                                                      bool is_hole = false) {
+  const OperandPlaces<typename P::Operands> places(element, channel);
+  if (has_holes<P>() && is_hole) return P::Epilogue::hole(target.operands, places.at);
+  return P::Epilogue::apply(sum, target.operands, places.at);
+}
+// The same for two neighbours, 16 bits each; `low` has the lower address, and `element`, both of
+// them and the channel even.
+template <typename P>
+__device__ __forceinline__ unsigned results(float low, float high, const Target<P>& target,
+                                            long long element, int channel,
+                                            bool is_hole = false) {
+  if constexpr (P::rounds_only) {
+    return pack<typename P::Element>(low, high);
+  } else {
+    typename P::Element both[2];
+    finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
+                                                            element, channel,
+                                                            has_holes<P>() && is_hole);
+    unsigned word;
+    memcpy(&word, both, sizeof(word));
+    return word;
+  }
+}
+
+}  // namespace convir

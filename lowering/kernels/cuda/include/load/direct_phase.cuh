@@ -1,0 +1,93 @@
+// Phases of a direct convolution: output positions that share their taps.
+#pragma once
+
+#include "ptx/mma_sync.cuh"
+
+namespace convir {
+
+// Tap (i, j) reads A at row_tap[i], col_tap[j] of the window and B at
+// row_weight[i] + col_weight[j]; `offset` is where C has output position 0.
+template <int kRowTaps, int kColTaps>
+struct DirectPhase {
+  int rows, cols;
+  long long offset;
+  int row_taps, row_tap[kRowTaps];
+  long long row_weight[kRowTaps];
+  int col_taps, col_tap[kColTaps];
+  long long col_weight[kColTaps];
+};
+
+constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
+constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+// Taps are numbered by phase, then by row, then by column.
+template <typename P>
+constexpr int tap_index(int phase, int row_tap, int col_tap) {
+  int taps = 0;
+  for (int i = 0; i < phase; ++i) taps += P::phases[i].row_taps * P::phases[i].col_taps;
+  return phase < P::phase_count ? taps + row_tap * P::phases[phase].col_taps + col_tap : taps;
+}
+template <typename P>
+constexpr int tap_count() {
+  return tap_index<P>(P::phase_count, 0, 0);
+}
+template <typename P>
+constexpr long long tap_weight(int phase, int row_tap, int col_tap) {
+  return P::phases[phase].row_weight[row_tap] + P::phases[phase].col_weight[col_tap];
+}
+// The same of phase 0 for taps that are no constants: a choice among constants, as a table of them is
+// memory that nothing has read before.
+template <typename P>
+__device__ __forceinline__ long long chosen_weight(int row_tap, int col_tap) {
+  long long weight = tap_weight<P>(0, 0, 0);
+  static_for<P::phases[0].row_taps>([&](auto i) {
+    constexpr long long kFurther = P::phases[0].row_weight[i.value] - P::phases[0].row_weight[0];
+    if (row_tap == i.value) weight += kFurther;
+  });
+  static_for<P::phases[0].col_taps>([&](auto j) {
+    constexpr long long kFurther = P::phases[0].col_weight[j.value] - P::phases[0].col_weight[0];
+    if (col_tap == j.value) weight += kFurther;
+  });
+  return weight;
+}
+// The tap of a phase at a row, or a column, of its window; -1 if it has none.
+template <typename P>
+constexpr int row_tap_at(int phase, int window_row) {
+  for (int i = 0; i < P::phases[phase].row_taps; ++i) {
+    if (P::phases[phase].row_tap[i] == window_row) return i;
+  }
+  return -1;
+}
+template <typename P>
+constexpr int col_tap_at(int phase, int window_col) {
+  for (int j = 0; j < P::phases[phase].col_taps; ++j) {
+    if (P::phases[phase].col_tap[j] == window_col) return j;
+  }
+  return -1;
+}
+
+// body(phase, row tap, column tap) for every tap, all of them constants.
+template <typename P, typename Body>
+__device__ __forceinline__ void for_each_tap(const Body& body) {
+  static_for<P::phase_count>([&](auto phase) {
+    static_for<P::phases[decltype(phase)::value].row_taps>([&](auto i) {
+      static_for<P::phases[decltype(phase)::value].col_taps>([&](auto j) { body(phase, i, j); });
+    });
+  });
+}
+
+// Whether a phase has no taps and stores holes.
+template <typename P>
+constexpr bool is_hole(int phase) {
+  return P::phases[phase].row_taps * P::phases[phase].col_taps == 0;
+}
+// Whether what is stored in holes is not what is stored for sums of zero.
+template <typename P>
+constexpr bool has_holes() {
+  for (int i = 0; i < P::phase_count; ++i) {
+    if (is_hole<P>(i)) return !P::zero_sums;
+  }
+  return false;
+}
+
+}  // namespace convir

@@ -1,0 +1,189 @@
+// Copies that run steps ahead of the warps that compute.
+//
+// Step i may begin when what it reads has arrived, and the copies of step i + stages are under way
+// during it. `S` is the schedule; `Loads` are the copies: how many `steps()`, and `load_step`.
+#pragma once
+
+#include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
+
+namespace convir {
+
+// Warps of their own copy, or all of them do between two steps.
+template <typename S>
+struct StepThreads {
+  static constexpr bool kHasProducers = S::loaders > 0;
+  static constexpr int kComputing = S::threads - S::loaders * 32;
+  static constexpr int kCopying = kHasProducers ? S::loaders * 32 : S::threads;
+
+  // Waits for all warps that compute.
+  static __device__ __forceinline__ void sync_computing() {
+    if constexpr (kHasProducers) {
+      asm volatile("bar.sync 1, %0;" ::"n"(kComputing) : "memory");
+    } else {
+      __syncthreads();
+    }
+  }
+};
+
+// Threads copy: `load_step(step)` issues the copies of a thread.
+template <typename S, typename Loads>
+class AsyncStream {
+  using Threads = StepThreads<S>;
+
+ public:
+  static constexpr int kBarriers = S::stages + 1;
+  static constexpr int kBytes = Threads::kHasProducers ? 2 * kBarriers * 8 : 0;
+
+  __device__ __forceinline__ AsyncStream(const Loads& loads, unsigned barriers)
+      : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
+
+  // Called by all threads first. Returns false in warps that only copy, when they are done.
+  __device__ __forceinline__ bool begin() {
+    if constexpr (Threads::kHasProducers) {
+      if (threadIdx.x == 0) {
+        for (int i = 0; i < kBarriers; ++i) {
+          init_barrier(full_ + i * 8, Threads::kCopying);
+          init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
+        }
+      }
+      __syncthreads();
+      if (threadIdx.x >= Threads::kComputing) {
+        load_all();
+        return false;
+      }
+    } else {
+#pragma unroll 1
+      for (int step = 0; step < S::stages; ++step) {
+        loads_.load_step(step);
+        commit_copies();
+      }
+    }
+    return true;
+  }
+
+  // Between them a warp may read what the step reads.
+  __device__ __forceinline__ void acquire(int step) {
+    if constexpr (Threads::kHasProducers) {
+      wait_barrier(full_ + slot_ * 8, parity_);
+    } else {
+      wait_copies<S::stages - 1>();
+      __syncthreads();
+      loads_.load_step(step + S::stages);
+      commit_copies();
+    }
+  }
+  __device__ __forceinline__ void release() {
+    if constexpr (Threads::kHasProducers) {
+      __syncwarp();
+      arrive_for_warp(empty_ + slot_ * 8);
+      next();
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load_all() {
+    const int steps = loads_.steps();
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      if (step >= kBarriers) wait_barrier(empty_ + slot_ * 8, parity_ ^ 1);
+      loads_.load_step(step);
+      arrive_after_copies(full_ + slot_ * 8);
+      next();
+    }
+  }
+  __device__ __forceinline__ void next() {
+    slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
+    if (slot_ == 0) parity_ ^= 1;
+  }
+
+  Loads loads_;
+  unsigned full_, empty_;
+  int slot_ = 0;
+  unsigned parity_ = 0;
+};
+
+// TMA copies: `load_step(step, barrier)`, called by one thread of a warp of its own,
+// returns the bytes that will complete at the barrier.
+template <typename S, typename Loads>
+class BoxStream {
+  using Threads = StepThreads<S>;
+  // A whole warpgroup that copies leaves the others most of its registers.
+  static constexpr bool kTradesRegisters = S::loaders == 4;
+  static constexpr int kLoaderRegisters = 40;
+
+ public:
+  static constexpr int kBarriers = S::stages + 1;
+  static constexpr int kBytes = 2 * kBarriers * 8;
+
+  __device__ __forceinline__ BoxStream(const Loads& loads, unsigned barriers)
+      : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
+
+  // Called by all threads first. Returns false in warps that only copy, when they are done. They do
+  // not wait for the others: copies begin as soon as there are barriers.
+  __device__ __forceinline__ bool begin() {
+    static_assert(Threads::kHasProducers);
+    if (threadIdx.x < Threads::kComputing) {
+      asm volatile("bar.sync 0, %0;" ::"n"(S::threads) : "memory");
+      if constexpr (kTradesRegisters) hopper::grow_registers<S::compute_registers>();
+      return true;
+    }
+    if (threadIdx.x == Threads::kComputing) {
+      for (int i = 0; i < kBarriers; ++i) {
+        hopper::barrier_init(full_ + i * 8, 1);
+        hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
+      }
+      hopper::fence_barrier_init();
+    }
+    __syncwarp();
+    asm volatile("bar.arrive 0, %0;" ::"n"(S::threads) : "memory");
+    if constexpr (kTradesRegisters) hopper::shrink_registers<kLoaderRegisters>();
+    if (threadIdx.x == Threads::kComputing) load_all();
+    return false;
+  }
+
+  // Between them a warp may read what the step reads.
+  __device__ __forceinline__ void acquire(int /*step*/) {
+    hopper::wait(full_ + slot_ * 8, parity_);
+  }
+  __device__ __forceinline__ void release() {
+    __syncwarp();
+    arrive_for_warp(empty_ + slot_ * 8);
+    next();
+  }
+
+ private:
+  __device__ __forceinline__ void load_all() {
+    const int steps = loads_.steps();
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      if (step >= kBarriers) hopper::wait(empty_ + slot_ * 8, parity_ ^ 1);
+      const int bytes = loads_.load_step(step, full_ + slot_ * 8);
+      hopper::arrive_expecting(full_ + slot_ * 8, bytes);
+      next();
+    }
+  }
+  __device__ __forceinline__ void next() {
+    slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
+    if (slot_ == 0) parity_ ^= 1;
+  }
+
+  Loads loads_;
+  unsigned full_, empty_;
+  int slot_ = 0;
+  unsigned parity_ = 0;
+};
+
+template <bool kTma, typename S, typename Loads>
+struct StreamOf {
+  using Type = AsyncStream<S, Loads>;
+};
+template <typename S, typename Loads>
+struct StreamOf<true, S, Loads> {
+  using Type = BoxStream<S, Loads>;
+};
+template <typename S, typename Loads>
+using StepStream = typename StreamOf<S::tma, S, Loads>::Type;
+
+}  // namespace convir

@@ -1,0 +1,1 @@
+"""Operands copied to channels last first, for the families that want them so."""

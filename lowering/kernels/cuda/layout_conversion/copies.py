@@ -1,0 +1,277 @@
+"""Operands of contractions copied so that their channels are neighbours, where that pays.
+
+    A[position, channel], positions neighbours --> workspace[position, channel], channels neighbours
+
+Tensor cores take 16-byte vectors along the reduction; rows that are shifted by a filter's taps are
+aligned along channels only. The copy is a launch of its own in front of the contraction's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import TYPE_CHECKING, Literal
+
+from convir.lowering.contraction.spec import STORAGE_BYTES, Channels, Weights
+from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Axis, Contraction, StorageType
+
+THREADS = 256
+"""Of a block."""
+TILE_BYTES, LINE_BYTES = 8192, 128
+"""What a block copies, and of how many channels at most: whole lines on both sides."""
+VECTOR_BYTES = 16
+"""The widest access."""
+MAX_TILES_OF_CHANNELS = 65535
+"""The height of a grid."""
+SMALL = 1 << 31
+"""Positions that 32 bits count."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One operand on its way to channels that are neighbours, or a result on its way back."""
+
+    operand: Literal["a", "b", "c"]
+    type: StorageType
+    positions: tuple[tuple[int, int], ...]
+    """Size and stride of every dimension but the channels, in the order of the copy."""
+    channels: int
+    stride: int
+    """Elements between two channels."""
+    back: bool = False
+    """Whether the copy is what is read, and the operand what is written."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the copy."""
+        return self._rows * self.channels * STORAGE_BYTES[self.type]
+
+    def kernel(self, workspace: int) -> CudaKernel:
+        """The launch that writes the copy to a workspace, or reads it from there."""
+        channels, positions = self._tile
+        operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
+        return CudaKernel(
+            self._source(),
+            self._symbol,
+            (-(-self._rows // positions), -(-self.channels // channels), 1),
+            (THREADS, 1, 1),
+            0,
+            (copy, operand) if self.back else (operand, copy),
+        )
+
+    @property
+    def _symbol(self) -> str:
+        return "to_channels_first" if self.back else "to_channels_last"
+
+    @property
+    def _rows(self) -> int:
+        return prod(size for size, _ in self.positions)
+
+    @property
+    def _dense(self) -> tuple[tuple[int, int], ...]:
+        """The positions with neighbours that are one run as one dimension."""
+        merged: list[tuple[int, int]] = []
+        for size, stride in self.positions:
+            if merged and merged[-1][1] == size * stride:
+                merged[-1] = (merged[-1][0] * size, stride)
+            else:
+                merged.append((size, stride))
+        return tuple(merged)
+
+    @property
+    def _plane_width(self) -> int:
+        """Elements of an access along positions: all of them begin at its multiples."""
+        *outer, (size, stride) = self._dense
+        if stride != 1:
+            return 1
+        steps = [step for extent, step in outer if extent > 1]
+        channel = self.stride if self.channels > 1 else 0
+        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], size, channel, *steps)
+
+    @property
+    def _channel_width(self) -> int:
+        """Elements of an access along channels."""
+        return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], self.channels)
+
+    @property
+    def _tile(self) -> tuple[int, int]:
+        """Channels and positions of a block: all channels, or equal parts of them."""
+        nbytes, width = STORAGE_BYTES[self.type], self._channel_width
+        parts = -(-self.channels * nbytes // LINE_BYTES)
+        channels = -(-self.channels // (parts * width)) * width
+        positions = TILE_BYTES // (nbytes * channels)
+        return channels, positions // VECTOR_BYTES * VECTOR_BYTES
+
+    def _source(self) -> str:
+        sizes = ", ".join(str(size) for size, _ in self._dense)
+        strides = ", ".join(str(stride) for _, stride in self._dense)
+        channels, positions = self._tile
+        index = "unsigned" if self._rows < SMALL else "unsigned long long"
+        call = "copy_channels_first" if self.back else "copy_channels_last"
+        return (
+            '#include "layout_conversion/kernel.cuh"\n\n'
+            "struct Problem {\n"
+            f"  using Index = {index};\n"
+            f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
+            f"  static constexpr int kAxes = {len(self._dense)};\n"
+            f"  static constexpr long long kPositions = {self._rows};\n"
+            f"  static constexpr int kChannels = {self.channels};\n"
+            f"  static constexpr long long kChannelStride = {self.stride};\n"
+            f"  static constexpr long long kSize[] = {{{sizes}}};\n"
+            f"  static constexpr long long kStride[] = {{{strides}}};\n"
+            f"  static constexpr int kTileChannels = {channels}, kTilePositions = {positions};\n"
+            f"  static constexpr int kPlaneWidth = {self._plane_width};\n"
+            f"  static constexpr int kChannelWidth = {self._channel_width};\n"
+            "};\n\n"
+            f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
+            f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to) {{\n"
+            f"  convir::{call}<Problem>(from, to);\n}}\n"
+        )
+
+
+def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, ...]]:
+    """`spec` on copies of `operands` (letters of `abc`), and the copies.
+
+    Raises:
+        ValueError: an operand cannot be copied.
+    """
+    copies: list[Copy] = []
+    for operand in operands:
+        if operand not in copyable(spec):
+            raise ValueError(f"operand '{operand}' is not copied to channels that are neighbours")
+        spec, copy = _COPIES[operand](spec)
+        copies.append(copy)
+    return spec, tuple(copies)
+
+
+def copyable(spec: Contraction) -> str:
+    """The operands that can be copied, as letters: those whose channels are not neighbours."""
+    rows = spec.a.stride != 1 and spec.depth > 1
+    dense = spec.groups == 1 or spec.a.group_stride == spec.depth * spec.a.stride
+    return (
+        ("a" if rows and dense and _fits(spec.groups * spec.depth) else "")
+        + ("b" if _weights_are_copyable(spec) else "")
+        + ("c" if _positions_are_planes(spec) else "")
+    )
+
+
+def _fits(channels: int) -> bool:
+    return channels // (LINE_BYTES // max(STORAGE_BYTES.values())) < MAX_TILES_OF_CHANNELS
+
+
+def _weights_are_copyable(spec: Contraction) -> bool:
+    """Whether B is taps, for every column and depth, none of them outside of its dense block.
+
+    Of a result they are all taps: their copy is all that there is of it.
+    """
+    if spec.b.depth_stride == 1 or not _fits(spec.depth):
+        return False
+    if spec.result == "B" and spec.phases[0].taps != _taps_of(spec):
+        return False
+    first = min(sum(min(_weight_places(axis)) for axis in p.axes) for p in spec.phases)
+    last = max(sum(max(_weight_places(axis)) for axis in p.axes) for p in spec.phases)
+    return first >= 0 and last < _taps_of(spec)
+
+
+def _positions_are_planes(spec: Contraction) -> bool:
+    """Whether C is planes of its channels, every element of which the contraction has."""
+    channels, plane = spec.groups * spec.columns, spec.c.stride
+    dense = spec.groups == 1 or spec.c.group_stride == spec.columns * plane
+    if plane == 1 or channels == 1 or not dense or not _fits(channels):
+        return False
+    block = channels * plane
+    for phase in spec.phases:
+        inside = [axis for axis in phase.axes if axis.size > 1 and axis.out_stride % block != 0]
+        last = sum((axis.size - 1) * axis.out_stride for axis in inside)
+        if phase.out_offset % block + last >= plane:
+            return False
+    return sum(phase.positions for phase in spec.phases) == _images_of(spec, block) * plane
+
+
+def _images_of(spec: Contraction, block: int) -> int:
+    """Blocks of all channels that C has."""
+    steps = (
+        phase.out_offset // block
+        + sum((axis.size - 1) * (axis.out_stride // block) for axis in phase.axes)
+        for phase in spec.phases
+    )
+    return 1 + max(steps)
+
+
+def _weight_places(axis: Axis) -> tuple[int, ...]:
+    return axis.tap_weights or (0,)
+
+
+def _taps_of(spec: Contraction) -> int:
+    """Elements of B between two neighbours of its faster channels: room for so many taps."""
+    strides = [spec.b.depth_stride]
+    strides += [spec.b.column_stride] if spec.columns > 1 else []
+    return min(strides)
+
+
+def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
+    channels = spec.groups * spec.depth
+    active = next(phase for phase in spec.phases if phase.taps)
+    order = sorted(range(len(active.axes)), key=lambda i: -active.axes[i].row_stride)
+    positions = tuple((active.axes[i].extent, active.axes[i].row_stride) for i in order)
+    stride, strides = channels, dict.fromkeys(order, 0)
+    for i in reversed(order):
+        strides[i] = stride
+        stride *= active.axes[i].extent
+    phases = tuple(
+        replace(
+            phase,
+            axes=tuple(
+                replace(axis, row_stride=strides[i] if phase.taps else 0)
+                for i, axis in enumerate(phase.axes)
+            ),
+        )
+        for phase in spec.phases
+    )
+    copy = Copy("a", spec.a.type, positions, channels, spec.a.stride)
+    return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.depth)), copy
+
+
+def _copied_weights(spec: Contraction) -> tuple[Contraction, Copy]:
+    taps, depth = _taps_of(spec), spec.depth
+    phases = tuple(
+        replace(
+            phase,
+            axes=tuple(
+                replace(axis, tap_weights=tuple(depth * weight for weight in axis.tap_weights))
+                for axis in phase.axes
+            ),
+        )
+        for phase in spec.phases
+    )
+    b = spec.b
+    positions = ((spec.groups, b.group_stride), (spec.columns, b.column_stride), (taps, 1))
+    copy = Copy("b", b.type, positions, depth, b.depth_stride, back=spec.result == "B")
+    weights = Weights(b.type, 1, taps * depth, spec.columns * taps * depth)
+    return replace(spec, phases=phases, b=weights), copy
+
+
+def _copied_positions(spec: Contraction) -> tuple[Contraction, Copy]:
+    channels, plane = spec.groups * spec.columns, spec.c.stride
+    block = channels * plane
+
+    def moved(offset: int) -> int:
+        return offset // block * block + offset % block * channels
+
+    phases = tuple(
+        replace(
+            phase,
+            axes=tuple(replace(axis, out_stride=moved(axis.out_stride)) for axis in phase.axes),
+            out_offset=moved(phase.out_offset),
+        )
+        for phase in spec.phases
+    )
+    positions = ((_images_of(spec, block), block), (plane, 1))
+    copy = Copy("c", spec.c.type, positions, channels, plane, back=spec.result == "C")
+    return replace(spec, phases=phases, c=Channels(spec.c.type, 1, spec.columns)), copy
+
+
+_COPIES = {"a": _copied_rows, "b": _copied_weights, "c": _copied_positions}

@@ -1,0 +1,1 @@
+"""Wgrad that keeps the accumulators of all filter taps of a tile."""

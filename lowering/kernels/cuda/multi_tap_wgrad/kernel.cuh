@@ -1,0 +1,295 @@
+// Backward weight, all taps of a tile at once.
+//
+// Input and gradient are walked on one grid of positions, so wide that a tap is a constant distance
+// (where windows move by several positions, X is as many planes, and a tile has taps of one):
+//
+//   dW[tap][d, n] = sum over x of X[x, d] * dY[x - shift(tap), n]
+//
+// where both are zero outside of their extents, and shift(tap) = kBase + kShift of its group. A
+// block keeps, for 64 depths d, the sums of all taps of a group and of 8 * kN8 columns n in
+// registers. So an element of X is read once from memory and once from shared memory; dY is a ring
+// of positions, from which each tap multiplies at its own distance. The reduction moves a chunk of
+// positions at a time; consumer warpgroups of four warps share it.
+//
+// Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps own addresses
+// and copies, the others shared memory, multiplications and the store.
+// Partitions: schedule/partition.cuh. `P` and `C` are structs of constants, which
+// lowering/kernels/cuda/multi_tap_wgrad/launch.py writes.
+#pragma once
+
+#include "load/tiles.cuh"
+#include "multi_tap_wgrad/accumulators.cuh"
+#include "multi_tap_wgrad/tile.cuh"
+#include "ptx/mbarrier.cuh"
+#include "schedule/partition.cuh"
+
+namespace convir::taps_wgrad {
+
+// Where a position of the grid lies in the plane of X of a tap group (kIsX), or in dY; false if
+// outside.
+template <class P, bool kIsX>
+__device__ __forceinline__ bool find(int position, int group, typename P::Offset& offset) {
+  bool inside = static_cast<unsigned>(position) < static_cast<unsigned>(P::kPositions);
+  unsigned rest = inside ? position : 0;
+  offset = 0;
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const unsigned grid = P::kGrid[axis];
+    const unsigned at = axis == 0 ? rest : rest % grid;
+    rest /= axis == 0 ? 1 : grid;
+    const int extent = kIsX ? P::kExtentX[group][axis] : P::kExtentY[axis];
+    inside = inside && at < static_cast<unsigned>(extent);
+    offset += (kIsX ? P::kStrideX : P::kStrideY)[axis] * static_cast<typename P::Offset>(at);
+  }
+  return inside;
+}
+
+// Copies of the warps that load. Positions are taken apart once, by a lane each; the lanes that copy
+// pieces of a row ask it.
+template <class P, class C>
+struct Filler {
+  using L = Layout<P, C>;
+  using E = typename P::E;
+  using Offset = typename P::Offset;
+  static constexpr int kWarps = L::kLoadThreads / 32;
+  static constexpr int kBlocks = L::kChunk / 32;  // of 32 positions
+  static constexpr int kXPieces = kRows * 2 / P::kXPiece;
+  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : 8 * C::kN8;
+  static constexpr int kYPieces = (kLiveColumns * 2 + P::kYPiece - 1) / P::kYPiece;
+
+  char* shared;
+  const E* x;
+  const E* y;
+  int thread;
+
+  // Copies rows of 32 positions in kPieces pieces of kBytes; `to(position, piece)` is where one goes.
+  template <bool kIsX, int kPieces, int kBytes, class To>
+  __device__ __forceinline__ void copy_rows(const Place<P, C>& place, int position, const E* base,
+                                            int limit, const To& to) const {
+    const int lane = thread % 32;
+    Offset own;
+    const bool inside = find<P, kIsX>(position + lane, place.set, own);
+    if (!inside) own = -1;
+#pragma unroll 3
+    for (int k = 0; k < kPieces; ++k) {
+      const int at = (k * 32 + lane) / kPieces, piece = (k * 32 + lane) % kPieces;
+      const Offset row = __shfl_sync(~0u, own, at);
+      if (piece * (kBytes / 2) < limit) {
+        to(at, piece * kBytes, row < 0 ? base : base + (row + piece * (kBytes / 2)), row >= 0);
+      }
+    }
+  }
+
+  // Fills 32 positions of a stage.
+  __device__ __forceinline__ void fill_x(const Place<P, C>& place, int chunk, int stage,
+                                         int block) const {
+    char* to = shared + stage * L::kStageBytes + block * (32 * kRows * 2);
+    const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.depth;
+    copy_rows<true, kXPieces, P::kXPiece>(
+        place, chunk * L::kChunk + block * 32, from, P::kDepth - place.depth,
+        [&](int at, int byte, const E* row, bool inside) {
+          const int unit = byte / 16 ^ at % 8;
+          copy_async<P::kXPiece>(to + at * (kRows * 2) + unit * 16 + byte % 16, row, inside);
+        });
+  }
+
+  // Fills 32 positions of chunk `ring` of the ring with dY's chunk `chunk`, which may lie outside.
+  __device__ __forceinline__ void fill_y(const Place<P, C>& place, int chunk, int ring,
+                                         int block) const {
+    const int slot = ring * L::kChunk + block * 32;
+    char* to = shared + L::kRingAt + slot * 16;
+    const bool is_first = slot == 0;  // which is repeated behind the last
+    copy_rows<false, kYPieces, P::kYPiece>(
+        place, chunk * L::kChunk + block * 32 - P::kBase[place.set],
+        y + P::kYGroup * place.group + place.column, P::kColumns - place.column, [&](int at, int byte, const E* row, bool inside) {
+          char* piece = to + byte / 16 * L::kPlaneBytes + at * 16 + byte % 16;
+          copy_async<P::kYPiece>(piece, row, inside);
+          if (is_first && at < kSlab) {
+            copy_async<P::kYPiece>(piece + L::kRing * 16, row, inside);
+          }
+        });
+  }
+
+  // What step 0 needs of dY beside what every step copies.
+  __device__ __forceinline__ void fill_lead(const Place<P, C>& place, int begin) const {
+    for (int i = thread / 32; i < 2 * L::kLead * kBlocks; i += kWarps) {
+      const int chunk = i / kBlocks;
+      fill_y(place, begin - L::kLead + chunk, chunk, i % kBlocks);
+    }
+  }
+  __device__ __forceinline__ void fill_step(const Place<P, C>& place, int begin, int step,
+                                            int stage) const {
+    const int ring = (step + 2 * L::kLead) % L::kRingChunks;
+#pragma unroll 1
+    for (int i = thread / 32; i < 2 * kBlocks; i += kWarps) {
+      if (i < kBlocks) {
+        fill_x(place, begin + step, stage, i);
+      } else {
+        fill_y(place, begin + step + L::kLead, ring, i - kBlocks);
+      }
+    }
+  }
+};
+
+template <int kSlots>
+struct Slot {
+  int at = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++at == kSlots) {
+      at = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <class P, class C, class S>
+__device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned full, unsigned empty,
+                                          unsigned drained) {
+  Slot<C::kStages> filling;
+  partition::Work work;
+  unsigned tiles = 0;
+  for (typename S::Walk walk(blockIdx.x); walk.next(work); ++tiles) {
+    const Place<P, C> place(work.tile);
+    if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
+    const int steps = work.end - work.begin;
+    filler.fill_lead(place, work.begin);
+    for (int step = 0; step < steps; ++step) {
+      wait_barrier(empty + 8 * filling.at, filling.parity ^ 1);
+      filler.fill_step(place, work.begin, step, filling.at);
+      arrive_after_copies(full + 8 * filling.at);
+      filling.advance();
+    }
+  }
+}
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void math_role(char* shared, typename Epilogue::Stored* out,
+                                          float* workspace, unsigned* flags, int thread,
+                                          unsigned full, unsigned empty, unsigned drained) {
+  using L = Layout<P, C>;
+  Slot<C::kStages> reading, done;
+  partition::Work work;
+  for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
+    const Place<P, C> place(work.tile);
+    const int steps = work.end - work.begin;
+    Sums<P, C> sums;
+    sums.clear();
+    int ring = L::kLead;
+    const auto release = [&] {
+      __syncwarp();
+      arrive_for_warp(empty + 8 * done.at);
+      done.advance();
+    };
+    for (int step = 0; step < steps; ++step) {
+      wait_barrier(full + 8 * reading.at, reading.parity);
+      see_copies<C>();
+      sums.multiply(shared, reading.at, ring * L::kChunk, place.set, thread, [&] {
+        if (C::kIsWgmma ? step > 0 : true) release();
+      });
+      reading.advance();
+      ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
+    }
+    sums.finish();
+    if (C::kIsWgmma) release();
+    L::Groups::sync();  // nobody reads the pipeline any more
+    typename L::Kept kept(sums, shared, thread);
+    L::Groups::sync();  // the exchanged sums have been read
+    finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
+    __syncwarp();
+    arrive_for_warp(drained);
+  }
+}
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void run_with_roles(char* shared, const typename P::E* x,
+                                               const typename P::E* y,
+                                               typename Epilogue::Stored* out, float* workspace,
+                                               unsigned* flags) {
+  using L = Layout<P, C>;
+  constexpr int kMathWarps = L::kConsumerThreads / 32;
+  const unsigned full = shared_address(shared + L::kBarriersAt);
+  const unsigned empty = full + 8 * C::kStages;
+  const unsigned drained = empty + 8 * C::kStages;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < C::kStages; ++i) {
+      init_barrier(full + 8 * i, L::kLoadThreads);
+      init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
+    }
+    init_barrier(drained, kMathWarps * kWarpArrivals);
+  }
+  __syncthreads();
+  if (threadIdx.x < L::kLoadThreads) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if constexpr (C::kTradesRegisters) {
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
+    }
+#endif
+    const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
+    load_role<P, C, S>(filler, full, empty, drained);
+  } else {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if constexpr (C::kTradesRegisters) {
+      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters<C::kLoadWarps>));
+    }
+#endif
+    math_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
+                                 full, empty, drained);
+  }
+}
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x,
+                                            const typename P::E* y, typename Epilogue::Stored* out,
+                                            float* workspace, unsigned* flags) {
+  using L = Layout<P, C>;
+  const int thread = threadIdx.x;
+  const Filler<P, C> filler{shared, x, y, thread};
+  partition::Work work;
+  for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
+    const Place<P, C> place(work.tile);
+    const int steps = work.end - work.begin;
+    Sums<P, C> sums;
+    sums.clear();
+    filler.fill_lead(place, work.begin);
+    for (int step = 0; step < C::kStages - 1; ++step) {
+      if (step < steps) filler.fill_step(place, work.begin, step, step);
+      commit_copies();
+    }
+    int reading = 0, writing = C::kStages - 1, ring = L::kLead;
+    for (int step = 0; step < steps; ++step) {
+      wait_copies<C::kStages - 2>();
+      see_copies<C>();
+      __syncthreads();
+      if (step + C::kStages - 1 < steps) {
+        filler.fill_step(place, work.begin, step + C::kStages - 1, writing);
+      }
+      commit_copies();
+      sums.multiply(shared, reading, ring * L::kChunk, place.set, thread, [] {});
+      sums.finish();
+      reading = reading + 1 == C::kStages ? 0 : reading + 1;
+      writing = writing + 1 == C::kStages ? 0 : writing + 1;
+      ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
+    }
+    wait_copies<0>();
+    __syncthreads();
+    typename L::Kept kept(sums, shared, thread);
+    __syncthreads();
+    finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
+    __syncthreads();
+  }
+}
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void run(const typename P::E* x, const typename P::E* y,
+                                    typename Epilogue::Stored* out, float* workspace,
+                                    unsigned* flags) {
+  extern __shared__ __align__(128) char shared[];
+  if constexpr (C::kLoadWarps > 0) {
+    run_with_roles<P, C, S, Epilogue>(shared, x, y, out, workspace, flags);
+  } else {
+    run_uniform<P, C, S, Epilogue>(shared, x, y, out, workspace, flags);
+  }
+}
+
+}  // namespace convir::taps_wgrad

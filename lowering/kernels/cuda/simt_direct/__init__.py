@@ -1,0 +1,1 @@
+"""Direct convolution without tensor cores: depthwise, and small problems in f32."""

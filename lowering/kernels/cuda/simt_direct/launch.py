@@ -1,0 +1,218 @@
+"""`scalar`: small convolutions without tensor cores, `kernel.cuh`.
+
+f32 is multiplied as IEEE has it. Groups of one channel have one product for each element that a tap
+reads, so plain cores keep up with memory, and no zero is multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.direct.problem import Slices
+from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
+from convir.lowering.kernels.cuda.registers import WARP
+from convir.lowering.kernels.cuda.simt_direct.config import ScalarConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+
+VECTOR_BYTES = 16
+
+SHAPES = ((2, 2), (1, 2), (1, 1))
+"""Output rows and columns of a thread, best first."""
+
+PLANAR_SHAPES = ((4, 1), (2, 1), (1, 1), (2, 2))
+"""The same where columns are innermost: those of a thread are not its neighbour's."""
+
+WARPS, RESIDENT = 8, 2
+SMALL_WARPS, SMALL_RESIDENT = 2, 8
+"""Warps of a block, and blocks of a multiprocessor whose registers fit: small blocks where there
+are too few threads for all multiprocessors."""
+
+MOST_PRODUCTS = 512
+"""Products of a thread that are unrolled."""
+
+MOST_WINDOW = 128
+"""Positions along an axis that are walked one by one: far taps leave many between them, and NVRTC
+does not nest as many templates."""
+
+MOST_CHANNELS = 16
+"""Channels of a group past which an implicit GEMM reuses what it reads more often."""
+
+MOST_PLANAR = 16
+"""Products of a pixel of a group past which its planes are read too often: once for every output
+channel."""
+
+MOST_WEIGHT_BYTES = 48 << 10
+"""Weights of a block: more of them leave no room for other blocks."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What a thread moves at once."""
+
+    stored: int
+    """Output channels: columns of one group, or groups of one channel."""
+    read: int
+    """Channels of A."""
+    planar: bool = False
+    """Whether positions are innermost: neighbouring threads then compute neighbouring columns."""
+
+
+def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
+    """The widest vectors that neighbours and alignment allow, or why the template refuses."""
+    spec = problem.contraction
+    is_depthwise = spec.depth == 1 and spec.columns == 1
+    if not is_depthwise and spec.a.type != "f32":
+        return Refusal("it is neither f32 nor depthwise")
+    if spec.groups == problem.taps * problem.slices.taps == 1:
+        return Refusal("it is a matrix product")
+    if max(spec.depth, spec.columns) > MOST_CHANNELS:
+        return Refusal(f"{spec.depth} and {spec.columns} channels a group are no small groups")
+    needed = shared_bytes(problem)
+    if needed > MOST_WEIGHT_BYTES:
+        return Refusal(f"its weights take {needed} bytes of shared memory")
+    slices = problem.slices
+    if slices != Slices() and not _walks_slices(problem):
+        return Refusal("its slices are no single phase of steps of 1, channels last")
+    if not problem.is_channels_last:
+        return _planar(problem)
+    widest = VECTOR_BYTES // STORAGE_BYTES[spec.a.type]
+    rows, cols = problem.rows, problem.cols
+    a_steps = (problem.a_image, slices.a_stride, rows.a_stride, cols.a_stride)
+    offsets = (phase.offset for phase in problem.phases)
+    c_steps = (problem.c_image, slices.c_stride, rows.c_stride, cols.c_stride, *offsets)
+    if is_depthwise:
+        both = gcd(widest, spec.groups, *a_steps, *c_steps)
+        return Vectors(both, both)
+    return Vectors(gcd(widest, spec.columns, *c_steps), gcd(widest, spec.depth, *a_steps))
+
+
+def _walks_slices(problem: DirectProblem) -> bool:
+    """Whether a window of slices has a form that was run on a GPU."""
+    slices = problem.slices
+    is_plain = slices.step == 1 and slices.row_step == 1 and len(problem.phases) == 1
+    return is_plain and problem.is_channels_last
+
+
+def _planar(problem: DirectProblem) -> Vectors | Refusal:
+    """What a thread moves where images are planes: single elements, of one output channel."""
+    spec = problem.contraction
+    if problem.cols.a_stride != 1:
+        return Refusal("neither channels nor columns are innermost")
+    if spec.depth * spec.columns > MOST_PLANAR:
+        return Refusal(f"{spec.depth} and {spec.columns} channels in planes are read too often")
+    return Vectors(1, 1, planar=True)
+
+
+def shared_bytes(problem: DirectProblem) -> int:
+    """Shared memory of a block: the weights as f32."""
+    spec = problem.contraction
+    taps = max(1, problem.taps * problem.slices.taps)
+    return taps * spec.depth * spec.groups * spec.columns * STORAGE_BYTES["f32"]
+
+
+def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
+    """Threads that have something to compute."""
+    spec = problem.contraction
+    tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
+    images = problem.images * problem.slices.size
+    return images * tiles * spec.groups * spec.columns // vectors.stored
+
+
+def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> str | None:
+    """Why `config` is none for the problem: it would unroll too much."""
+    spec = problem.contraction
+    axes = ((problem.rows, config.rows), (problem.cols, config.cols))
+    longest = max(axis.window + (size - 1) * axis.step for axis, size in axes)
+    if longest > MOST_WINDOW:
+        return f"{longest} positions of a window are unrolled"
+    depths = 1 if spec.depth == 1 else vectors.read
+    products = problem.taps * config.rows * config.cols * vectors.stored * depths
+    return f"{products} products are unrolled" if products > MOST_PRODUCTS else None
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[ScalarConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    read = reading(contraction, epilogue, vectors_of, anywhere=True)
+    if isinstance(read, Refusal):
+        return read
+    problem, vectors = read
+    configs = tuple(_legal(problem, vectors, gpu))
+    if configs:
+        return configs
+    return Refusal(legality(problem, vectors, _smallest(gpu)) or "no config is legal")
+
+
+def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[ScalarConfig]:
+    """Larger tiles read less, as long as all threads have work."""
+    for rows, cols in PLANAR_SHAPES if vectors.planar else SHAPES:
+        config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
+        if work(problem, vectors, config) < gpu.multiprocessors * RESIDENT * WARPS * WARP:
+            continue
+        if legality(problem, vectors, config) is None:
+            yield config
+    small = _smallest(gpu)
+    if legality(problem, vectors, small) is None:
+        yield small
+
+
+def _smallest(gpu: Gpu) -> ScalarConfig:
+    return ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, or why it is not legal for the contraction."""
+    read = reading(contraction, epilogue, vectors_of, anywhere=True)
+    if isinstance(read, Refusal):
+        return read
+    problem, vectors = read
+    reason = legality(problem, vectors, config)
+    if reason is not None:
+        return Refusal(reason)
+    threads = config.warps * WARP
+    schedule = {
+        "vector": vectors.stored,
+        "read": vectors.read,
+        "unroll_rows": config.rows,
+        "run": config.cols,
+        "threads": threads,
+        "shared_bytes": shared_bytes(problem),
+    }
+    features = {
+        "depth": contraction.depth,
+        "columns": contraction.columns,
+        "groups": contraction.groups,
+        "planar": int(vectors.planar),
+        "a_group": contraction.a.group_stride,
+        "a_channel": contraction.a.stride,
+        "c_group": contraction.c.group_stride,
+        "c_channel": contraction.c.stride,
+        **slice_features(problem.slices),
+    }
+    blocks = -(-work(problem, vectors, config) // threads)
+    grid = min(blocks, config.blocks[0] * config.blocks[1])
+    return launch(
+        "simt_direct/kernel.cuh",
+        "ScalarDirect",
+        problem,
+        epilogue,
+        features,
+        schedule,
+        grid,
+        config.blocks[1],
+    )

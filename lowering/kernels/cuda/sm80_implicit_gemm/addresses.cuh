@@ -1,0 +1,294 @@
+// Where the operands of a contraction lie: positions and taps as elements of A, B and C.
+//
+// What `Problem` holds is described in lowering/kernels/cuda/sm80_implicit_gemm/problem.py, which
+// writes it.
+#pragma once
+
+#include "load/tiles.cuh"
+
+namespace convir {
+namespace igemm {
+
+template <int kAxes>
+struct Phase {
+  int positions, taps;
+  long long out, weight;                     // elements before position 0, before tap 0
+  int size[kAxes], extent[kAxes], step[kAxes];
+  int along[kAxes], first[kAxes], tap_step[kAxes];  // taps: how many, the first, the distance
+  long long tap_weight[kAxes], row[kAxes], out_stride[kAxes];
+};
+
+// The elements of an operand of the epilogue, along a phase's axes.
+template <int kAxes>
+struct Rows {
+  long long offset, stride[kAxes];
+};
+
+// Where an output position reads A for the tap 0, and where it stores.
+template <class P>
+struct Position {
+  typename P::AOffset offset;
+  int at[P::kAxes];
+  bool inside;
+};
+
+template <class P>
+__device__ __forceinline__ Position<P> position(int phase, int x) {
+  const auto& in = P::kPhase[phase];
+  Position<P> result;
+  result.inside = x < in.positions;
+  if constexpr (P::kALinear != 0) {
+    result.offset = static_cast<typename P::AOffset>(P::kALinear) * x;
+    return result;
+  }
+  result.offset = 0;
+  int rest = x;
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const int at = axis == 0 ? rest : rest % in.size[axis];
+    rest /= axis == 0 ? 1 : in.size[axis];
+    result.at[axis] = at * in.step[axis];
+    result.offset += static_cast<typename P::AOffset>(in.row[axis]) * result.at[axis];
+  }
+  return result;
+}
+
+// The element of C of an output position.
+template <class P, class Offset>
+__device__ __forceinline__ Offset out_offset(int phase, int x) {
+  const auto& in = P::kPhase[phase];
+  Offset offset = static_cast<Offset>(in.out);
+  if constexpr (P::kCLinear != 0) return offset + static_cast<Offset>(P::kCLinear) * x;
+  int rest = x;
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const int at = axis == 0 ? rest : rest % in.size[axis];
+    rest /= axis == 0 ? 1 : in.size[axis];
+    offset += static_cast<Offset>(in.out_stride[axis]) * at;
+  }
+  return offset;
+}
+
+// The element of operand i of the epilogue of an output position, for column 0 of group 0.
+template <class P>
+__device__ __forceinline__ long long epilogue_row(int phase, int i, int x) {
+  const auto& in = P::kPhase[phase];
+  const auto& operand = P::kEpilogue[phase][i];
+  long long offset = operand.offset;
+  int rest = x;
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const int at = axis == 0 ? rest : rest % in.size[axis];
+    rest /= axis == 0 ? 1 : in.size[axis];
+    offset += operand.stride[axis] * at;
+  }
+  return offset;
+}
+
+// What a tap and a depth add to a position's element of A, and their element of B.
+template <class P>
+struct Tap {
+  typename P::AOffset offset;
+  typename P::BOffset weight;
+  int at[P::kAxes];
+  bool inside;
+
+  __device__ __forceinline__ Tap shifted(int depths) const {
+    Tap result = *this;
+    result.offset += static_cast<typename P::AOffset>(P::kAStride) * depths;
+    result.weight += static_cast<typename P::BOffset>(P::kBDepth) * depths;
+    return result;
+  }
+};
+
+template <class P>
+__device__ __forceinline__ Tap<P> tap(int phase, int j) {
+  const auto& in = P::kPhase[phase];
+  int rest, depth;
+  if constexpr (P::kTapMinor) {
+    depth = j / in.taps;
+    rest = j % in.taps;
+  } else {
+    depth = j % P::kDepth;
+    rest = j / P::kDepth;
+  }
+  Tap<P> result;
+  result.inside = j < in.taps * P::kDepth;
+  result.offset = static_cast<typename P::AOffset>(P::kAStride) * depth;
+  result.weight = static_cast<typename P::BOffset>(P::kBDepth) * depth +
+                  static_cast<typename P::BOffset>(in.weight);
+#pragma unroll
+  for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+    const int number = axis == 0 ? rest : rest % in.along[axis];
+    rest /= axis == 0 ? 1 : in.along[axis];
+    result.at[axis] = in.first[axis] + number * in.tap_step[axis];
+    result.offset += static_cast<typename P::AOffset>(in.row[axis]) * result.at[axis];
+    result.weight += static_cast<typename P::BOffset>(in.tap_weight[axis]) * number;
+  }
+  return result;
+}
+
+// A: rows by positions and taps.
+template <class P>
+__device__ __forceinline__ bool reads(int phase, const Position<P>& x, const Tap<P>& t) {
+  bool inside = x.inside && t.inside;
+#pragma unroll
+  for (int axis = 0; axis < P::kAxes; ++axis) {
+    if (P::kBounded[axis]) {
+      const unsigned extent = static_cast<unsigned>(P::kPhase[phase].extent[axis]);
+      inside = inside && static_cast<unsigned>(x.at[axis] + t.at[axis]) < extent;
+    }
+  }
+  return inside;
+}
+
+// Taps in the order of the reduction, kBK steps at a time. Where depths are whole tiles, a tile has
+// one tap, and the next one follows by additions.
+template <class P, int kBK>
+struct TapWalk {
+  static constexpr bool kIsUniform = !P::kTapMinor && P::kDepth % kBK == 0;
+  int phase, begin, depth;
+  int number[P::kAxes];
+  Tap<P> first;
+
+  __device__ __forceinline__ TapWalk(int in_phase, int at) : phase(in_phase), begin(at) {
+    if constexpr (kIsUniform) {
+      const auto& in = P::kPhase[phase];
+      first = tap<P>(phase, begin);
+      depth = begin % P::kDepth;
+      int rest = begin / P::kDepth;
+#pragma unroll
+      for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+        number[axis] = axis == 0 ? rest : rest % in.along[axis];
+        rest /= axis == 0 ? 1 : in.along[axis];
+      }
+    }
+  }
+
+  __device__ __forceinline__ Tap<P> at(int distance) const {
+    if constexpr (kIsUniform) {
+      return first.shifted(distance);
+    } else {
+      return tap<P>(phase, begin + distance);
+    }
+  }
+
+  __device__ __forceinline__ void advance() {
+    begin += kBK;
+    if constexpr (kIsUniform) {
+      depth += kBK;
+      first = first.shifted(kBK);
+      if (depth == P::kDepth) next_tap();
+    }
+  }
+
+  __device__ __forceinline__ void next_tap() {
+    using AOffset = typename P::AOffset;
+    using BOffset = typename P::BOffset;
+    const auto& in = P::kPhase[phase];
+    depth = 0;
+    first = first.shifted(-P::kDepth);
+    bool carry = true;
+#pragma unroll
+    for (int axis = P::kAxes - 1; axis >= 0; --axis) {
+      if (!carry) continue;
+      const bool wraps = axis > 0 && number[axis] + 1 == in.along[axis];
+      const int by = wraps ? -number[axis] : 1;
+      number[axis] += by;
+      first.at[axis] += by * in.tap_step[axis];
+      first.offset += static_cast<AOffset>(in.row[axis]) * (by * in.tap_step[axis]);
+      first.weight += static_cast<BOffset>(in.tap_weight[axis]) * by;
+      carry = wraps;
+    }
+  }
+};
+
+template <class P, int kBK>
+struct PositionWalk {
+  int phase, begin;
+  __device__ __forceinline__ PositionWalk(int in_phase, int at) : phase(in_phase), begin(at) {}
+  __device__ __forceinline__ Position<P> at(int distance) const {
+    return position<P>(phase, begin + distance);
+  }
+  __device__ __forceinline__ void advance() { begin += kBK; }
+};
+
+// A as the rows of the product.
+template <class P, int kBK>
+struct ASource {
+  using Element = typename P::A;
+  int phase;
+  const Element* base;
+
+  __device__ __forceinline__ auto walk(int begin) const {
+    if constexpr (P::kComputesB) {
+      return PositionWalk<P, kBK>(phase, begin);
+    } else {
+      return TapWalk<P, kBK>(phase, begin);
+    }
+  }
+  __device__ __forceinline__ auto fixed(int outer) const {
+    if constexpr (P::kComputesB) {
+      return tap<P>(phase, outer);
+    } else {
+      return position<P>(phase, outer);
+    }
+  }
+  __device__ __forceinline__ const Element* find(const Position<P>& x, const Tap<P>& t,
+                                                 bool& inside) const {
+    inside = reads<P>(phase, x, t);
+    return inside ? base + (x.offset + t.offset) : base;
+  }
+  __device__ __forceinline__ const Element* find(const Tap<P>& t, const Position<P>& x,
+                                                 bool& inside) const {
+    return find(x, t, inside);
+  }
+};
+
+template <class P>
+struct Column {
+  typename P::BOffset offset;
+  bool inside;
+};
+
+// The other input as the columns of the product: B by taps, or C by positions.
+template <class P, int kBK>
+struct OtherSource {
+  using Element = typename P::Other;
+  int phase;
+  const Element* base;
+
+  struct Out {
+    typename P::BOffset weight;
+    bool inside;
+  };
+  struct OutWalk {
+    int phase, begin;
+    __device__ __forceinline__ Out at(int distance) const {
+      const int x = begin + distance;
+      return {out_offset<P, typename P::BOffset>(phase, x), x < P::kPhase[phase].positions};
+    }
+    __device__ __forceinline__ void advance() { begin += kBK; }
+  };
+
+  __device__ __forceinline__ auto walk(int begin) const {
+    if constexpr (P::kComputesB) {
+      return OutWalk{phase, begin};
+    } else {
+      return TapWalk<P, kBK>(phase, begin);
+    }
+  }
+  __device__ __forceinline__ Column<P> fixed(int column) const {
+    const long long stride = P::kComputesB ? P::kCStride : P::kBColumn;
+    return {static_cast<typename P::BOffset>(stride) * column, column < P::kColumns};
+  }
+  template <class Moving>
+  __device__ __forceinline__ const Element* find(const Column<P>& column, const Moving& moving,
+                                                 bool& inside) const {
+    inside = column.inside && moving.inside;
+    return inside ? base + (column.offset + moving.weight) : base;
+  }
+};
+
+}  // namespace igemm
+}  // namespace convir

@@ -1,0 +1,166 @@
+"""The configs of implicit GEMMs: a tile, its pipeline and its threads, and which are legal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import orientation, widths
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+FAMILY: Final = "igemm"
+
+WARP = 32
+COPIES = ("", "a", "b", "ab")
+"""The sets of operands that may be copied."""
+STAGING_PAD = 8
+"""Elements between two lines of sums in shared memory, which puts them in different banks."""
+MAX_SUMS = 128
+"""Sums that a thread keeps in registers."""
+MAX_REGISTERS = 230
+"""Registers that a thread may be estimated to need, of the 255 that it has."""
+BASE_REGISTERS = 40
+"""Registers for addresses and loops."""
+ASYNC_BYTES = 4
+"""The least that is copied to shared memory without registers in between."""
+
+
+@dataclass(frozen=True)
+class ImplicitGemmConfig:
+    """A tile of `m` x `n` results, reduced `k` at a time."""
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    """Tiles in flight, at least 2."""
+    over: tuple[int, int]
+    """The warps that a tile's rows and columns are divided over; threads without tensor cores."""
+    is_mma: bool = True
+    """Whether tensor cores multiply: 16-bit types, or f32 that may be rounded to TF32."""
+    split: int = 1
+    """Parts of the reduction, each its own block; the parts are added in a second launch."""
+    copies: str = ""
+    """The operands, of `ab`, that are copied first so that their channels are neighbours."""
+
+    def __str__(self) -> str:
+        unit = "warps" if self.is_mma else "threads"
+        split = f" split={self.split}" if self.split > 1 else ""
+        over = "x".join(map(str, self.over))
+        copies = f" copies={self.copies}" if self.copies else ""
+        tile = f"{self.m}x{self.n}x{self.k}"
+        return f"{FAMILY} {tile} stages={self.stages} {unit}={over}{split}{copies}"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.over[0] * self.over[1] * (WARP if self.is_mma else 1)
+
+    @property
+    def sums(self) -> int:
+        """Sums that a thread keeps."""
+        return self.m * self.n // self.threads
+
+
+def parse(text: str) -> ImplicitGemmConfig:
+    """The config that prints as `text`.
+
+    Raises:
+        ValueError: none does.
+    """
+    found = ConfigText.parse(text)
+    unit = "warps" if "warps" in found.values else "threads"
+    if found.family != FAMILY or len(found.words) != 1 or unit not in found.values:
+        raise ValueError(f"it is written {FAMILY} MxNxK stages=S warps=AxB")
+    unknown = set(found.values) - {"stages", "split", "copies", unit}
+    if unknown or "stages" not in found.values:
+        raise ValueError(
+            f"it has stages, {unit}, split and copies, not {', '.join(sorted(unknown))}"
+        )
+    m, n, k = sizes(found.words[0], 3)
+    rows, columns = sizes(found.values[unit], 2)
+    stages, split = int(found.values["stages"]), int(found.values.get("split", "1"))
+    copies = found.values.get("copies", "")
+    if copies not in COPIES:
+        raise ValueError(f"copies are one of {', '.join(COPIES[1:])}, not '{copies}'")
+    return ImplicitGemmConfig(m, n, k, stages, (rows, columns), unit == "warps", split, copies)
+
+
+def has_mma(spec: Contraction) -> bool:
+    """Whether tensor cores multiply the operands of `spec`."""
+    a, other = spec.inputs
+    return a.type == other.type and (spec.tf32 or a.type in ("f16", "bf16"))
+
+
+def legality(
+    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, shared_bytes: int
+) -> str | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    vectors = widths(spec)
+    lines = orientation(spec)
+    computes_b = spec.result == "B"
+    other = spec.c if computes_b else spec.b
+    a_line = config.k if lines.a_by_depth != computes_b else config.m
+    other_line = config.k if lines.other_by_reduction else config.n
+    for what, line, width, size in (
+        ("A", a_line, vectors.a, STORAGE_BYTES[spec.a.type]),
+        ("the other input", other_line, vectors.other, STORAGE_BYTES[other.type]),
+    ):
+        if line % width or line * size % 16:
+            return f"a line of {line} elements of {what} is not whole vectors of {width}"
+        if config.threads % (line // width):
+            return f"{config.threads} threads do not share lines of {line // width} vectors"
+    if config.is_mma and not has_mma(spec):
+        return f"tensor cores do not multiply {spec.a.type} and {other.type}"
+    shape = (16 * config.over[0], 8 * config.over[1], 16)
+    if not config.is_mma:
+        shape = (4 * config.over[0], 4 * config.over[1], 4)
+    if config.m % shape[0] or config.n % shape[1] or config.k % shape[2]:
+        return f"{config.m}x{config.n}x{config.k} is not divided by {'x'.join(map(str, shape))}"
+    if config.sums > MAX_SUMS or config.stages < len(("reading", "writing")):
+        return f"{config.sums} sums a thread, {config.stages} stages"
+    registers = _registers(spec, config)
+    if registers > MAX_REGISTERS:
+        return f"a thread needs about {registers} registers"
+    needed = shared_bytes_of(spec, epilogue, config)
+    if needed > shared_bytes:
+        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
+    return None
+
+
+def _registers(spec: Contraction, config: ImplicitGemmConfig) -> int:
+    """Registers of a thread: sums, fragments, and for each operand what its loader keeps."""
+    vectors, flat = widths(spec), orientation(spec)
+    computes_b = spec.result == "B"
+    other = spec.c if computes_b else spec.b
+    place = 2 + len(spec.phases[0].axes)
+    kept = 0
+    for across, width, size, along, each in (
+        (config.m, vectors.a, STORAGE_BYTES[spec.a.type], flat.a_by_depth != computes_b, place),
+        (config.n, vectors.other, STORAGE_BYTES[other.type], flat.other_by_reduction, 2),
+    ):
+        passes = max(1, config.k * across // width // config.threads)
+        kept += passes * each if along else each
+        kept += passes if width * size < ASYNC_BYTES else 0
+    words = STORAGE_BYTES[spec.element] // 4
+    rows, columns = config.m // config.over[0], config.n // config.over[1]
+    fragments = rows // 4 + columns // 4 if config.is_mma else 4 * (rows + columns) * words
+    return BASE_REGISTERS + config.sums * words + fragments + kept
+
+
+def shared_bytes_of(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> int:
+    """Dynamic shared memory of a block: the pipeline or the sums, then the rows' offsets."""
+    other = spec.c if spec.result == "B" else spec.b
+    stage = config.k * (
+        config.m * STORAGE_BYTES[spec.a.type] + config.n * STORAGE_BYTES[other.type]
+    )
+    by_columns = orientation(spec).out_by_columns
+    line, lines = (config.n, config.m) if by_columns else (config.m, config.n)
+    staging = lines * (line + STAGING_PAD) * STORAGE_BYTES[spec.element]
+    offsets = config.m * 8 * (1 + max(1, len(epilogue.operands)))
+    return max(config.stages * stage, staging) + offsets

@@ -1,0 +1,446 @@
+// A contraction as a matrix product whose operands are addressed, never copied.
+//
+// With x an output position, t a tap and d a depth:
+//   C:  C[x, n] = sum over (t, d) of A[row(x, t), d] * B[t, d, n]       rows are x, reduced (t, d)
+//   B:  B[(t, d), n] = sum over x of A[row(x, t), d] * C[x, n]          rows are (t, d), reduced x
+// A block computes one tile of one phase and one group; phases come in the order of `Problem`, and
+// one without taps stores holes. `Problem` and `Config` are structs of constants; their fields are
+// described in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes them.
+#pragma once
+
+#include "load/tiles.cuh"
+#include "sm80_implicit_gemm/addresses.cuh"
+
+namespace convir {
+namespace igemm {
+
+// Fills tiles: what lies across the reduction is found once, what lies along it in every tile.
+template <class T, class Source>
+struct Loader {
+  using E = typename T::Element;
+  using Fixed = decltype(Source().fixed(0));
+  using Walk = decltype(Source().walk(0));
+  static constexpr int kFixed = T::kLineIsReduced ? T::kPasses : 1;
+  Source source;
+  Walk walk;
+  Fixed fixed[kFixed];
+  int line, at;
+  Vector<E, T::kWidth> staged[T::kIsAsync ? 1 : T::kPasses];
+
+  __device__ __forceinline__ Loader(Source from, int outer, int begin)
+      : source(from), walk(from.walk(begin)) {
+    line = threadIdx.x / T::kVectors;
+    at = threadIdx.x % T::kVectors * T::kWidth;
+#pragma unroll
+    for (int pass = 0; pass < kFixed; ++pass) {
+      const int across = T::kLineIsReduced ? line + pass * T::kLinesAtOnce : at;
+      fixed[pass] = source.fixed(outer + across);
+    }
+  }
+
+  // Begins to fill `tile` with the next part of the reduction.
+  __device__ __forceinline__ void fetch(char* tile) {
+    if constexpr (T::kLineIsReduced) {
+      const auto moving = walk.at(at);
+#pragma unroll
+      for (int pass = 0; pass < T::kPasses; ++pass) move(tile, pass, fixed[pass], moving);
+    } else {
+#pragma unroll
+      for (int pass = 0; pass < T::kPasses; ++pass) {
+        move(tile, pass, fixed[0], walk.at(line + pass * T::kLinesAtOnce));
+      }
+    }
+    walk.advance();
+  }
+
+  // Ends it, where copies are not asynchronous.
+  __device__ __forceinline__ void finish(char* tile) {
+    if constexpr (!T::kIsAsync) {
+#pragma unroll
+      for (int pass = 0; pass < T::kPasses; ++pass) {
+        const int to = line + pass * T::kLinesAtOnce;
+        if (to < T::kLines) {
+          *reinterpret_cast<Vector<E, T::kWidth>*>(tile + T::byte(to, at)) = staged[pass];
+        }
+      }
+    }
+  }
+
+  template <class Moving>
+  __device__ __forceinline__ void move(char* tile, int pass, const Fixed& outer,
+                                       const Moving& moving) {
+    const int to = line + pass * T::kLinesAtOnce;
+    if (T::kLines % T::kLinesAtOnce != 0 && to >= T::kLines) return;
+    bool inside;
+    const E* from = source.find(outer, moving, inside);
+    if constexpr (T::kIsAsync) {
+      copy_async<T::kWidth * sizeof(E)>(tile + T::byte(to, at), from, inside);
+    } else if (inside) {
+      staged[pass] = *reinterpret_cast<const Vector<E, T::kWidth>*>(from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < T::kWidth; ++i) staged[pass].of[i] = narrow<E>(0.0f);
+    }
+  }
+};
+
+// Which tile a block computes.
+template <class P, class C>
+struct TilePlace {
+  int phase, row, group, column;  // first row and column
+
+  static __device__ __forceinline__ int rows_of(int phase) {
+    return P::kComputesB ? P::kPhase[phase].taps * P::kDepth : P::kPhase[phase].positions;
+  }
+  static __device__ __forceinline__ int reduced_of(int phase) {
+    return P::kComputesB ? P::kPhase[phase].positions : P::kPhase[phase].taps * P::kDepth;
+  }
+
+  __device__ __forceinline__ explicit TilePlace(int tile) {
+    constexpr int kColumnTiles = (P::kColumns + C::kBN - 1) / C::kBN;
+    phase = 0;
+    int rest = tile;
+    if constexpr (P::kPhases > 1) {
+#pragma unroll
+      for (int p = 0; p + 1 < P::kPhases; ++p) {
+        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kColumnTiles;
+        if (phase == p && rest >= tiles) {
+          rest -= tiles;
+          phase = p + 1;
+        }
+      }
+    }
+    column = rest % kColumnTiles * C::kBN;
+    rest /= kColumnTiles;
+    group = rest % P::kGroups;
+    row = rest / P::kGroups * C::kBM;
+  }
+};
+
+// The element of the result in a row of the product, and of each operand of the epilogue.
+template <class P, class E>
+struct RowOffsets {
+  static constexpr int kOperands = E::kOperands;
+  long long out;
+  long long of[kOperands > 0 ? kOperands : 1];
+
+  __device__ __forceinline__ void find(int phase, int group, int row) {
+    if constexpr (P::kComputesB) {
+      out = tap<P>(phase, row).weight + P::kBGroup * group;
+#pragma unroll
+      for (int i = 0; i < kOperands; ++i) of[i] = out;
+    } else {
+      out = out_offset<P, long long>(phase, row) + P::kCGroup * group;
+#pragma unroll
+      for (int i = 0; i < kOperands; ++i) {
+        of[i] = epilogue_row<P>(phase, i, row) + P::kEpilogueGroup[i] * group;
+      }
+    }
+  }
+};
+
+template <class P>
+__device__ __forceinline__ long long column_stride() {
+  return P::kComputesB ? P::kBColumn : P::kCStride;
+}
+
+// Stores kVector neighbours of a line of sums: along columns, or along rows.
+template <class P, class C, class E, int kVector, class Sum>
+__device__ __forceinline__ void store_vector(typename E::Stored* out,
+                                             const typename E::Pointers& pointers,
+                                             const RowOffsets<P, E>* rows, int column,
+                                             const Sum (&sums)[kVector], bool is_hole) {
+  Vector<typename E::Stored, kVector> stored;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const RowOffsets<P, E>& row = rows[C::kOutAlongColumns ? 0 : i];
+    const int n = C::kOutAlongColumns ? column + i : column;
+    long long at[E::kOperands > 0 ? E::kOperands : 1] = {};
+#pragma unroll
+    for (int k = 0; k < E::kOperands; ++k) {
+      at[k] = row.of[k] + (P::kComputesB ? P::kBColumn : P::kEpilogueColumn[k]) * n;
+    }
+    stored.of[i] = is_hole ? E::hole(pointers, at) : E::apply(sums[i], pointers, at);
+  }
+  *reinterpret_cast<decltype(stored)*>(out + (rows[0].out + column_stride<P>() * column)) = stored;
+}
+
+template <class P, class C, class E>
+struct Product {
+  using Sum = typename P::Sum;
+  using ATile = Tile<typename P::A, C::kBM, C::kBK, P::kALineIsReduced, C::kAVector, C::kThreads>;
+  using BTile =
+      Tile<typename P::Other, C::kBN, C::kBK, P::kOtherLineIsReduced, C::kOtherVector, C::kThreads>;
+  static constexpr int kStageBytes = ATile::kBytes + BTile::kBytes;
+  static constexpr int kOutLine = C::kOutAlongColumns ? C::kBN : C::kBM;
+  static constexpr int kOutLines = C::kOutAlongColumns ? C::kBM : C::kBN;
+  static constexpr int kPitch = kOutLine + 8;  // staggers the lines over the banks
+  static constexpr int kStagingBytes = kOutLines * kPitch * static_cast<int>(sizeof(Sum));
+  static constexpr int kPipelineBytes = C::kStages * kStageBytes;
+  static constexpr int kTable =
+      kPipelineBytes > kStagingBytes ? kPipelineBytes : kStagingBytes;
+  static constexpr int kSharedBytes =
+      kTable + C::kBM * static_cast<int>(sizeof(RowOffsets<P, E>));
+  static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
+
+  // A warp's part of a tile on tensor cores, or a thread's on the FMA units.
+  static constexpr int kRows = C::kIsMma ? C::kBM / C::kWarpsM / 16 : C::kBM / C::kThreadsM;
+  static constexpr int kCols = C::kIsMma ? C::kBN / C::kWarpsN / 8 : C::kBN / C::kThreadsN;
+  static constexpr int kEach = C::kIsMma ? 4 : 1;
+  Sum sums[kRows][kCols][kEach];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kCols; ++j) {
+#pragma unroll
+        for (int k = 0; k < kEach; ++k) sums[i][j][k] = 0;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply(const char* a, const char* b) {
+    if constexpr (C::kIsMma) {
+      multiply_matrices(a, b);
+    } else {
+      multiply_quads(a, b);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_matrices(const char* a, const char* b) {
+    const int warp = threadIdx.x / 32;
+    const int row = warp / C::kWarpsN * (kRows * 16);
+    const int column = warp % C::kWarpsN * (kCols * 8);
+    constexpr int kPair = kCols % 2 == 0 ? 2 : 1;
+#pragma unroll
+    for (int k = 0; k < C::kBK; k += kReducedAtOnce<typename P::A>) {
+      unsigned of_a[kRows][4];
+      unsigned of_b[kCols / kPair][2 * kPair];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) load_rows<ATile>(of_a[i], a, row + i * 16, k);
+#pragma unroll
+      for (int j = 0; j < kCols / kPair; ++j) {
+        load_columns<BTile>(of_b[j], b, column + j * 8 * kPair, k);
+      }
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < kCols; ++j) {
+          multiply_add<typename P::A>(sums[i][j], of_a[i], of_b[j / kPair][j % kPair * 2],
+                                      of_b[j / kPair][j % kPair * 2 + 1]);
+        }
+      }
+    }
+  }
+
+  // Row i of a thread: neighbours in fours where a line holds rows, apart where it does not.
+  static __device__ __forceinline__ int row_of(int i) {
+    const int thread = threadIdx.x / C::kThreadsN;
+    if (P::kALineIsReduced) return i * C::kThreadsM + thread;
+    return i / 4 * (4 * C::kThreadsM) + thread * 4 + i % 4;
+  }
+  static __device__ __forceinline__ int column_of(int j) {
+    const int thread = threadIdx.x % C::kThreadsN;
+    if (P::kOtherLineIsReduced) return j * C::kThreadsN + thread;
+    return j / 4 * (4 * C::kThreadsN) + thread * 4 + j % 4;
+  }
+
+  __device__ __forceinline__ void multiply_quads(const char* a, const char* b) {
+#pragma unroll 2
+    for (int k = 0; k < C::kBK; k += 4) {
+      Sum of_a[4][kRows], of_b[4][kCols];
+      load_operand<ATile, kRows>(of_a, a, k, row_of);
+      load_operand<BTile, kCols>(of_b, b, k, column_of);
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+          for (int j = 0; j < kCols; ++j) {
+            sums[i][j][0] = fma(of_a[q][i], of_b[q][j], sums[i][j][0]);
+          }
+        }
+      }
+    }
+  }
+
+  template <class T, int kCount, class Place>
+  static __device__ __forceinline__ void load_operand(Sum (&to)[4][kCount], const char* tile, int k,
+                                                      Place place) {
+    if constexpr (T::kLineIsReduced) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        Sum quad[4];
+        load_quad<T>(quad, tile, place(i), k);
+#pragma unroll
+        for (int q = 0; q < 4; ++q) to[q][i] = quad[q];
+      }
+    } else {
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+#pragma unroll
+        for (int i = 0; i < kCount; i += 4) {
+          Sum quad[4];
+          load_quad<T>(quad, tile, k + q, place(i));
+#pragma unroll
+          for (int e = 0; e < 4; ++e) to[q][i + e] = quad[e];
+        }
+      }
+    }
+  }
+
+  // The sums, as lines in the order in which they are stored.
+  __device__ __forceinline__ void stage(Sum* staging) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kCols; ++j) {
+        if constexpr (C::kIsMma) {
+          const int row = warp / C::kWarpsN * (kRows * 16) + i * 16 + lane / 4;
+          const int column = warp % C::kWarpsN * (kCols * 8) + j * 8 + lane % 4 * 2;
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            staging[staged_at(row + k / 2 * 8, column + k % 2)] = sums[i][j][k];
+          }
+        } else {
+          staging[staged_at(row_of(i), column_of(j))] = sums[i][j][0];
+        }
+      }
+    }
+  }
+  static __device__ __forceinline__ int staged_at(int row, int column) {
+    return C::kOutAlongColumns ? row * kPitch + column : column * kPitch + row;
+  }
+
+  // Sums over [begin, end) of the reduction, in steps of kBK.
+  __device__ __forceinline__ void reduce(char* shared, const typename P::A* a,
+                                         const typename P::Other* b, const TilePlace<P, C>& tile,
+                                         int begin, int end) {
+    Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
+    Loader<BTile, OtherSource<P, C::kBK>> columns({tile.phase, b}, tile.column, begin);
+    const int steps = (end - begin + C::kBK - 1) / C::kBK;
+#pragma unroll
+    for (int s = 0; s < C::kStages - 1; ++s) {
+      if (s < steps) {
+        char* stage = shared + s * kStageBytes;
+        rows.fetch(stage);
+        columns.fetch(stage + ATile::kBytes);
+        rows.finish(stage);
+        columns.finish(stage + ATile::kBytes);
+      }
+      commit_copies();
+    }
+    int reading = 0, writing = C::kStages - 1;
+    for (int step = 0; step < steps; ++step) {
+      wait_copies<C::kStages - 2>();
+      __syncthreads();
+      const int next = step + C::kStages - 1;
+      char* to = shared + writing * kStageBytes;
+      if (next < steps) {
+        rows.fetch(to);
+        columns.fetch(to + ATile::kBytes);
+      }
+      commit_copies();
+      const char* from = shared + reading * kStageBytes;
+      multiply(from, from + ATile::kBytes);
+      if (next < steps) {
+        rows.finish(to);
+        columns.finish(to + ATile::kBytes);
+      }
+      reading = reading + 1 == C::kStages ? 0 : reading + 1;
+      writing = writing + 1 == C::kStages ? 0 : writing + 1;
+    }
+    wait_copies<0>();
+    __syncthreads();
+  }
+};
+
+// One tile of the product, stored; or, if the reduction is split, the sums of one part of it.
+template <class P, class C, class E>
+__device__ __forceinline__ void run(const typename P::A* a, const typename P::Other* b,
+                                    typename E::Stored* out, typename P::Sum* parts,
+                                    const typename E::Pointers& pointers) {
+  using Work = Product<P, C, E>;
+  using Sum = typename P::Sum;
+  extern __shared__ __align__(128) char shared[];
+  const TilePlace<P, C> tile(blockIdx.x);
+  const int reduced = TilePlace<P, C>::reduced_of(tile.phase);
+  const int rows = TilePlace<P, C>::rows_of(tile.phase);
+
+  auto* table = reinterpret_cast<RowOffsets<P, E>*>(shared + Work::kTable);
+  if constexpr (C::kSplit == 1) {
+    for (int row = threadIdx.x; row < C::kBM; row += C::kThreads) {
+      if (tile.row + row < rows) table[row].find(tile.phase, tile.group, tile.row + row);
+    }
+  }
+  Work work;
+  work.clear();
+  int begin = 0, end = reduced;
+  if constexpr (C::kSplit > 1) {
+    const int steps = (reduced + C::kBK - 1) / C::kBK;
+    const int part = blockIdx.y;
+    begin = static_cast<int>(static_cast<long long>(steps) * part / C::kSplit) * C::kBK;
+    const int stop = static_cast<int>(static_cast<long long>(steps) * (part + 1) / C::kSplit);
+    end = stop * C::kBK < reduced ? stop * C::kBK : reduced;
+  }
+  const auto* other = b + (P::kComputesB ? P::kCGroup : P::kBGroup) * tile.group;
+  work.reduce(shared, a + P::kAGroup * tile.group, other, tile, begin, end);
+
+  Sum* staging = reinterpret_cast<Sum*>(shared);
+  work.stage(staging);
+  __syncthreads();
+  constexpr int kVectors = Work::kOutLine / C::kOutVector;
+  for (int v = threadIdx.x; v < Work::kOutLines * kVectors; v += C::kThreads) {
+    const int line = v / kVectors, at = v % kVectors * C::kOutVector;
+    Sum sums[C::kOutVector];
+#pragma unroll
+    for (int i = 0; i < C::kOutVector; ++i) sums[i] = staging[line * Work::kPitch + at + i];
+    if constexpr (C::kSplit > 1) {
+      const long long tiles = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
+      Sum* to = parts + ((tiles * Work::kOutLines + line) * Work::kOutLine + at);
+#pragma unroll
+      for (int i = 0; i < C::kOutVector; ++i) to[i] = sums[i];
+    } else {
+      const int row = C::kOutAlongColumns ? line : at, column = C::kOutAlongColumns ? at : line;
+      if (tile.row + row < rows && tile.column + column < P::kColumns) {
+        store_vector<P, C, E, C::kOutVector>(out, pointers, table + row, tile.column + column, sums, reduced == 0);
+      }
+    }
+  }
+}
+
+// Adds the parts of the tiles in order, and stores: blockIdx.y is a slice of a tile.
+template <class P, class C, class E>
+__device__ __forceinline__ void add_parts(const typename P::Sum* parts, typename E::Stored* out,
+                                          const typename E::Pointers& pointers) {
+  using Work = Product<P, C, E>;
+  using Sum = typename P::Sum;
+  const TilePlace<P, C> tile(blockIdx.x);
+  const int reduced = TilePlace<P, C>::reduced_of(tile.phase);
+  const int rows = TilePlace<P, C>::rows_of(tile.phase);
+  constexpr int kVectors = Work::kOutLine / C::kAddVector;
+  const int v = blockIdx.y * blockDim.x + threadIdx.x;
+  if (v >= Work::kOutLines * kVectors) return;
+  const int line = v / kVectors, at = v % kVectors * C::kAddVector;
+  const int row = tile.row + (C::kOutAlongColumns ? line : at);
+  const int column = tile.column + (C::kOutAlongColumns ? at : line);
+  if (row >= rows || column >= P::kColumns) return;
+  Sum sums[C::kAddVector] = {};
+#pragma unroll 16
+  for (int part = 0; part < C::kSplit; ++part) {
+    const long long tiles = static_cast<long long>(part) * gridDim.x + blockIdx.x;
+    const Sum* from = parts + ((tiles * Work::kOutLines + line) * Work::kOutLine + at);
+#pragma unroll
+    for (int i = 0; i < C::kAddVector; ++i) sums[i] += from[i];
+  }
+  constexpr int kOffsets = C::kOutAlongColumns ? 1 : C::kAddVector;
+  RowOffsets<P, E> offsets[kOffsets];
+#pragma unroll
+  for (int i = 0; i < kOffsets; ++i) offsets[i].find(tile.phase, tile.group, row + i);
+  store_vector<P, C, E, C::kAddVector>(out, pointers, offsets, column, sums, reduced == 0);
+}
+
+}  // namespace igemm
+}  // namespace convir

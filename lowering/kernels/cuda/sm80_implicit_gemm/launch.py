@@ -1,0 +1,165 @@
+"""`igemm`: contractions as implicit GEMMs, on tensor cores (`mma.sync`) or on the FMA units.
+
+The most general template: any direction, layout, grouping, rank and type. Its kernels are in
+`kernel.cuh`; see `README.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import legality, shared_bytes_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import blocks_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    orientation,
+    refusal,
+    widths,
+)
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import ImplicitGemmConfig
+
+ADDING_THREADS = 256
+"""Threads of a block that adds parts."""
+MAX_ADD_WIDTH = 2
+"""Results that one of its threads stores, at most."""
+FMA_SPILL_BYTES = 8
+"""One register, stored and loaded: ptxas parts with it where another block then fits."""
+MAX_GRID = (1 << 31) - 1
+"""Blocks of a grid."""
+
+
+def kernels(
+    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig
+) -> KernelPlan | Refusal:
+    """The launches of `config`: one, and one that adds the parts of a split reduction."""
+    try:
+        spec, copies = copied(spec, config.copies)
+    except ValueError as error:
+        return Refusal(str(error))
+    reason = legality(spec, epilogue, config, MAX_GRID)
+    refused = refusal(spec) if reason is None else Refusal(reason)
+    if refused is not None:
+        return refused
+    blocks = blocks_of(spec, config)
+    if blocks > MAX_GRID:
+        return Refusal(f"{blocks} blocks are more than a grid has")
+    operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
+    out = Pointer("b" if spec.result == "B" else "c")
+    other = Pointer("c" if spec.result == "B" else "b")
+    places = {copy.operand: Pointer("workspace", i) for i, copy in enumerate(copies)}
+    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
+    sizes = tuple(copy.nbytes for copy in copies)
+    parts = Pointer("workspace", len(copies))
+    is_split = config.split > 1
+    source = _source(spec, epilogue, config)
+    multiply = CudaKernel(
+        source,
+        "multiply",
+        (blocks, config.split, 1),
+        (config.threads, 1, 1),
+        shared_bytes_of(spec, epilogue, config),
+        (
+            places.get("a", Pointer("a")),
+            places.get("b", other),
+            parts if is_split else out,
+            *operands,
+        ),
+        spill_bytes=0 if config.is_mma else FMA_SPILL_BYTES,
+    )
+    if not is_split:
+        return KernelPlan((*first, multiply), sizes)
+    tile = config.m * config.n
+    vectors = tile // _add_width(spec, config)
+    add = CudaKernel(
+        source,
+        "add_parts",
+        (blocks, -(-vectors // ADDING_THREADS), 1),
+        (ADDING_THREADS, 1, 1),
+        0,
+        (parts, out, *operands),
+    )
+    size = config.split * blocks * tile * STORAGE_BYTES[spec.element]
+    return KernelPlan((*first, multiply, add), (*sizes, size))
+
+
+def _config_out(spec: Contraction, config: ImplicitGemmConfig) -> int:
+    """Results that a thread stores at once: no more than a line of the tile has."""
+    return min(widths(spec).out, config.n if orientation(spec).out_by_columns else config.m)
+
+
+def _add_width(spec: Contraction, config: ImplicitGemmConfig) -> int:
+    """Results that a thread adds the parts of: few, as many threads hide the reading."""
+    return min(_config_out(spec, config), MAX_ADD_WIDTH)
+
+
+def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> str:
+    """`#include`, the constants, and the instances."""
+    vectors = widths(spec)
+    over = config.over
+    constants = {
+        "kBM": config.m,
+        "kBN": config.n,
+        "kBK": config.k,
+        "kStages": config.stages,
+        "kThreads": config.threads,
+        "kWarpsM": over[0],
+        "kWarpsN": over[1],
+        "kThreadsM": over[0],
+        "kThreadsN": over[1],
+        "kSplit": config.split,
+        "kAVector": vectors.a,
+        "kOtherVector": vectors.other,
+        "kOutVector": _config_out(spec, config),
+        "kAddVector": _add_width(spec, config),
+        "kSharedBytes": shared_bytes_of(spec, epilogue, config),
+    }
+    flags = {"kIsMma": config.is_mma, "kOutAlongColumns": orientation(spec).out_by_columns}
+    fields = "\n".join(
+        [
+            *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
+            *(
+                f"  static constexpr bool {k} = {'true' if v else 'false'};"
+                for k, v in flags.items()
+            ),
+        ]
+    )
+    return (
+        f'// {config}\n#include "sm80_implicit_gemm/kernel.cuh"\n\n'
+        f"{problem_source(spec, epilogue)}\n"
+        f"struct Config {{\n{fields}\n}};\n\n"
+        f"{epilogue.source}\n"
+        f"{_entries(spec, epilogue, config)}"
+    )
+
+
+def _entries(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> str:
+    pointers = [
+        f"const {CPP_TYPES[operand.type]}* e{i}" for i, operand in enumerate(epilogue.operands)
+    ]
+    names = ", ".join(f"e{i}" for i in range(len(pointers)))
+    is_split = config.split > 1
+    inputs = ["const Problem::A* a", "const Problem::Other* b"]
+    to = "Problem::Sum* parts" if is_split else "Epilogue::Stored* out"
+    call = "nullptr, parts" if is_split else "out, nullptr"
+    multiply = (
+        f'extern "C" __global__ void __launch_bounds__({config.threads})\n'
+        f"multiply({', '.join([*inputs, to, *pointers])}) {{\n"
+        f"  convir::igemm::run<Problem, Config, Epilogue>(a, b, {call}, {{{names}}});\n}}\n"
+    )
+    if not is_split:
+        return multiply
+    add = ["const Problem::Sum* parts", "Epilogue::Stored* out", *pointers]
+    return multiply + (
+        f'\nextern "C" __global__ void __launch_bounds__({ADDING_THREADS})\n'
+        f"add_parts({', '.join(add)}) {{\n"
+        f"  convir::igemm::add_parts<Problem, Config, Epilogue>(parts, out, {{{names}}});\n}}\n"
+    )

@@ -1,0 +1,13 @@
+"""`joined`: what the registry knows of the family."""
+
+from __future__ import annotations
+
+from convir.lowering.kernels.cuda.family import Family
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import config, launch
+
+SM90_FUSED_DGRAD = Family(
+    name=config.FAMILY,
+    plan=launch.plan,
+    parse=config.JoinedConfig.parse,
+    kernels=launch.kernels,
+)

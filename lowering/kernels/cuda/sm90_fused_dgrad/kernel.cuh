@@ -1,0 +1,335 @@
+// Phases of a backward data convolution as columns of one product (sm_90a): rows of A that several
+// phases read are loaded once for all of them, and all of B stays in shared memory.
+//
+// A *shift* is a distance between the rows of A and the output positions that some tap has. For
+// each of them a tile of A meets the matrices of the phases that have such a tap. Each of the two
+// pairs of a producer thread and a warpgroup works through tiles of its own, so one stores while the
+// other multiplies.
+//
+// Problem (generated): Input, Epilogue, Operands, kSpatial, kWeightsByDepth as for
+// `sm90_implicit_gemm/kernel.cuh`;
+//   kDepth, kColumns              of one tap
+//   kPhases, kShifts              phases are ordered by their place in C
+//   matrix[shift][phase]          of B, -1 where the phase has no such tap
+//   shift(i), used(i)             a `Tap`; the matrices in the order of their use
+//   kPositions, sizes, corner, steps, strides   of the positions of all phases together
+//   phase_sizes[phase], offsets[phase]          of one phase: its positions, its place in C
+//   kRun                          phases whose columns follow each other in C
+//   kSharedBytes                  dynamic shared memory of a block
+#pragma once
+
+#include "epilogue/wgmma_store.cuh"
+#include "pipeline/ring.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
+#include "schedule/wgmma_schedule.cuh"
+
+namespace convir::wgmma {
+
+template <int kStages_, int kStoreColumns_>
+struct JoinedConfig {
+  static constexpr int kStages = kStages_;              // tiles of A in flight, for each pair
+  static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
+};
+
+// The place of a row's positions in C, and which phases have one.
+struct JoinedRow {
+  long long offset;
+  unsigned phases;
+};
+
+// From two sums of a lane to what is stored, as `Finish`, from column `kFirst` of all phases on.
+template <class Problem, int kFirst>
+struct JoinedFinish {
+  using Epilogue = typename Problem::Epilogue;
+  using Operands = typename Problem::Operands;
+  static constexpr int kTogether = operands_together<Operands>();
+  const typename Epilogue::Pointers& pointers;
+  const JoinedRow& row;  // `threadIdx.x % 16` of the warp's
+
+  // What no position has reads the operands of element 0.
+  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
+                                                 int column) const {
+    if constexpr (Operands::kCount == 0) {
+      return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
+    } else {
+      const int phase = (kFirst + column) / Problem::kColumns;
+      // Asked for again rather than kept: all other registers have sums.
+      const int of = threadIdx.x % 32 / 4 + half * 8;
+      const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
+      const int channel = (kFirst + column) % Problem::kColumns + threadIdx.x % 4 * 2;
+      const long long element =
+          __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+      typename Epilogue::Stored both[2];
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, is_inside ? element : 0,
+                                      is_inside ? channel : 0, false);
+      return pair(both[0], both[1]);
+    }
+  }
+};
+
+template <class Problem, class Config>
+struct JoinedKernel {
+  using Input = typename Problem::Input;
+  using Epilogue = typename Problem::Epilogue;
+  using Output = typename Epilogue::Stored;
+  using Pointers = typename Epilogue::Pointers;
+
+  static constexpr int kPairs = 2, kWarpgroup = 128;
+  static constexpr int kThreads = (1 + kPairs) * kWarpgroup;
+  static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
+  static constexpr int kWidth = Problem::kPhases * Problem::kColumns;
+  static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
+  static constexpr int kTiles = (Problem::kPositions + kRows - 1) / kRows;
+
+  // A matrix of B, 64 depths of it: blocks of as many columns as a swizzled row has, or columns of
+  // 64 depths.
+  static constexpr hopper::Major kMajorB =
+      Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
+  static constexpr int kBlockColumns = Problem::kColumns % 64 == 0 ? 64 : 32;
+  static constexpr int kRowBytesB = kMajorB == hopper::kMajorK ? 128 : kBlockColumns * 2;
+  static constexpr int kCopiesB =
+      kMajorB == hopper::kMajorK ? 1 : Problem::kColumns / kBlockColumns;
+  static constexpr int kMatrixBytes = Problem::kColumns * kBlockK * 2;
+
+  static constexpr int kBytesA = kRows * hopper::kSwizzleBytes;
+  using WarpStaging = Staging<Config::kStoreColumns>;
+
+  // Matrices of all shifts, in the order of their use.
+  static constexpr int matrices_before(int shift, int phase) {
+    int count = 0;
+    for (int i = 0; i < shift * Problem::kPhases + phase; ++i) {
+      count += Problem::matrix[i / Problem::kPhases][i % Problem::kPhases] >= 0;
+    }
+    return count;
+  }
+  static constexpr int kMatrices = matrices_before(Problem::kShifts, 0);
+  static constexpr int kBytesB = kMatrices * kChunksK * kMatrixBytes;
+  static constexpr int kSharedBytes = hopper::kAtomBytes + kPairs * kStages * kBytesA + kBytesB +
+                                      kPairs * 4 * WarpStaging::kBytes +
+                                      (2 * kPairs * kStages + 1) * 8;
+  static_assert(kWidth <= 256 && Problem::kColumns % 32 == 0);
+  static_assert(Problem::kRun * Problem::kColumns % Config::kStoreColumns == 0);
+  static_assert(kSharedBytes == Problem::kSharedBytes);
+
+  unsigned stages, weights, staging, full, empty, loaded;
+  int pair;
+
+  __device__ JoinedKernel(const char* memory, int pair) : pair(pair) {
+    const unsigned start = hopper::shared_address(memory);
+    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
+    weights = stages + kPairs * kStages * kBytesA;
+    staging = weights + kBytesB;
+    full = staging + kPairs * 4 * WarpStaging::kBytes;
+    empty = full + kPairs * kStages * 8;
+    loaded = empty + kPairs * kStages * 8;
+    stages += pair * kStages * kBytesA;
+    full += pair * kStages * 8;
+    empty += pair * kStages * 8;
+  }
+
+  // One thread, of the first pair.
+  __device__ void init_barriers() const {
+    for (int i = 0; i < kPairs * kStages; ++i) {
+      hopper::barrier_init(full + i * 8, 1);
+      hopper::barrier_init(empty + i * 8, 4);
+    }
+    hopper::barrier_init(loaded, 1);
+    hopper::fence_barrier_init();
+  }
+
+  __device__ int tile(int round) const {
+    return (round * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * kPairs + pair;
+  }
+
+  // One thread: all matrices of B.
+  __device__ void load_weights(const hopper::TensorMap& b) const {
+    hopper::arrive_expecting(loaded, kBytesB);
+    for (int i = 0; i < kMatrices * kChunksK; ++i) {
+      const int matrix = Problem::used(i % kMatrices), k = i / kMatrices * kBlockK;
+      for (int copy = 0; copy < kCopiesB; ++copy) {
+        const int n = copy * kBlockColumns;
+        hopper::load_3d(weights + i * kMatrixBytes + copy * kBlockK * kRowBytesB, &b, loaded,
+                        kMajorB == hopper::kMajorK ? k : n, matrix,
+                        kMajorB == hopper::kMajorK ? n : k);
+      }
+    }
+  }
+
+  // One thread of each pair: the tiles of A of every shift.
+  __device__ void produce(const hopper::TensorMap& a) const {
+    hopper::Ring<kStages> ring;
+    for (int round = 0; tile(round) < kTiles; ++round) {
+      int x[kMaxAxes], at[5] = {};
+      positions_of(tile(round) * kRows, Problem::sizes, x);
+#pragma unroll
+      for (int axis = 0; axis < Problem::kSpatial; ++axis) {
+        at[1 + axis] = x[axis] * Problem::steps[axis] + Problem::corner[axis];
+      }
+      at[1 + Problem::kSpatial] = x[kMaxAxes - 1];
+      for (int chunk = 0; chunk < kChunksK; ++chunk) {
+        at[0] = chunk * kBlockK;
+        for (int i = 0; i < Problem::kShifts; ++i) {
+          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
+          hopper::arrive_expecting(full + ring.slot * 8, kBytesA);
+          hopper::load_im2col<Problem::kSpatial>(stages + ring.slot * kBytesA, &a,
+                                                 full + ring.slot * 8, at,
+                                                 Problem::shift(i).offset);
+          ring.advance();
+        }
+      }
+    }
+  }
+
+  using Sums = float[kWidth / 2];
+
+  template <int kShift>
+  static __device__ __forceinline__ void multiply(Sums& d, unsigned a, unsigned b) {
+    const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
+    auto from_b = descriptor_b(b);
+    // Descriptors are sums of this one and constants: kept from tile to tile they fill registers.
+    asm volatile("" : "+l"(from_b));
+    static_for<kBlockK / 16>([&](auto step) {
+      static_for<Problem::kPhases>([&](auto phase) {
+        constexpr int i = decltype(phase)::value;
+        if constexpr (Problem::matrix[kShift][i] >= 0) {
+          constexpr int matrix = matrices_before(kShift, i) * kMatrixBytes / 16;
+          constexpr int kSums = Problem::kColumns / 2;
+          auto& sums = reinterpret_cast<float(&)[kSums]>(d[i * kSums]);
+          hopper::Wgmma<Input, Problem::kColumns, hopper::kMajorK, kMajorB>::run(
+              sums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
+              from_b + (matrix + step.value * kStepB), 1);
+        }
+      });
+    });
+  }
+  static __device__ __forceinline__ unsigned long long descriptor_b(unsigned address) {
+    if constexpr (kMajorB == hopper::kMajorK) {
+      return hopper::tile_descriptor<hopper::kMajorK, kBlockK>(address);
+    } else {
+      return hopper::block_descriptor<kRowBytesB, kBlockK>(address);
+    }
+  }
+  static constexpr int kStepB = kMajorB == hopper::kMajorK
+                                    ? hopper::kDescriptorStep<hopper::kMajorK>
+                                    : 16 * kRowBytesB / 16;
+
+  __device__ __forceinline__ void release(int slot) const {
+    if (threadIdx.x % 32 == 0) hopper::arrive(empty + slot * 8);
+  }
+
+  // A warpgroup of each pair.
+  __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
+    const int warp = threadIdx.x % kWarpgroup / 32;
+    hopper::Ring<kStages> ring;
+    hopper::wait(loaded, 0);
+    for (int round = 0; tile(round) < kTiles; ++round) {
+      Sums d;
+#pragma unroll
+      for (int i = 0; i < kWidth / 2; ++i) d[i] = 0;
+      int held = -1;
+#pragma unroll 1
+      for (int chunk = 0; chunk < kChunksK; ++chunk) {
+        static_for<Problem::kShifts>([&](auto shift) {
+          hopper::wait(full + ring.slot * 8, ring.parity);
+          hopper::hold(d);
+          hopper::wgmma_fence();
+          multiply<decltype(shift)::value>(d, stages + ring.slot * kBytesA,
+                                           weights + chunk * (kMatrices * kMatrixBytes));
+          hopper::wgmma_commit();
+          hopper::hold(d);
+          hopper::wgmma_wait<1>();
+          if (held >= 0) release(held);
+          held = ring.slot;
+          ring.advance();
+        });
+      }
+      hopper::wgmma_wait<0>();
+      hopper::hold(d);
+      release(held);
+      store(d, tile(round) * kRows + warp * kWarpRows,
+            staging + (pair * 4 + warp) * WarpStaging::kBytes, c, operands);
+    }
+  }
+
+  static __device__ __forceinline__ JoinedRow row_at(int number) {
+    JoinedRow row = {0, 0};
+    if (number >= Problem::kPositions) return row;
+    int at[kMaxAxes];
+    positions_of(number, Problem::sizes, at);
+    row.offset = offset_of(at, Problem::strides);
+    static_for<Problem::kPhases>([&](auto phase) {
+      bool is_inside = true;
+#pragma unroll
+      for (int axis = 0; axis < kMaxAxes; ++axis) {
+        is_inside &= at[axis] < Problem::phase_sizes[phase.value][axis];
+      }
+      row.phases |= static_cast<unsigned>(is_inside) << phase.value;
+    });
+    return row;
+  }
+
+  static __device__ __forceinline__ void store(const Sums& d, int m, unsigned to, Output* c,
+                                               const Pointers& operands) {
+    constexpr int kColumns = Config::kStoreColumns, kChunks = kColumns / 8;
+    constexpr int kRunColumns = Problem::kRun * Problem::kColumns;
+    const int lane = threadIdx.x % 32;
+    const JoinedRow row = row_at(m + lane % kWarpRows);
+    static_for<kWidth / kColumns>([&](auto part) {
+      constexpr int first = decltype(part)::value * kColumns;
+      using Finisher = JoinedFinish<Problem, first>;
+      Output* const run = c + Problem::offsets[first / kRunColumns * Problem::kRun] +
+                          first % kRunColumns;
+      __syncwarp();
+      stage<kColumns, Finisher::kTogether>(to, d, first, Finisher{operands, row});
+      __syncwarp();
+#pragma unroll 4
+      for (int i = lane; i < kWarpRows * kChunks; i += 32) {
+        const int r = i / kChunks, chunk = i % kChunks;
+        const long long offset = __shfl_sync(kAllLanes, row.offset, r);
+        const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
+        const uint4 x = load_chunk(to + r * WarpStaging::kPitch + chunk * kChunkBytes);
+        if (phases >> ((first + chunk * 8) / Problem::kColumns) & 1) {
+          store_chunk(run + offset + chunk * 8, x);
+        }
+      }
+    });
+  }
+};
+
+// The body of a kernel of `kThreads` threads.
+template <class Problem, class Config>
+__device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stored* c,
+                                                const typename Problem::Epilogue::Pointers& operands,
+                                                const hopper::TensorMap& b,
+                                                const hopper::TensorMap& a) {
+  using Kernel = JoinedKernel<Problem, Config>;
+  extern __shared__ char memory[];
+  const int warpgroup = threadIdx.x / Kernel::kWarpgroup;
+  if (threadIdx.x == 0) {
+    Kernel(memory, 0).init_barriers();
+  } else if (threadIdx.x == 32) {
+    hopper::prefetch_map(&a);
+    hopper::prefetch_map(&b);
+  } else if (threadIdx.x >= 64 && threadIdx.x < 64 + Problem::kShifts) {
+    touch(Problem::shift(threadIdx.x - 64).offset[0]);
+  }
+  __syncthreads();
+  if (warpgroup == 0) {
+    hopper::shrink_registers<40>();
+    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
+    if (threadIdx.x < 32 * Kernel::kPairs) {
+      if (threadIdx.x % 32 == 0) kernel.produce(a);
+    } else if (threadIdx.x == 32 * Kernel::kPairs) {
+      kernel.load_weights(b);
+    }
+  } else {
+    hopper::grow_registers<232>();
+    Kernel(memory, warpgroup - 1).consume(c, operands);
+  }
+}
+
+}  // namespace convir::wgmma

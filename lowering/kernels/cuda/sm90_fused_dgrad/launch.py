@@ -1,0 +1,127 @@
+"""`joined`: phases of a backward data convolution as columns of one product, on Hopper.
+
+Where columns are few, loading rows of A takes longer than multiplying them. Phases read the same
+rows, each with its own taps: here a tile of rows is loaded once for all of them, and all of B stays
+in shared memory. The kernel is in `kernel.cuh`; see `README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
+    PAIRS,
+    ROWS,
+    STORE_COLUMNS,
+    THREADS,
+    JoinedConfig,
+)
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import (
+    ROW_BYTES,
+    JoinedProblem,
+    problem_of,
+)
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.source import SYMBOL, source_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+STAGES = (8, 7, 6, 5, 4, 3)
+
+_ATOM_BYTES, _CHUNK_BYTES, _BARRIER_BYTES = 1024, 16, 8
+
+
+def shared_bytes(problem: JoinedProblem, config: JoinedConfig) -> int:
+    """Dynamic shared memory of a block."""
+    staged = PAIRS * ROWS * (config.store_columns * 2 + _CHUNK_BYTES)
+    stages = PAIRS * config.stages * ROWS * ROW_BYTES
+    barriers = (2 * PAIRS * config.stages + 1) * _BARRIER_BYTES
+    return _ATOM_BYTES + stages + problem.weight_bytes + staged + barriers
+
+
+def illegality(problem: JoinedProblem, config: JoinedConfig, limit: int) -> str | None:
+    """Why the template, or `limit` bytes of shared memory, refuses `config`; None if legal."""
+    if problem.run * problem.columns % config.store_columns:
+        return "staged columns belong to different positions"
+    needed = shared_bytes(problem, config)
+    if needed > limit:
+        return f"it needs {needed} bytes of shared memory of {limit}"
+    return None
+
+
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[JoinedConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, the most stages first."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    configs = [
+        JoinedConfig(stages, store, gpu.multiprocessors)
+        for store in STORE_COLUMNS
+        for stages in STAGES
+    ]
+    legal = [c for c in configs if illegality(problem, c, gpu.shared_bytes) is None]
+    if not legal:
+        return Refusal(f"its weights leave no stages in {gpu.shared_bytes} bytes of shared memory")
+    return tuple(legal)
+
+
+def kernels(spec: Contraction, epilogue: Epilogue, config: JoinedConfig) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = illegality(problem, config, H200.shared_bytes)
+    if reason is not None:
+        return Refusal(reason)
+    shared = shared_bytes(problem, config)
+    tiles = -(-problem.positions // ROWS)
+    kernel = CudaKernel(
+        source_of(spec, epilogue, problem, config, shared),
+        SYMBOL,
+        (min(-(-tiles // PAIRS), config.blocks), 1, 1),
+        (THREADS, 1, 1),
+        shared,
+        (
+            Pointer("c"),
+            *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
+            _weight_map(spec, problem),
+            im2col_map(Pointer("a"), spec.a.type, spec.depth, problem.rows, BLOCK_K, ROWS),
+        ),
+    )
+    return KernelPlan((kernel,))
+
+
+def _problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+    operands = linear_operands(spec, epilogue)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = problem_of(spec)
+    return problem if isinstance(problem, Refusal) else replace(problem, operands=operands)
+
+
+def _weight_map(spec: Contraction, problem: JoinedProblem) -> TensorMap:
+    """`BLOCK_K` depths of a matrix of B: all its columns, or a block of them."""
+    b = spec.b
+    tap_bytes = stride_bytes(problem.tap_stride, b.type)
+    if problem.weights_by_depth:
+        sizes = (spec.depth, problem.matrix_count, problem.columns)
+        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
+        return TensorMap(
+            Pointer("b"), b.type, sizes, strides, (BLOCK_K, 1, problem.columns), swizzle=128
+        )
+    sizes = (problem.columns, problem.matrix_count, spec.depth)
+    strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
+    if problem.columns % 64 == 0:
+        return TensorMap(Pointer("b"), b.type, sizes, strides, (64, 1, BLOCK_K), swizzle=128)
+    return TensorMap(Pointer("b"), b.type, sizes, strides, (32, 1, BLOCK_K), swizzle=64)

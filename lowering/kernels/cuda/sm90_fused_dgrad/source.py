@@ -1,0 +1,89 @@
+"""The generated text of a kernel of joined phases: the `Problem` struct and the named instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import JoinedProblem
+
+SYMBOL = "wgmma_joined"
+
+
+def source_of(
+    contraction: Contraction,
+    epilogue: Epilogue,
+    problem: JoinedProblem,
+    config: JoinedConfig,
+    shared_bytes: int,
+) -> str:
+    """CUDA C++ with the kernel `SYMBOL`.
+
+    Its arguments are C, the operands of the epilogue, the maps of B and of A.
+    """
+    slides = problem.rows.slides
+    blank = (0,) * (MAX_SPATIAL - len(slides))
+    numbers = {
+        "kSpatial": len(slides),
+        "kWeightsByDepth": int(problem.weights_by_depth),
+        "kDepth": problem.depth,
+        "kColumns": problem.columns,
+        "kPhases": len(problem.phases),
+        "kShifts": len(problem.shifts),
+        "kPositions": problem.positions,
+        "kRun": problem.run,
+        "kSharedBytes": shared_bytes,
+    }
+    phases, shifts, axes = "[kPhases]", "[kShifts]", "[convir::wgmma::kMaxAxes]"
+    spatial = "[convir::wgmma::kMaxSpatial]"
+    arrays = {
+        f"int matrix{shifts}{phases}": braced([braced(row) for row in problem.matrices]),
+        f"int sizes{axes}": braced(problem.sizes),
+        f"int corner{spatial}": braced([*(slide.corner for slide in slides), *blank]),
+        f"int steps{spatial}": braced([*(slide.step for slide in slides), *blank]),
+        f"long long strides{axes}": braced(problem.strides),
+        f"int phase_sizes{phases}{axes}": braced([braced(sizes) for sizes, _ in problem.phases]),
+        f"long long offsets{phases}": braced([offset for _, offset in problem.phases]),
+    }
+    taps = "".join(f"    {braced([braced(shift), 0])},\n" for shift in problem.shifts)
+    used = [matrix for row in problem.matrices for matrix in row if matrix >= 0]
+    names = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f"const {CPP_TYPES[operand.type]}* {name}, "
+        for name, operand in zip(names, epilogue.operands, strict=True)
+    )
+    instance = f"convir::wgmma::JoinedConfig<{config.stages}, {config.store_columns}>"
+    return (
+        f"// {config}\n"
+        '#include "sm90_fused_dgrad/kernel.cuh"\n'
+        "using convir::hopper::TensorMap;\n"
+        + epilogue.source
+        + operands_source(problem.operands, epilogue)
+        + f"__constant__ const convir::wgmma::Tap shifts[] = {{\n{taps}}};\n"
+        f"__constant__ const int matrices[] = {braced(used)};\n"
+        "struct Problem {\n"
+        f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
+        "  using Epilogue = ::Epilogue;\n"
+        "  using Operands = ::Operands;\n"
+        + "".join(f"  static constexpr int {name} = {n};\n" for name, n in numbers.items())
+        + "".join(f"  static constexpr {name} = {text};\n" for name, text in arrays.items())
+        + "  static __device__ const convir::wgmma::Tap& shift(int i) { return shifts[i]; }\n"
+        "  static __device__ int used(int i) { return matrices[i]; }\n"
+        "};\n"
+        f"using Config = {instance};\n"
+        'extern "C" __global__ void '
+        "__launch_bounds__(convir::wgmma::JoinedKernel<Problem, Config>::kThreads, 1)\n"
+        f"{SYMBOL}(Epilogue::Stored* c, {pointers}const __grid_constant__ TensorMap b,"
+        " const __grid_constant__ TensorMap a) {\n"
+        "  convir::wgmma::contract_joined<Problem, Config>("
+        f"c, {{{', '.join(names)}}}, b, a);\n"
+        "}\n"
+    )

@@ -1,0 +1,295 @@
+"""`grouped-wgrad-pairs`: the gradient of the weights of groups of 32 channels,
+`kernel.cuh`.
+
+A matrix instruction has a group's 32 channels of the gradient at two places as its rows, and those
+of the windows of several taps as its columns, which it reads where TMA put them. See
+`README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.config import TILE
+from convir.lowering.kernels.cuda.direct.ring import (
+    BARRIER_BYTES,
+    ELEMENT_BYTES,
+    MOST_BOX,
+    map_strides,
+)
+from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
+from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
+from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+
+CHANNELS = 32
+"""Of a group."""
+
+PIXEL_BYTES = CHANNELS * ELEMENT_BYTES
+
+REPEAT = 8 * PIXEL_BYTES
+"""Bytes after which TMA's exchange of chunks repeats."""
+
+TAPS = 3
+"""Along rows, and along columns."""
+
+MATH_WARPS = 2 * WARPGROUP
+"""Those that have the taps of the first two columns, and of the third."""
+
+VECTOR_BYTES = 16
+"""Of four sums."""
+
+SUMS = TAPS * TAPS * CHANNELS * CHANNELS
+"""Of a block."""
+
+
+MOST_SLOTS = 3
+"""Strips past which more of them are no use."""
+
+LEAST_FILL = 0.7
+"""Positions of an image, of those that are multiplied, for which this is faster than others."""
+
+MOST_BROUGHT = 1.5
+"""Rows that strips bring, over those of a whole image, up to which the caches keep up."""
+
+SLOT_COST = 0.2
+"""What a strip less that is under way costs, in images."""
+
+MOST_CONFIGS = 3
+
+
+def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+    spec, rows, cols = problem.contraction, problem.rows, problem.cols
+    if (spec.depth, spec.columns) != (CHANNELS, CHANNELS):
+        return Refusal(f"groups have {spec.depth} and {spec.columns} channels")
+    legal = grouped_wgrad.merged_groups(problem)
+    if isinstance(legal, Refusal):
+        return legal
+    if len(problem.phases) != 1 or rows.step != 1 or cols.step != 1:
+        return Refusal("windows are not one step apart")
+    (phase,) = problem.phases
+    if not _is_even(phase.rows.positions) or not _is_even(phase.cols.positions):
+        return Refusal("windows have not three taps along rows and columns")
+    if _pitch(problem) > MOST_BOX:
+        return Refusal(f"TMA does not bring {_pitch(problem)} pixels at once")
+    return legal
+
+
+def _is_even(taps: tuple[int, ...]) -> bool:
+    """Whether there are three of them, equally far apart."""
+    return len(taps) == TAPS and taps == (0, taps[1], 2 * taps[1]) and taps[1] > 0
+
+
+def _apart(axis: WindowAxis) -> int:
+    """How far apart taps are."""
+    return axis.window // 2
+
+
+def _pitch(problem: DirectProblem) -> int:
+    """Pixels of a row in shared memory."""
+    cols = problem.cols
+    behind = cols.origin + problem.col_count + cols.window - 1 - cols.extent
+    shared = min(max(0, -cols.origin), max(0, behind), _apart(cols))
+    return problem.col_count + cols.window - 1 - shared
+
+
+def _strips(problem: DirectProblem, rows: int) -> int:
+    """Strips of an image."""
+    return -(-(problem.row_count + _apart(problem.rows)) // rows)
+
+
+def _rows_of_a(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+    """Rows of A of a strip."""
+    return config.rows + 2 * _apart(problem.rows)
+
+
+def _rows_of_c(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+    """Rows of C of a strip."""
+    return config.rows + _apart(problem.rows)
+
+
+def _slot_bytes(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+    """Shared memory of a strip."""
+    row = _pitch(problem) * PIXEL_BYTES
+    zeros = (TILE + 2 * _apart(problem.cols)) * PIXEL_BYTES
+    of_a = _rows_of_a(problem, config) * row + zeros
+    return _whole(_rows_of_c(problem, config) * row) + _whole(of_a)
+
+
+def _whole(size: int) -> int:
+    return -(-size // REPEAT) * REPEAT
+
+
+def shared_bytes(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+    """Shared memory of a block: strips, or a vector of every thread, and barriers."""
+    strips = config.slots * _slot_bytes(problem, config)
+    return max(strips, MATH_WARPS * WARP * VECTOR_BYTES) + 2 * config.slots * BARRIER_BYTES
+
+
+def _parts(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+    """Blocks that share the strips of a group."""
+    resident = config.blocks[0] * config.blocks[1]
+    most = max(1, resident // problem.contraction.groups)
+    return min(most, problem.images * _strips(problem, config.rows))
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+) -> tuple[GroupedWgradPairsConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    read = reading(contraction, epilogue, _groups_of, "B")
+    if isinstance(read, Refusal):
+        return read
+    problem, _ = read
+    configs = [
+        config
+        for rows in dict.fromkeys(_strip_rows(problem))
+        for config in _configs_of(problem, rows, gpu)
+    ]
+    if not configs:
+        return Refusal(f"no two strips of rows of {_pitch(problem)} pixels fit shared memory")
+    filled = [config for config in configs if _fill(problem, config.rows) >= LEAST_FILL]
+    if not filled:
+        most = max(_fill(problem, config.rows) for config in configs)
+        return Refusal(f"of what is multiplied {most:.0%} are positions of an image")
+    best = sorted(filled, key=lambda config: _cost(problem, config))
+    if _brought(problem, best[0]) > MOST_BROUGHT:
+        return Refusal(f"strips bring {_brought(problem, best[0]):.1f} times the rows of an image")
+    return tuple(best[:MOST_CONFIGS])
+
+
+def _strip_rows(problem: DirectProblem) -> Iterator[int]:
+    """Rows of a strip, where an image has one of them, two, …"""
+    rows = problem.row_count + _apart(problem.rows)
+    return (-(-rows // strips) for strips in range(1, rows + 1))
+
+
+def _configs_of(problem: DirectProblem, rows: int, gpu: Gpu) -> Iterator[GroupedWgradPairsConfig]:
+    """The config whose strips have so many rows, with as many slots as shared memory has."""
+    blocks = gpu.multiprocessors, 1
+    for slots in range(MOST_SLOTS, 1, -1):
+        config = GroupedWgradPairsConfig(rows, slots, blocks)
+        if legality(problem, config, gpu.shared_bytes) is None:
+            yield config
+            return
+
+
+def _fill(problem: DirectProblem, rows: int) -> float:
+    """Positions of an image, of those that are multiplied."""
+    multiplied = _strips(problem, rows) * -(-rows * _pitch(problem) // TILE) * TILE
+    return problem.row_count * problem.col_count / multiplied
+
+
+def _brought(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
+    """Rows of A and C that strips bring, over those of a strip that is a whole image."""
+
+    def rows_of(config: GroupedWgradPairsConfig) -> int:
+        return _rows_of_a(problem, config) + _rows_of_c(problem, config)
+
+    whole = replace(config, rows=problem.row_count + _apart(problem.rows))
+    return _strips(problem, config.rows) * rows_of(config) / rows_of(whole)
+
+
+def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
+    """Rows that strips bring, and what it costs that few of them are under way."""
+    return _brought(problem, config) + (MOST_SLOTS - config.slots) * SLOT_COST
+
+
+def legality(problem: DirectProblem, config: GroupedWgradPairsConfig, shared: int) -> str | None:
+    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+    if _rows_of_a(problem, config) > MOST_BOX:
+        return f"TMA does not bring {_rows_of_a(problem, config)} rows at once"
+    needed = shared_bytes(problem, config)
+    if needed > shared:
+        return f"it needs {needed} bytes of shared memory of {shared}"
+    return None
+
+
+def kernels(
+    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradPairsConfig
+) -> KernelPlan | Refusal:
+    """The launch of one config, whose blocks add up their sums; or why it is not legal."""
+    read = reading(contraction, epilogue, _groups_of, "B")
+    if isinstance(read, Refusal):
+        return read
+    problem, merged = read
+    needed = shared_bytes(problem, config)
+    reason = legality(problem, config, needed)
+    if reason is not None:
+        return Refusal(reason)
+    schedule = {
+        "rows": config.rows,
+        "slots": config.slots,
+        "threads": (MATH_WARPS + 1) * WARP,
+        "loaders": 1,
+        "parts": _parts(problem, config),
+        "read_once": int(grouped_wgrad.is_read_once(problem, merged)),
+        "shared_bytes": needed,
+    }
+    of_all = merged.groups * CHANNELS
+    rows = _map(
+        problem,
+        Pointer("a"),
+        of_all,
+        problem.rows.extent,
+        problem.cols.extent,
+        (problem.cols.a_stride, problem.rows.a_stride, problem.a_image),
+        _rows_of_a(problem, config),
+    )
+    gradients = _map(
+        problem,
+        Pointer("c"),
+        of_all,
+        problem.row_count,
+        problem.col_count,
+        (problem.cols.c_stride, problem.rows.c_stride, problem.c_image),
+        _rows_of_c(problem, config),
+    )
+    return launch_sums(
+        "sm90_grouped_wgrad/kernel.cuh",
+        "GroupedWgradPairs",
+        problem,
+        epilogue,
+        asdict(merged),
+        schedule,
+        (rows, gradients),
+        merged.groups,
+        config.blocks[1],
+        SUMS * SUM_BYTES,
+    )
+
+
+def _map(
+    problem: DirectProblem,
+    operand: Pointer,
+    channels: int,
+    rows: int,
+    cols: int,
+    strides: tuple[int, int, int],
+    box_rows: int,
+) -> TensorMap:
+    """The map by which TMA brings a strip's rows of an operand."""
+    return TensorMap(
+        operand,
+        problem.contraction.a.type,
+        (channels, cols, rows, problem.images),
+        map_strides(strides),
+        (CHANNELS, _pitch(problem), box_rows, 1),
+        64,
+    )

@@ -1,0 +1,1 @@
+"""Implicit GEMM on Hopper: TMA, warp specialisation and wgmma, with a scattering epilogue."""

@@ -1,0 +1,106 @@
+"""The choices that make one instance of the wgmma template, and what they take of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.config import ConfigText, sizes
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import StorageType
+
+FAMILY = "wgmma"
+BLOCK_K = 64
+"""Depths of 16 bits of a stage: a row of the 128-byte swizzle."""
+CONSUMERS = 2
+"""Warpgroups that multiply."""
+THREADS = (1 + CONSUMERS) * 128
+BLOCK_COLUMNS = (32, 64, 96, 128, 160, 192, 224, 256)
+"""Columns of a tile: the widths of the instruction that the template has."""
+MAX_SUMS = 64 * 256
+"""Sums that a warpgroup keeps at most: half of its registers."""
+
+MAX_ZERO_BYTES = 2048
+"""Zeros in shared memory, which holes are copied from."""
+
+_SWIZZLE_BYTES = 128
+_ATOM_BYTES = 1024
+_CHUNK_BYTES = 16
+
+
+def depths_of_stage(element: StorageType) -> int:
+    """Elements of a row of the swizzle."""
+    return _SWIZZLE_BYTES // STORAGE_BYTES[element]
+
+
+@dataclass(frozen=True)
+class WgmmaConfig:
+    """Prints as `wgmma 128x256 stages=4 math=pingpong cluster=2 store=bulk:64 blocks=132`."""
+
+    block_m: int
+    block_n: int
+    stages: int
+    math: Literal["cooperative", "pingpong"]
+    """The warpgroups multiply half of the rows of every tile each, or every other tile each."""
+    cluster: int
+    """Blocks, neighbours along m, that share their tiles of B."""
+    store: Literal["bulk", "direct"]
+    """Rows of C are stored by TMA, or by the threads."""
+    store_columns: int
+    """Columns that are staged in shared memory at a time."""
+    blocks: int
+    """Persistent blocks at most, one for each multiprocessor."""
+
+    def __str__(self) -> str:
+        return (
+            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} math={self.math}"
+            f" cluster={self.cluster} store={self.store}:{self.store_columns} blocks={self.blocks}"
+        )
+
+    @staticmethod
+    def parse(text: str) -> WgmmaConfig:
+        """The config that prints as `text`.
+
+        Raises:
+            ValueError: none does.
+        """
+        parts = ConfigText.parse(text)
+        if parts.family != FAMILY or len(parts.words) != 1:
+            raise ValueError(f"'{text}' is no config of {FAMILY}")
+        if parts.values.keys() != {"stages", "math", "cluster", "store", "blocks"}:
+            raise ValueError("it has stages, math, cluster, store and blocks")
+        block_m, block_n = sizes(parts.words[0], 2)
+        store, _, columns = parts.values["store"].partition(":")
+        if store not in ("bulk", "direct"):
+            raise ValueError(f"there is no store '{store}'")
+        math = parts.values["math"]
+        if math not in ("cooperative", "pingpong"):
+            raise ValueError(f"there is no math '{math}'")
+        stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
+        return WgmmaConfig(block_m, block_n, stages, math, cluster, store, int(columns), blocks)
+
+    def shared_bytes(self, columns: int, *, weights_by_depth: bool, result_bytes: int = 2) -> int:
+        """Dynamic shared memory of a block, for a product of so many columns."""
+        loaded = self.block_n if weights_by_depth else -(-self.block_n // BLOCK_K) * BLOCK_K
+        stage = (self.block_m + loaded) * _SWIZZLE_BYTES
+        staging = CONSUMERS * 64 * (self.store_columns * result_bytes + _CHUNK_BYTES)
+        barriers = 2 * 8 * self.stages + _CHUNK_BYTES
+        zeros = min(columns * 2, MAX_ZERO_BYTES)
+        return _ATOM_BYTES + self.stages * stage + staging + zeros + barriers
+
+    def illegal(self) -> str | None:
+        """Why no kernel has this config, or None."""
+        sharing = 1 if self.math == "pingpong" else CONSUMERS
+        if self.block_m not in (sharing * 64, sharing * 128):
+            return f"tiles have {sharing * 64} or {sharing * 128} rows"
+        if self.block_n not in BLOCK_COLUMNS:
+            return f"tiles have {', '.join(map(str, BLOCK_COLUMNS))} columns"
+        if self.block_m * self.block_n > sharing * MAX_SUMS:
+            return "a tile's sums exceed the registers"
+        if self.cluster not in (1, 2) or self.stages < 2 or self.blocks < self.cluster:
+            return "clusters have 1 or 2 blocks, rings 2 stages or more"
+        if self.store_columns < 1 or self.store_columns % 16 or self.block_n % self.store_columns:
+            return "staged columns are a multiple of 16 that divides a tile's"
+        return None

@@ -1,0 +1,387 @@
+// C[out(x), n] = sum over taps and depths of A[row(x, tap), d] * B[weight(tap), d, n], holes of C
+// included, in one persistent launch (sm_90a): a producer warp drives TMA, two
+// warpgroups multiply, and the producer's idle neighbours fill the holes.
+//
+// Problem (generated):
+//   Input                    the type of A and B: of 16 bits, or float, which is multiplied as TF32
+//   Epilogue, Operands       from sums to what is stored, and what is stored in holes
+//   kDepth, kColumns         of one tap
+//   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
+//   kWeightsByDepth          whether depths, not columns, of B have stride 1
+//   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
+//   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
+//   kTurns, turn(i)          tiles of a cluster at most, and the table of all; 0 without one
+//   kCellHoles, cell_hole(i), kHoles, hole(i)
+//   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
+//   kPieceChunks             16-byte chunks of a piece of a hole
+//   kSharedBytes             dynamic shared memory of a block
+#pragma once
+
+#include "epilogue/wgmma_store.cuh"
+#include "pipeline/ring.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/counter.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
+#include "schedule/wgmma_schedule.cuh"
+
+namespace convir::wgmma {
+
+constexpr int kConsumers = 2;    // warpgroups that multiply
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
+constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill holes
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+
+// How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
+// each, so that one stores while the other multiplies.
+enum Math : int { kCooperative = 0, kPingPong = 1 };
+
+template <int kBlockM_, int kBlockN_, int kStages_, Math kMath_, int kCluster_, bool kBulkStore_,
+          int kStoreColumns_>
+struct Config {
+  static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
+  static constexpr bool kIsPingPong = kMath_ == kPingPong;
+  static constexpr int kCluster = kCluster_;            // blocks that share tiles of B
+  static constexpr bool kBulkStore = kBulkStore_;       // rows of C by TMA
+  static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
+  // Of a tile, per warpgroup that multiplies it.
+  static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;
+  static constexpr int kWarpgroupTiles = kBlockM / kSharing / 64;  // of 64 rows
+  static_assert(kBlockM % (kSharing * 64) == 0 && kBlockM <= 256);
+  static_assert(kBlockN % 16 == 0 && kBlockN <= 256);
+  static_assert(kBlockN % kStoreColumns == 0 && kStoreColumns % 16 == 0);
+  static_assert(kCluster == 1 || kCluster == 2);
+};
+
+template <class Problem, class Config>
+struct Kernel {
+  using Input = typename Problem::Input;
+  using Epilogue = typename Problem::Epilogue;
+  using Output = typename Epilogue::Stored;
+  using Pointers = typename Epilogue::Pointers;
+
+  static constexpr hopper::Major kMajorB =
+      Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
+  static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
+  static constexpr int kCluster = Config::kCluster, kStages = Config::kStages;
+  static constexpr int kRowBytes = hopper::kSwizzleBytes;
+  static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(Input));
+  static constexpr int kBytesA = kBlockM * kRowBytes;
+  // Copies of B: blocks of 64 columns, or all columns of a block of the cluster.
+  static constexpr int kCopiesB = kMajorB == hopper::kMajorMN ? (kBlockN + 63) / 64 : kCluster;
+  static constexpr int kCopyBytesB =
+      (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN / kCluster) * kRowBytes;
+  static constexpr int kBytesB = kCopiesB * kCopyBytesB;
+  static constexpr int kStageBytes = kBytesA + kBytesB;
+  using WarpStaging = Staging<Config::kStoreColumns, sizeof(Output)>;
+  static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
+  static constexpr int kZeroBytes = Problem::kColumns * 2 < 2048 ? Problem::kColumns * 2 : 2048;
+  static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kStagingBytes +
+                                      kZeroBytes + 2 * kStages * 8 + 16;
+  static_assert(kBlockN % (8 * kCluster) == 0, "atoms of B are whole");
+  static_assert(Problem::kPieces == 1 || Problem::kPieceColumns % Config::kStoreColumns == 0);
+  static_assert(Problem::kFusedHoles == 0 ||
+                (!Config::kBulkStore && Config::kStoreColumns >= Problem::kColumns));
+
+  static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
+  static constexpr int kNTiles = (Problem::kColumns + kBlockN - 1) / kBlockN;
+
+  unsigned stages, staging, zeros, full, empty;
+  unsigned progress;  // how many stages were loaded
+  int rank, cluster, clusters;
+
+  __device__ explicit Kernel(char* memory) {
+    const unsigned start = hopper::shared_address(memory);
+    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
+    staging = stages + kStages * kStageBytes;
+    zeros = staging + kStagingBytes;
+    full = zeros + kZeroBytes;
+    empty = full + kStages * 8;
+    progress = empty + kStages * 8;
+    rank = kCluster > 1 ? hopper::cluster_rank() : 0;
+    cluster = blockIdx.x / kCluster;
+    clusters = gridDim.x / kCluster;
+  }
+
+  // One thread, of the first warp.
+  __device__ void init_barriers() const {
+    for (int i = 0; i < kStages; ++i) {
+      hopper::barrier_init(full + i * 8, 1);
+      hopper::barrier_init(empty + i * 8, Config::kSharing * 4 * kCluster);
+    }
+    hopper::counter_init(progress);
+    hopper::fence_barrier_init();
+  }
+
+  // All threads: barriers may be used after it. The first warp, which initialises those of its own
+  // block, goes on before the others are there.
+  __device__ void start() const {
+    if constexpr (kCluster > 1) {
+      hopper::cluster_sync();
+    } else if (threadIdx.x < 32) {
+      hopper::named_arrive(0, kThreads);
+    } else {
+      hopper::named_sync(0, kThreads);
+    }
+  }
+
+  __device__ __forceinline__ bool tile_of_turn(int turn, Tile& tile) const {
+    return tile_of<Problem>(cluster, clusters, turn, kNTiles, tile);
+  }
+  __device__ int m_of(const Tile& tile) const { return (tile.m * kCluster + rank) * kBlockM; }
+
+  template <class... Maps>
+  static __device__ __forceinline__ const hopper::TensorMap* pick(int i,
+                                                                  const hopper::TensorMap& first,
+                                                                  const Maps&... rest) {
+    if constexpr (sizeof...(rest) == 0) {
+      return &first;
+    } else {
+      return i == 0 ? &first : pick(i - 1, rest...);
+    }
+  }
+
+  // One thread: fills the ring of stages, tile after tile.
+  template <class... Maps>
+  __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
+    hopper::Ring<kStages> ring;
+    Tile tile;
+    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+      const Phase& phase = Problem::phase(tile.phase);
+      const hopper::TensorMap* map = pick(phase.map, a...);
+      const int m = m_of(tile), n = tile.n * kBlockN;
+      int at[5] = {0, m, 0, 0, 0};
+      if constexpr (Problem::kSpatial > 0) {
+        int x[kMaxAxes];
+        positions_of(m, phase.sizes, x);
+#pragma unroll
+        for (int axis = 0; axis < Problem::kSpatial; ++axis) {
+          at[1 + axis] = x[axis] * phase.steps[axis] + phase.corner[axis];
+        }
+        at[1 + Problem::kSpatial] = x[kMaxAxes - 1];
+      }
+      for (int i = 0; i < phase.taps; ++i) {
+        const Tap& tap = Problem::tap(phase.first_tap + i);
+        for (int chunk = 0; chunk < kChunksK; ++chunk) {
+          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
+          const unsigned barrier = full + ring.slot * 8;
+          const unsigned to = stages + ring.slot * kStageBytes;
+          hopper::arrive_expecting(barrier, kStageBytes);
+          at[0] = chunk * kBlockK;
+          if constexpr (Problem::kSpatial > 0) {
+            hopper::load_im2col<Problem::kSpatial>(to, map, barrier, at, tap.offset);
+          } else {
+            hopper::load_2d(to, map, barrier, at[0], m);
+          }
+          load_b(to + kBytesA, &b, barrier, n, tap.weight, at[0]);
+          hopper::counter_advance(progress);
+          ring.advance();
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load_b(unsigned to, const hopper::TensorMap* map,
+                                         unsigned barrier, int n, int weight, int k) const {
+#pragma unroll
+    for (int i = 0; i < kCopiesB; ++i) {
+      if (kCluster > 1 && i % kCluster != rank) continue;
+      const unsigned target = to + i * kCopyBytesB;
+      const int first = n + i * (kMajorB == hopper::kMajorMN ? 64 : kBlockN / kCluster);
+      const int x = kMajorB == hopper::kMajorMN ? first : k;
+      const int z = kMajorB == hopper::kMajorMN ? k : first;
+      if constexpr (kCluster > 1) {
+        hopper::load_3d_multicast(target, map, barrier, x, weight, z, (1 << kCluster) - 1);
+      } else {
+        hopper::load_3d(target, map, barrier, x, weight, z);
+      }
+    }
+  }
+
+  // A few warps: zeros for holes, while others load and multiply.
+  __device__ __forceinline__ void fill(Output* c, int warp, int warps) const {
+    int before = 0;
+    Tile tile;
+    if constexpr (Problem::kCellHoles > 0 && Problem::kFusedHoles == 0) {
+      for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
+        fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
+      hopper::fence_proxy();
+      hopper::named_sync(kFillBarrier, warps * 32);
+      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+        const Phase& phase = Problem::phase(tile.phase);
+        const int iterations = phase.taps * kChunksK;
+        fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
+            c, phase, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
+        before += iterations;
+      }
+      hopper::wait_stores_read();
+    }
+    if constexpr (Problem::kHoles > 0) {
+      int iterations = 0;
+      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+        iterations += Problem::phase(tile.phase).taps * kChunksK;
+      }
+      fill_holes<Problem>(c, progress, iterations, warp, warps);
+    }
+  }
+
+  using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
+
+  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
+                                                  bool is_first) {
+    const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
+    const auto from_b = hopper::tile_descriptor<kMajorB, kBlockK>(b);
+#pragma unroll
+    for (int step = 0; step < kRowBytes / hopper::kStepBytes; ++step) {
+#pragma unroll
+      for (int i = 0; i < Config::kWarpgroupTiles; ++i) {
+        hopper::Wgmma<Input, kBlockN, hopper::kMajorK, kMajorB>::run(
+            d[i],
+            from_a + (i * 64 * kRowBytes / 16 + step * hopper::kDescriptorStep<hopper::kMajorK>),
+            from_b + step * hopper::kDescriptorStep<kMajorB>, step > 0 || !is_first);
+      }
+    }
+  }
+
+  // Two warpgroups: multiply the stages of their tiles, and store.
+  __device__ __forceinline__ void consume(int consumer, Output* c,
+                                          const Pointers& operands) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+    const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
+    hopper::Ring<kStages> ring;
+    Tile tile;
+    bool is_mine = !Config::kIsPingPong || consumer == 0;
+    if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
+    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+      const Phase& phase = Problem::phase(tile.phase);
+      if (!is_mine) {
+        ring.skip(phase.taps * kChunksK);
+        is_mine = true;
+        continue;
+      }
+      is_mine = !Config::kIsPingPong;
+      // Stages are waited for in their order, as a barrier tells only this round from the last.
+      if constexpr (Config::kIsPingPong) hopper::named_sync(1 + consumer, kConsumers * kWarpgroup);
+      Accumulators d;
+      int held = 0;
+      bool is_first = true;
+      for (int i = 0; i < phase.taps; ++i) {
+        for (int chunk = 0; chunk < kChunksK; ++chunk) {
+          hopper::wait(full + ring.slot * 8, ring.parity);
+          const unsigned a = stages + ring.slot * kStageBytes + first_row * kRowBytes;
+          const unsigned b = stages + ring.slot * kStageBytes + kBytesA;
+#pragma unroll
+          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          hopper::wgmma_fence();
+          // All of a chunk even if its depths end before: a branch here makes the compiler wait for
+          // every wgmma.
+          multiply(d, a, b, is_first);
+          hopper::wgmma_commit();
+#pragma unroll
+          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          hopper::wgmma_wait<1>();
+          if (!is_first) release(held, lane);
+          held = ring.slot;
+          is_first = false;
+          ring.advance();
+        }
+      }
+      if constexpr (Config::kIsPingPong) pass_turn(consumer);
+      hopper::wgmma_wait<0>();
+#pragma unroll
+      for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+      release(held, lane);
+#pragma unroll
+      for (int j = 0; j < Config::kWarpgroupTiles; ++j) {
+        const int m = m_of(tile) + first_row + j * 64 + warp * kWarpRows;
+        store(phase, d[j], m, tile.n * kBlockN,
+              staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
+      }
+    }
+    if constexpr (Config::kBulkStore) hopper::wait_stores_read();
+  }
+
+  // The other warpgroup may multiply its tile.
+  static __device__ __forceinline__ void pass_turn(int consumer) {
+    hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+  }
+
+  // The warp is done with a stage; the producers of all blocks that write to it are told.
+  __device__ __forceinline__ void release(int slot, int lane) const {
+    if constexpr (kCluster > 1) {
+      if (lane < kCluster) hopper::arrive_at(empty + slot * 8, lane);
+    } else {
+      if (lane == 0) hopper::arrive(empty + slot * 8);
+    }
+  }
+
+  static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
+                                               int m, int n, unsigned to, Output* c,
+                                               const Pointers& operands) {
+    constexpr int kColumns = Config::kStoreColumns;
+    const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    Finish<Problem> finish(operands, row);
+#pragma unroll
+    for (int first = 0; first < kBlockN; first += kColumns) {
+      const int columns = min(kColumns, Problem::kColumns - n - first);
+      long long shift = n + first;
+      int channel = n + first;
+      if constexpr (Problem::kPieces > 1) {
+        const int piece = (n + first) / Problem::kPieceColumns;
+        channel -= piece * Problem::kPieceColumns;
+        if (columns > 0) shift = Problem::piece(piece).offset + channel;
+      }
+      Output* at = c + shift;
+      finish.begin(shift, channel, columns);
+      if constexpr (Config::kBulkStore) {
+        hopper::wait_stores_read();
+        __syncwarp();
+        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
+        store_rows_bulk<Output, kColumns>(at, to, row, columns);
+      } else {
+        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
+        store_rows_direct<Problem, kColumns>(at, to, row, columns);
+      }
+    }
+  }
+};
+
+// The body of a kernel of `kThreads` threads, a multiple of `kCluster` blocks.
+template <class Problem, class Config, class... Maps>
+__device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
+                                         const typename Problem::Epilogue::Pointers& operands,
+                                         const hopper::TensorMap& b, const Maps&... a) {
+  static_assert(Kernel<Problem, Config>::kSharedBytes == Problem::kSharedBytes);
+  extern __shared__ char memory[];
+  const Kernel<Problem, Config> kernel(memory);
+  const int warpgroup = threadIdx.x / kWarpgroup;
+  if (threadIdx.x == 0) {
+    kernel.init_barriers();
+  } else if (threadIdx.x == 32) {
+    hopper::prefetch_map(&b);
+    (hopper::prefetch_map(&a), ...);
+  } else if (threadIdx.x >= 64 && warpgroup == 0) {
+    touch_tables<Problem>(kernel.cluster, threadIdx.x - 64, kWarpgroup - 64);
+  }
+  __syncwarp();
+  kernel.start();
+  if (warpgroup == 0) {
+    hopper::shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      kernel.produce(b, a...);
+    } else if (threadIdx.x >= 32) {
+      kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
+    }
+  } else {
+    hopper::grow_registers<kConsumerRegisters>();
+    kernel.consume(warpgroup - 1, c, operands);
+  }
+  // No block may leave while another one still writes to its memory.
+  __syncwarp();
+  if constexpr (Config::kCluster > 1) hopper::cluster_sync();
+}
+
+}  // namespace convir::wgmma

@@ -1,0 +1,132 @@
+"""`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and TMA.
+
+Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
+They are in `kernel.cuh`; see `README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
+from convir.lowering.kernels.cuda.launch import (
+    CudaKernel,
+    Im2colMap,
+    KernelPlan,
+    Pointer,
+    TensorMap,
+)
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
+    THREADS,
+    WgmmaConfig,
+    depths_of_stage,
+)
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import illegality, shared_bytes
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.predict import candidates, order
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+
+FEW_DEPTHS = 16
+"""Up to so many of the 64 depths that a tap brings at a time, `igemm` takes a third of the time."""
+TF32_SPILL_BYTES = 8
+"""One register, stored and loaded, around the loops of some tiles whose results are f32."""
+TF32_MULTIPLE = 32
+"""What depths and columns of TF32 are multiples of: other forms were not run on a GPU yet."""
+HOLE_BYTES = 2
+"""Of an element of a result whose holes the template fills."""
+
+
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    if spec.depth <= FEW_DEPTHS and len(spec.phases) == 1 < spec.taps:
+        return Refusal(f"{spec.depth} depths of a tap leave most of what is multiplied zeros")
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    configs = candidates(problem, gpu)
+    if not configs:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(sorted(configs, key=lambda config: order(spec, problem, config)))
+
+
+def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = illegality(problem, config, H200.shared_bytes)
+    if reason is not None:
+        return Refusal(reason)
+    tiles = sum(
+        -(-phase.positions // (config.block_m * config.cluster)) for phase in problem.phases
+    ) * -(-problem.columns // config.block_n)
+    clusters = min(tiles, config.blocks // config.cluster)
+    maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
+    operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
+    kernel = CudaKernel(
+        source_of(spec, epilogue, problem, config),
+        SYMBOL,
+        (clusters * config.cluster, 1, 1),
+        (THREADS, 1, 1),
+        shared_bytes(problem, config),
+        (Pointer("c"), *operands, _weight_map(spec, problem, config), *maps),
+        spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
+    )
+    return KernelPlan((kernel,))
+
+
+def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
+    operands = linear_operands(spec, epilogue)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = problem_of(spec)
+    if isinstance(problem, Refusal):
+        return problem
+    if problem.has_holes and problem.result_bytes != HOLE_BYTES:
+        return Refusal("it stores holes of 32 bits")
+    if spec.tf32 and epilogue.operands:
+        return Refusal("its epilogue reads operands beside sums of TF32")
+    if spec.tf32 and (spec.depth % TF32_MULTIPLE or spec.columns % TF32_MULTIPLE):
+        return Refusal(f"depths or columns of TF32 are no multiples of {TF32_MULTIPLE}")
+    if epilogue.holes_read_operands and problem.has_holes:
+        return Refusal("its epilogue reads operands in holes")
+    return replace(problem, operands=operands)
+
+
+def _row_map(
+    spec: Contraction, problem: WgmmaProblem, index: int, config: WgmmaConfig
+) -> TensorMap | Im2colMap:
+    rows, a = problem.maps[index], spec.a
+    depths = depths_of_stage(a.type)
+    if not rows.slides:
+        sizes, box = (spec.depth, rows.rows), (depths, config.block_m)
+        strides = (stride_bytes(rows.row_stride, a.type),)
+        return TensorMap(Pointer("a"), a.type, sizes, strides, box, 128, is_tf32=spec.tf32)
+    return im2col_map(Pointer("a"), a.type, spec.depth, rows, depths, config.block_m)
+
+
+def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
+    b = spec.b
+    depths = depths_of_stage(b.type)
+    tap_bytes = stride_bytes(problem.tap_stride, b.type)
+    if problem.weights_by_depth:
+        sizes = (spec.depth, problem.matrices, problem.columns)
+        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
+        box = (depths, 1, config.block_n // config.cluster)
+    else:
+        sizes = (problem.columns, problem.matrices, spec.depth)
+        strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
+        box = (depths, 1, depths)
+    return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128, is_tf32=spec.tf32)

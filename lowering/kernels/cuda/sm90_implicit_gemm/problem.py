@@ -1,0 +1,401 @@
+"""A contraction as the wgmma template sees it: phases, taps, tensor maps and holes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise, product
+from math import gcd, prod
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import STORAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
+
+MAX_SPATIAL = 3
+MAX_AXES = MAX_SPATIAL + 1
+MAX_ROWS = 1 << 30
+ALIGNMENT = 8
+"""Elements of 16 bits that TMA's addresses and strides are multiples of."""
+MAX_FUSED_BYTES = 128
+"""Rows of C up to so long are stored together with the holes behind them, whole cache lines."""
+PIECE_COLUMNS = 32
+"""Phases are joined if their columns are a multiple of this, which tiles are divided by."""
+PIECE_CHUNKS = 256
+"""Chunks of 16 bytes that a warp fills of a hole before it looks for another piece."""
+
+# The driver's limits of im2col maps, by their number of spatial axes: corners in
+# [-limit, limit), offsets below twice that.
+_CORNER_LIMIT = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
+_MAX_STEP = 8
+
+
+@dataclass(frozen=True)
+class Slide:
+    """Where the pixels of an im2col map lie along one spatial axis."""
+
+    size: int
+    """Output positions."""
+    extent: int
+    step: int
+    corner: int
+    """The position of A that output position 0 maps to."""
+    row_stride: int
+
+    @property
+    def upper(self) -> int:
+        """The last position, relative to the last one of A."""
+        return self.corner + (self.size - 1) * self.step - (self.extent - 1)
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """A tensor map of A: pixels that slide over it, or rows of a matrix where none do."""
+
+    rows: int
+    """Of the batch axis, or of the matrix."""
+    row_stride: int
+    slides: tuple[Slide, ...]
+    """Innermost first."""
+
+
+@dataclass(frozen=True)
+class PlannedPhase:
+    """Output positions with their taps; axes innermost first, the batch last."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    map: int
+    taps: tuple[tuple[tuple[int, ...], int], ...]
+    """Per tap the offsets from the corner, innermost first, and the number of its matrix."""
+
+    @property
+    def positions(self) -> int:
+        """Rows of the product."""
+        return prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Runs of `run` zero elements, at every position of axes, innermost first."""
+
+    run: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class WgmmaProblem:
+    """What the generated `Problem` struct says."""
+
+    maps: tuple[RowMap, ...]
+    phases: tuple[PlannedPhase, ...]
+    """The longest first."""
+    holes: tuple[Hole, ...]
+    tap_stride: int
+    """Elements of B between two of its matrices."""
+    matrices: int
+    weights_by_depth: bool
+    """Whether depths, not columns, have stride 1 in B."""
+    columns: int
+    """Of the product, all pieces together."""
+    pieces: tuple[int, ...] = (0,)
+    """Parts of the columns, and the elements of C from a row's position to where each begins."""
+    cell_holes: tuple[Hole, ...] = ()
+    """Holes at the positions of the only phase; their offsets are relative to its own."""
+    fused_holes: int = 0
+    """Pixels of zeros that are stored behind every row, and behind every row of zeros."""
+    row_pixels: int = 0
+    """Pixels of C along the innermost axis, where holes are fused."""
+    operands: tuple[LinearOperand, ...] = ()
+    """What the epilogue reads besides."""
+    result_bytes: int = 2
+    """Of an element of C."""
+
+    @property
+    def spatial(self) -> int:
+        """Axes that the maps of A slide over."""
+        return len(self.maps[0].slides)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether some elements of C are stored without being computed."""
+        return bool(self.holes or self.cell_holes or self.fused_holes)
+
+    def groups(self) -> list[list[PlannedPhase]]:
+        """Neighbouring phases whose tiles may alternate."""
+        keyed = groupby(self.phases, key=lambda phase: (len(phase.taps), phase.positions))
+        return [list(group) for _, group in keyed]
+
+
+def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
+    """Plan a contraction that computes C, or say why the template cannot compute it."""
+    refusal = unsupported(contraction, takes_tf32=True)
+    if refusal is not None:
+        return refusal
+    contraction, pieces = in_pieces(contraction)
+    active = [phase for phase in contraction.phases if phase.taps]
+    if not active:
+        return Refusal("nothing is multiplied")
+    rows = row_maps(active)
+    if isinstance(rows, Refusal):
+        return rows
+    maps, corners = rows
+    weights = weight_numbers(active)
+    if isinstance(weights, Refusal):
+        return weights
+    tap_stride, matrices = weights
+    distinct = tuple(dict.fromkeys(maps))
+    phases = tuple(
+        PlannedPhase(
+            padded([axis.size for axis in phase.axes], 1),
+            padded([axis.out_stride for axis in phase.axes], 0),
+            phase.out_offset,
+            distinct.index(row_map),
+            taps_of(phase, corners, tap_stride),
+        )
+        for phase, row_map in zip(active, maps, strict=True)
+    )
+    ordered = tuple(sorted(phases, key=lambda p: (-len(p.taps), -p.positions)))
+    holes = [_hole(phase, contraction.columns) for phase in contraction.phases if not phase.taps]
+    problem = WgmmaProblem(
+        maps=distinct,
+        phases=ordered,
+        holes=tuple(holes),
+        tap_stride=tap_stride,
+        matrices=matrices,
+        weights_by_depth=contraction.b.column_stride != 1,
+        columns=contraction.columns,
+        pieces=pieces,
+        result_bytes=STORAGE_BYTES[contraction.c.type],
+    )
+    return _with_holes(problem, contraction.columns)
+
+
+def in_pieces(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
+    """Phases that differ in their weights alone as columns of one product, and their pieces.
+
+    So a transposed convolution without overlap is one GEMM whose store shuffles pixels.
+    """
+    columns, step = contraction.columns, contraction.b.column_stride
+    phases = sorted(contraction.phases, key=_first_weight)
+    first = phases[0]
+    same = all(_without_weights(phase) == _without_weights(first) for phase in phases)
+    weights = [_first_weight(phase) - _first_weight(first) for phase in phases]
+    in_order = weights == [i * columns * step for i in range(len(phases))]
+    if not same or first.taps != 1 or not in_order or columns % PIECE_COLUMNS:
+        return contraction, (0,)
+    pieces = tuple(phase.out_offset - first.out_offset for phase in phases)
+    return replace(contraction, phases=(first,), columns=columns * len(phases)), pieces
+
+
+def _first_weight(phase: Phase) -> int:
+    return sum(axis.tap_weights[0] for axis in phase.axes if axis.tap_weights)
+
+
+def _without_weights(phase: Phase) -> list[Axis]:
+    return [replace(axis, tap_weights=axis.tap_rows) for axis in phase.axes]
+
+
+def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusal | None:
+    """Why a template of Hopper's does not take a contraction, whatever its phases are."""
+    types = {contraction.a.type, contraction.b.type}
+    is_tf32 = takes_tf32 and contraction.tf32
+    if contraction.result != "C" or contraction.accumulate:
+        return Refusal("it computes the gradient of the weights, or adds to C")
+    if contraction.groups != 1:
+        return Refusal("it has groups")
+    is_half = len(types) == 1 and types <= {"f16", "bf16"}
+    if contraction.element != "f32" or not (is_half or is_tf32):
+        return Refusal("A and B are not both f16 or both bf16")
+    if contraction.c.type not in (("f32",) if is_tf32 else ("f16", "bf16")):
+        return Refusal("C is not of A's size")
+    if contraction.a.stride != 1 or contraction.c.stride != 1:
+        return Refusal("channels are not innermost")
+    b = contraction.b
+    if is_tf32 and b.depth_stride != 1:
+        return Refusal("depths of B are not contiguous, as TF32 has to have them")
+    if 1 not in (b.depth_stride, b.column_stride):
+        return Refusal("neither depths nor columns of B are contiguous")
+    if len(contraction.phases[0].axes) > MAX_AXES:
+        return Refusal(f"it has more than {MAX_AXES} axes")
+    axes = [axis for phase in contraction.phases for axis in phase.axes]
+    strides = [axis.row_stride for axis in axes if axis.extent > 1]
+    strides += [axis.out_stride for axis in axes if axis.size > 1]
+    strides += [phase.out_offset for phase in contraction.phases]
+    # The stride that is not 1; one matrix row alone has none.
+    strides.append(max(b.depth_stride, b.column_stride))
+    if any(stride % ALIGNMENT for stride in (*strides, contraction.columns)):
+        return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
+    # Rows are numbered in 32 bits, those of the last tile that lie outside included.
+    if max(phase.positions for phase in contraction.phases) >= MAX_ROWS:
+        return Refusal(f"it has {MAX_ROWS} rows or more")
+    return None
+
+
+def _is_identity(axis: Axis) -> bool:
+    return axis.tap_rows == (0,) and axis.step == 1 and axis.size == axis.extent
+
+
+def row_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
+    """The tensor maps of A, one per phase, and the corner that they share, innermost first."""
+    return _matrix_maps(active) or sliding_maps(active)
+
+
+def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]] | None:
+    """Maps of a matrix, if the rows of every phase are all rows of A in their order."""
+    maps: list[RowMap] = []
+    for phase in active:
+        axes = [axis for axis in phase.axes if axis.size > 1 or axis.extent > 1]
+        if not all(_is_identity(axis) for axis in phase.axes):
+            return None
+        dense = [
+            outer.row_stride == inner.row_stride * inner.size for outer, inner in pairwise(axes)
+        ]
+        if not all(dense):
+            return None
+        maps.append(RowMap(phase.positions, axes[-1].row_stride if axes else ALIGNMENT, ()))
+    return maps, (0,) * MAX_SPATIAL
+
+
+def sliding_maps(
+    active: Sequence[Phase],
+) -> tuple[list[RowMap], tuple[int, ...]] | Refusal:
+    """Im2col maps, one per phase, and the corner that they share, innermost axis first."""
+    spatial = len(active[0].axes) - 1
+    if not 1 <= spatial <= MAX_SPATIAL or not all(_is_identity(p.axes[0]) for p in active):
+        return Refusal("its first axis is no batch before 1 to 3 spatial axes")
+    limit = _CORNER_LIMIT[spatial]
+    corners = tuple(
+        min(row for phase in active for row in phase.axes[-1 - i].tap_rows) for i in range(spatial)
+    )
+    maps: list[RowMap] = []
+    for phase in active:
+        inner = list(reversed(phase.axes[1:]))
+        slides = tuple(
+            Slide(axis.size, axis.extent, axis.step, corner, axis.row_stride)
+            for axis, corner in zip(inner, corners, strict=True)
+        )
+        for axis, slide in zip(inner, slides, strict=True):
+            if not (-limit <= slide.corner < limit and -limit <= slide.upper < limit):
+                return Refusal("its pixels begin or end too far from the border of A")
+            apart = max(axis.tap_rows) - slide.corner >= 2 * limit
+            if apart or not 1 <= slide.step <= _MAX_STEP:
+                return Refusal("its taps or steps are too far apart, or walk backwards")
+        batch = phase.axes[0]
+        maps.append(RowMap(batch.extent, batch.row_stride, slides))
+    return maps, (*corners, *(0,) * (MAX_SPATIAL - spatial))
+
+
+def weight_numbers(active: Sequence[Phase]) -> tuple[int, int] | Refusal:
+    """The stride between matrices of B, and how many there are."""
+    offsets = {
+        sum(offset)
+        for phase in active
+        for offset in product(*(axis.tap_weights for axis in phase.axes))
+    }
+    if min(offsets) < 0 or any(offset % ALIGNMENT for offset in offsets):
+        return Refusal(f"matrices of B do not start at multiples of {ALIGNMENT} elements")
+    stride = gcd(*offsets) or ALIGNMENT
+    return stride, max(offsets) // stride + 1
+
+
+def taps_of(
+    phase: Phase, corners: Sequence[int], tap_stride: int
+) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """The taps of a phase: their offsets from the corner, innermost first, and their matrices."""
+    per_axis = [list(zip(axis.tap_rows, axis.tap_weights, strict=True)) for axis in phase.axes]
+    taps: list[tuple[tuple[int, ...], int]] = []
+    for tap in product(*per_axis):
+        rows = [row for row, _ in reversed(tap[1:])]
+        offsets = tuple(row - corner for row, corner in zip(rows, corners, strict=False))
+        taps.append((_spatial(offsets), sum(weight for _, weight in tap) // tap_stride))
+    return tuple(taps)
+
+
+def _spatial(offsets: tuple[int, ...]) -> tuple[int, ...]:
+    return (*offsets, *(0,) * (MAX_SPATIAL - len(offsets)))
+
+
+def padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
+    """Values of axes, innermost first, the batch last, with `unit` for axes that are missing."""
+    batch, *inner = values
+    return (*reversed(inner), *(unit,) * (MAX_AXES - len(values)), batch)
+
+
+def _hole(phase: Phase, columns: int) -> Hole:
+    return Hole(
+        columns,
+        padded([axis.size for axis in phase.axes], 1),
+        padded([axis.out_stride for axis in phase.axes], 0),
+        phase.out_offset,
+    )
+
+
+def _with_holes(problem: WgmmaProblem, columns: int) -> WgmmaProblem:
+    """The problem with its holes in cells around the rows where that can be, or in long runs."""
+    if len(problem.phases) == 1 and all(_in_cell(h, problem.phases[0]) for h in problem.holes):
+        return _in_cells(problem, columns)
+    holes: list[Hole] = []
+    for line in _lines(problem.holes, columns):
+        first = line[0]
+        if first.strides[0] == len(line) * columns:
+            pixels = sum(hole.sizes[0] for hole in line)
+            sizes, strides = (1, *first.sizes[1:]), (0, *first.strides[1:])
+            holes.append(Hole(pixels * columns, sizes, strides, first.offset))
+        else:
+            holes.extend(line)
+    return replace(problem, holes=tuple(holes))
+
+
+def _in_cell(hole: Hole, phase: PlannedPhase) -> bool:
+    """Whether every position of a hole has a position of the phase."""
+    fits = all(size <= limit for size, limit in zip(hole.sizes, phase.sizes, strict=True))
+    return fits and hole.strides == phase.strides
+
+
+def _in_cells(problem: WgmmaProblem, columns: int) -> WgmmaProblem:
+    phase = problem.phases[0]
+    cells = [replace(hole, offset=hole.offset - phase.offset) for hole in problem.holes]
+    behind = [hole for hole in cells if 0 < hole.offset < phase.strides[0]]
+    is_whole = len(behind) == phase.strides[0] // columns - 1 > 0
+    if columns * 2 > MAX_FUSED_BYTES or not is_whole:
+        return replace(problem, holes=(), cell_holes=tuple(cells))
+    pixels = phase.sizes[0] + sum(hole.sizes[0] for hole in behind)
+    lines = tuple(
+        hole
+        for hole in cells
+        if hole not in behind
+        and hole.sizes[0] == phase.sizes[0]
+        and _starts_line(hole, cells, behind)
+    )
+    return replace(problem, holes=(), cell_holes=lines, fused_holes=len(behind), row_pixels=pixels)
+
+
+def _starts_line(hole: Hole, cells: Sequence[Hole], behind: Sequence[Hole]) -> bool:
+    """Whether the pixels behind a hole's are holes as well."""
+    offsets = {cell.offset for cell in cells}
+    return all(hole.offset + pixel.offset in offsets for pixel in behind)
+
+
+def _lines(holes: Sequence[Hole], columns: int) -> list[list[Hole]]:
+    """Holes that are neighbours along the innermost axis, put together."""
+    lines: list[list[Hole]] = []
+    for hole in sorted(holes, key=lambda h: h.offset):
+        for line in lines:
+            if (
+                hole
+                == replace(line[-1], sizes=(hole.sizes[0], *line[-1].sizes[1:]), offset=hole.offset)
+                and hole.offset == line[-1].offset + columns
+            ):
+                line.append(hole)
+                break
+        else:
+            lines.append([hole])
+    return lines

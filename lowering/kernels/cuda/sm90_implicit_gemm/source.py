@@ -1,0 +1,194 @@
+"""The generated text of a wgmma kernel: tables, the `Problem` struct and the named instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.epilogue_operands import operands_source
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import shared_bytes
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
+    ALIGNMENT,
+    MAX_SPATIAL,
+    PIECE_CHUNKS,
+    WgmmaProblem,
+)
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
+    clusters_of,
+    tiles_of,
+    turns_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+
+SYMBOL = "wgmma_contraction"
+
+_MATH = {"cooperative": "convir::wgmma::kCooperative", "pingpong": "convir::wgmma::kPingPong"}
+
+
+def source_of(
+    contraction: Contraction, epilogue: Epilogue, problem: WgmmaProblem, config: WgmmaConfig
+) -> str:
+    """CUDA C++ with the kernel `SYMBOL`.
+
+    Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
+    """
+    turns = turns_of(tiles_of(contraction, problem, config), clusters_of(config)) or ()
+    tables = [table for table in _tables(problem, config, turns) if table.rows]
+    names = [f"a{i}" for i in range(len(problem.maps))]
+    maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
+    operands = [f"e{i}" for i in range(len(epilogue.operands))]
+    pointers = "".join(
+        f"const {CPP_TYPES[operand.type]}* {name}, "
+        for name, operand in zip(operands, epilogue.operands, strict=True)
+    )
+    cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
+    return (
+        f"// {config}\n"
+        '#include "sm90_implicit_gemm/kernel.cuh"\n'
+        "using convir::hopper::TensorMap;\n"
+        + epilogue.source
+        + operands_source(problem.operands, epilogue)
+        + "".join(table.text for table in tables)
+        + "struct Problem {\n"
+        f"  using Input = {CPP_TYPES[contraction.a.type]};\n"
+        "  using Epilogue = ::Epilogue;\n"
+        "  using Operands = ::Operands;\n"
+        + "".join(
+            f"  static constexpr int {name} = {value};\n"
+            for name, value in _constants(contraction, problem, config).items()
+        )
+        + f"  static constexpr int kTurns = {max(map(len, turns), default=0)};\n"
+        + "".join(table.accessor for table in tables)
+        + "};\n"
+        f"using Config = {_config(config)};\n"
+        f'extern "C" __global__ void {cluster}__launch_bounds__({THREADS}, 1)\n'
+        f"{SYMBOL}(Epilogue::Stored* c, {pointers}{maps}) {{\n"
+        "  convir::wgmma::contract<Problem, Config>("
+        f"c, {{{', '.join(operands)}}}, b, {', '.join(names)});\n"
+        "}\n"
+    )
+
+
+def _config(config: WgmmaConfig) -> str:
+    values = (
+        config.block_m,
+        config.block_n,
+        config.stages,
+        _MATH[config.math],
+        config.cluster,
+        str(config.store == "bulk").lower(),
+        config.store_columns,
+    )
+    return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
+
+
+def _constants(
+    contraction: Contraction, problem: WgmmaProblem, config: WgmmaConfig
+) -> dict[str, int]:
+    return {
+        "kDepth": contraction.depth,
+        "kColumns": problem.columns,
+        "kSpatial": problem.spatial,
+        "kWeightsByDepth": int(problem.weights_by_depth),
+        "kPieces": len(problem.pieces),
+        "kPieceColumns": problem.columns // len(problem.pieces),
+        "kPhases": len(problem.phases),
+        "kTaps": sum(len(phase.taps) for phase in problem.phases),
+        "kTileGroups": len(problem.groups()),
+        "kCellHoles": len(problem.cell_holes),
+        "kFusedHoles": problem.fused_holes,
+        "kRowPixels": problem.row_pixels,
+        "kHoles": len(problem.holes),
+        "kPieceChunks": PIECE_CHUNKS,
+        "kSharedBytes": shared_bytes(problem, config),
+    }
+
+
+@dataclass(frozen=True)
+class _Table:
+    """An array in constant memory, and the function of `Problem` that reads it."""
+
+    type: str
+    name: str
+    rows: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        body = "".join(f"    {row},\n" for row in self.rows)
+        return f"__constant__ const convir::wgmma::{self.type} {self.name}s[] = {{\n{body}}};\n"
+
+    @property
+    def accessor(self) -> str:
+        return (
+            f"  static __device__ const convir::wgmma::{self.type}& {self.name}(int i) "
+            f"{{ return {self.name}s[i]; }}\n"
+        )
+
+
+def _tables(
+    problem: WgmmaProblem, config: WgmmaConfig, turns: Sequence[Sequence[int]]
+) -> Iterator[_Table]:
+    yield _Table("Phase", "phase", tuple(_phases(problem)))
+    taps = [tap for phase in problem.phases for tap in phase.taps]
+    yield _Table("Tap", "tap", tuple(braced([braced(at), weight]) for at, weight in taps))
+    yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
+    yield _Table("Turn", "turn", tuple(_turns(turns)))
+    yield _Table("Piece", "piece", tuple(braced([offset]) for offset in problem.pieces))
+    cells = [braced([braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
+    yield _Table("CellHole", "cell_hole", tuple(cells))
+    holes: list[str] = []
+    for hole in problem.holes:
+        chunks = hole.run // ALIGNMENT
+        pieces = -(-chunks // PIECE_CHUNKS)
+        where = [braced(hole.sizes), braced(hole.strides), hole.offset]
+        holes.append(braced([chunks, pieces, prod(hole.sizes), *where]))
+    yield _Table("Hole", "hole", tuple(holes))
+
+
+def _phases(problem: WgmmaProblem) -> Iterator[str]:
+    first_tap = 0
+    for phase in problem.phases:
+        slides = problem.maps[phase.map].slides
+        blank = (0,) * (MAX_SPATIAL - len(slides))
+        yield braced(
+            [
+                phase.positions,
+                braced(phase.sizes),
+                braced(phase.strides),
+                phase.offset,
+                phase.map,
+                braced([*(slide.corner for slide in slides), *blank]),
+                braced([*(slide.step for slide in slides), *blank]),
+                first_tap,
+                len(phase.taps),
+            ]
+        )
+        first_tap += len(phase.taps)
+
+
+def _groups(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[str]:
+    first = 0
+    for group in problem.groups():
+        m_tiles = -(-group[0].positions // (config.block_m * config.cluster))
+        yield braced([first, len(group), m_tiles])
+        first += len(group)
+
+
+def _turns(turns: Sequence[Sequence[int]]) -> Iterator[str]:
+    longest = max(map(len, turns), default=0)
+    for mine in turns:
+        yield ", ".join(map(str, (*mine, *["convir::wgmma::kNoTile"] * (longest - len(mine)))))
+
+
+def braced(values: Sequence[object]) -> str:
+    """An initializer of C++."""
+    return "{" + ", ".join(str(value) for value in values) + "}"

@@ -1,0 +1,110 @@
+"""Which cluster of blocks computes which tiles of a wgmma contraction, and how long each takes.
+
+Tiles go round the clusters. Where phases differ in their taps and tiles are few, that leaves some
+clusters with the longest tile of every phase; there each tile goes to the cluster that is done
+first, and a table says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, depths_of_stage
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+
+MOST_TURNS = 8
+"""Tiles of a cluster, on average, past which one more of the shortest is no loss."""
+
+# Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
+_PRODUCTS_PER_CYCLE = 1600
+"""Of the 2048 that the tensor cores multiply at most."""
+_BYTES_PER_CYCLE, _BYTES_BESIDE_PIXELS = 56, 106
+"""That TMA brings from the L2 cache: rows of A, and B; and B where A is gathered by
+im2col maps, which take longer to address than to copy."""
+_CHUNK_CYCLES = 160
+"""A chunk takes so long at least: a barrier, its wgmmas, a barrier."""
+_TILE_CYCLES = 1900
+"""Between the sums of one tile and of the next."""
+_STORED_PER_CYCLE = 24
+"""Sums that a tile's warps turn into stores."""
+_TURN_CYCLES = 1000
+"""Between the last wgmma of a warpgroup and the first one of the other."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of phases that take equally long."""
+
+    count: int
+    cycles: float
+    """Of a multiprocessor, for one of them behind the other."""
+
+
+def clusters_of(config: WgmmaConfig) -> int:
+    """Clusters of a launch, if there are tiles for all of them."""
+    return config.blocks // config.cluster
+
+
+def store_cycles(config: WgmmaConfig) -> float:
+    """Between the last product of a tile and its last store."""
+    return _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
+
+
+def tiles_of(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> list[Tiles]:
+    """The tiles of every group of phases, the longest first."""
+    chunks = -(-spec.depth // depths_of_stage(spec.a.type))
+    columns = -(-problem.columns // config.block_n)
+    multiplied = config.block_m * config.block_n * BLOCK_K / _PRODUCTS_PER_CYCLE
+    loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
+    of_b = _BYTES_BESIDE_PIXELS if problem.spatial else _BYTES_PER_CYCLE
+    copied = BLOCK_K * 2 * (config.block_m / _BYTES_PER_CYCLE + loaded / of_b)
+    chunk = max(multiplied, copied, _CHUNK_CYCLES)
+    found: list[Tiles] = []
+    for group in problem.groups():
+        products = len(group[0].taps) * chunks * chunk
+        cycles = products + store_cycles(config)
+        if config.math == "pingpong":
+            cycles = max(products + _TURN_CYCLES, cycles / 2)
+        rows = -(-group[0].positions // (config.block_m * config.cluster))
+        found.append(Tiles(rows * columns * len(group), cycles))
+    return found
+
+
+def turns_of(tiles: list[Tiles], clusters: int) -> tuple[tuple[int, ...], ...] | None:
+    """The tiles of each cluster in turn, by their number; None if they go round the clusters."""
+    if len(tiles) < 2 or sum(group.count for group in tiles) > MOST_TURNS * clusters:
+        return None
+    turns: list[list[int]] = [[] for _ in range(clusters)]
+    free = [(0.0, cluster) for cluster in range(clusters)]
+    heapify(free)
+    number = 0
+    for group in tiles:
+        for _ in range(group.count):
+            busy, cluster = free[0]
+            turns[cluster].append(number)
+            heapreplace(free, (busy + group.cycles, cluster))
+            number += 1
+    return tuple(map(tuple, turns))
+
+
+def busiest_cycles(tiles: list[Tiles], clusters: int) -> float:
+    """Cycles until the last cluster has no tiles left."""
+    turns = turns_of(tiles, clusters)
+    if turns is not None:
+        cycles = [group.cycles for group in tiles for _ in range(group.count)]
+        return max(sum(cycles[tile] for tile in mine) for mine in turns)
+    busy = [0.0] * clusters
+    position = 0
+    for group in tiles:
+        rounds, rest = divmod(group.count, clusters)
+        for cluster in range(clusters):
+            is_late = (cluster - position) % clusters < rest
+            busy[cluster] += group.cycles * (rounds + is_late)
+        position += rest
+    return max(busy)

@@ -1,0 +1,1 @@
+"""Wgrad on Hopper with filter rows packed along GEMM N."""

@@ -1,0 +1,393 @@
+// Backward weight on Hopper where windows move by single positions, with taps that are one row apart
+// stacked along the columns of one wgmma:
+//
+//   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
+//
+// A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and kColumns columns n
+// in registers. X arrives by TMA and is multiplied as it lies. Rows of dY are planes of 8
+// columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
+// stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
+// start addresses. So an element of X is read once from memory for all taps.
+//
+// Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
+// rows may be of any length, and the others multiply. One thread asks for X. Partitions: schedule/partition.cuh
+// and reduce/cluster_push.cuh. `P` and `C` are structs of constants, which
+// lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
+#pragma once
+
+#include "pipeline/ring.cuh"
+#include "ptx/mbarrier.cuh"
+#include "sm90_row_packed_wgrad/accumulators.cuh"
+#include "sm90_row_packed_wgrad/column_halves.cuh"
+#include "sm90_row_packed_wgrad/load.cuh"
+#include "sm90_row_packed_wgrad/row_ring.cuh"
+#include "sm90_row_packed_wgrad/staggered_finish.cuh"
+
+namespace convir::stacked_wgrad {
+
+using hopper::Ring;
+
+constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
+
+template <class P, class C, class S>
+struct Block {
+  using L = Layout<P, C>;
+  static constexpr int kMathWarps = L::kConsumerThreads / 32;
+  // Who arrives at a full stage, beside the thread that asks for X.
+  static constexpr int kCopying = !L::kHasRoles ? 0
+                                  : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
+                                                : L::kLoadThreads;
+
+  char* memory;  // of the stages, and of their sums
+  unsigned stages, full, empty, drained, arrived;
+
+  __device__ __forceinline__ explicit Block(char* shared) {
+    const unsigned start = hopper::shared_address(shared);
+    stages = L::round_up(start);
+    memory = shared + (stages - start);
+    full = stages + L::kBarriersAt;
+    empty = full + 8 * C::kStages;
+    drained = empty + 8 * C::kStages;
+    arrived = drained + 8;
+  }
+
+  // Makes the barriers. Who asks for rows makes those that it needs itself, and asks for the first
+  // ones before it meets the others: ask_rows(place, work).
+  template <class AskRows>
+  __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < C::kStages; ++i) {
+        hopper::barrier_init(full + 8 * i, 1 + kCopying);
+        hopper::barrier_init(empty + 8 * i, kMathWarps * kWarpArrivals);
+      }
+      hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
+      if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
+      hopper::fence_barrier_init();
+    }
+    if (C::kIsBulk && BulkRows<P, C>::is_asking(threadIdx.x)) {
+      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
+      hopper::fence_barrier_init();
+      partition::Work work{};
+      typename S::Walk(unit()).next(work);
+      ask_rows(Place<P, C>(work.tile), work);
+    }
+    __syncthreads();
+    if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
+  }
+
+  // The parts of a tile are one cluster where they are put together in it.
+  static __device__ __forceinline__ int unit() {
+    if constexpr (!L::kIsClustered) return blockIdx.x;
+    return blockIdx.x % C::kParts * (gridDim.x / C::kParts) + blockIdx.x / C::kParts;
+  }
+
+  __device__ __forceinline__ void load(const Filler<P, C>& filler) const {
+    Ring<C::kStages> ring;
+    partition::Work work;
+    unsigned tiles = 0;
+    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+      const Place<P, C> place(work.tile);
+      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
+      for (int i = work.begin; i < work.end; ++i) {
+        const unsigned stage = stages + ring.slot * L::kStageBytes;
+        const Step<P, C> step(i);
+        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
+        filler.ask_x(place, step, stage, full + 8 * ring.slot);
+        filler.fill_y(place, step, stage + L::kXBytes);
+        arrive_after_copies(full + 8 * ring.slot);
+        ring.advance();
+      }
+    }
+  }
+
+  // The same where rows of dY arrive as they lie. Those of a block's first kTogether steps are taken
+  // apart in one go, as nothing can be multiplied meanwhile.
+  __device__ __forceinline__ void load(const Filler<P, C>& filler,
+                                       const BulkRows<P, C>& rows) const {
+    Ring<C::kStages> ring;
+    Ring<C::kWaiting> taken;
+    partition::Work work;
+    unsigned tiles = 0;
+    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+      const Place<P, C> place(work.tile);
+      const auto ask_x = [&](int step, int slot) {
+        filler.ask_x(place, Step<P, C>(step), stages + slot * L::kStageBytes, full + 8 * slot);
+      };
+      int i = work.begin;
+      if (tiles > 0) {
+        hopper::wait(drained, tiles - 1 & 1);
+        for (int k = 0; k < C::kWaiting; ++k) {
+          ask(rows, place, i + k, work.end, (taken.slot + k) % C::kWaiting);
+        }
+      } else if constexpr (C::kTogether > 1) {
+        const int together = min(work.end - i, C::kTogether);
+        for (int k = 0; k < together; ++k) ask_x(i + k, k);
+        fill_y<C::kTogether>(rows, place, i, together, work.end, ring, taken);
+        i += together;
+      }
+      for (; i < work.end; ++i) {
+        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
+        ask_x(i, ring.slot);
+        fill_y<1>(rows, place, i, 1, work.end, ring, taken);
+      }
+    }
+  }
+  // Takes rows of some steps apart whose stages follow each other, and asks for those that come where
+  // these were.
+  template <int kMost>
+  __device__ __forceinline__ void fill_y(const BulkRows<P, C>& rows, const Place<P, C>& place,
+                                         int begin, int steps, int end, Ring<C::kStages>& ring,
+                                         Ring<C::kWaiting>& taken) const {
+    for (int k = 0; k < steps; ++k) hopper::wait(arrived + 8 * (taken.slot + k), taken.parity);
+    rows.template take_apart<kMost>(place, begin, steps, waiting(taken.slot),
+                                    stages + ring.slot * L::kStageBytes);
+    hopper::fence_proxy();  // wgmma reads what was written
+    __syncwarp();
+    for (int k = 0; k < steps; ++k) arrive_for_warp(full + 8 * (ring.slot + k));
+    ring.skip(steps);
+    if (begin + C::kWaiting < end) {
+      hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
+      for (int k = 0; k < steps; ++k) {
+        ask(rows, place, begin + k + C::kWaiting, end, taken.slot + k);
+      }
+    }
+    taken.skip(steps);
+  }
+  __device__ __forceinline__ void ask(const BulkRows<P, C>& rows, const Place<P, C>& place, int step,
+                                      int end, int slot) const {
+    if (step < end) rows.ask(place, Step<P, C>(step), waiting(slot), arrived + 8 * slot);
+  }
+  __device__ __forceinline__ unsigned waiting(int slot) const {
+    return stages + L::kStagesBytes + slot * L::kWaitingBytes;
+  }
+
+  template <class Epilogue>
+  __device__ __forceinline__ void multiply(typename Epilogue::Stored* out, float* workspace,
+                                           unsigned* flags, int thread) const {
+    Ring<C::kStages> ring, done;
+    partition::Work work;
+    for (typename S::Walk walk(unit()); walk.next(work);) {
+      const Place<P, C> place(work.tile);
+      Sums<P, C> sums;
+      sums.clear();
+      if constexpr (Halves<P, C>::kAreUsed) {
+        Halves<P, C>::multiply(*this, sums, work.part, ring, thread);
+        return add_pushed<Epilogue>(place, work, out);
+      }
+      const int group = thread / kWarpgroupThreads;
+      in_runs<P, C, S>(work, group, [&](int begin, int end, RingGroup<P, C>& rows) {
+        reduce(sums, place, begin, end, ring, done, rows, group);
+      });
+      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      hopper::fence_proxy();
+      __syncwarp();
+      arrive_for_warp(drained);
+    }
+  }
+
+  // Every warp copies, then multiplies.
+  template <class Epilogue>
+  __device__ __forceinline__ void copy_and_multiply(const Filler<P, C>& filler,
+                                                    typename Epilogue::Stored* out,
+                                                    float* workspace, unsigned* flags) const {
+    const int thread = threadIdx.x;
+    Ring<C::kStages> reading, writing;
+    partition::Work work;
+    for (typename S::Walk walk(unit()); walk.next(work);) {
+      const Place<P, C> place(work.tile);
+      Sums<P, C> sums;
+      sums.clear();
+      int filled = work.begin;
+      const auto fill_next = [&] {
+        if (filled < work.end) {
+          const Step<P, C> step(filled);
+          const unsigned stage = stages + writing.slot * L::kStageBytes;
+          filler.ask_x(place, step, stage, full + 8 * writing.slot);
+          filler.fill_y(place, step, stage + L::kXBytes);
+          writing.advance();
+        }
+        ++filled;
+        commit_copies();
+      };
+      for (int i = 0; i < C::kStages - 1; ++i) fill_next();
+      Taps taps(place);
+      const int group = thread / kWarpgroupThreads;
+      const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
+      int turn = L::kTurns > 1 ? group : 0;
+      for (int step = work.begin; step < work.end; ++step) {
+        wait_copies<C::kStages - 2>();
+        hopper::wait(full + 8 * reading.slot, reading.parity);
+        hopper::fence_proxy();  // cp.async wrote what wgmma reads
+        __syncthreads();
+        fill_next();
+        const unsigned stage = stages + reading.slot * L::kStageBytes;
+        const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
+        for (int slab = turn; slab < L::kSlabs; slab += L::kTurns) {
+          sums.multiply(operands, slab, taps.shift);
+        }
+        hopper::wgmma_wait<0>();
+        sums.hold();
+        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
+        reading.advance();
+      }
+      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      hopper::fence_proxy();
+      __syncthreads();
+    }
+  }
+
+  template <class Epilogue>
+  __device__ __forceinline__ void finish(const Sums<P, C>& sums, const Place<P, C>& place,
+                                         const partition::Work& work,
+                                         typename Epilogue::Stored* out, float* workspace,
+                                         unsigned* flags, int thread) const {
+    const auto store_four = [&](int tile8, int of, const float(&four)[4]) {
+      store<P, C, Epilogue>(out, place, tile8, of, four);
+    };
+    if constexpr (Apart<P, C, S>::kFinish) {
+      return Apart<P, C, S>::finish(work, sums, workspace, flags, thread, store_four);
+    }
+    L::Groups::sync();  // nobody reads the pipeline any more
+    typename L::Kept kept(sums, memory, thread);
+    if constexpr (C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree) {
+      L::Groups::sync();  // the exchanged sums have been read
+    }
+    if constexpr (L::kIsClustered) {
+      pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
+      add_pushed<Epilogue>(place, work, out);
+    } else {
+      consumer_warpgroups::finish<C::kReduction, S::kPartsOfTile>(work, kept, memory, workspace, flags,
+                                                          thread, store_four);
+    }
+  }
+
+  // The sums that the blocks of a cluster write to each other.
+  __device__ __forceinline__ typename L::Pushed pushed() const {
+    return {reinterpret_cast<const float4*>(memory + L::kPushedAt), stages + L::kPushedAt,
+            arrived + 8 * C::kWaiting};
+  }
+  template <class Epilogue>
+  __device__ __forceinline__ void add_pushed(const Place<P, C>& place, const partition::Work& work,
+                                             typename Epilogue::Stored* out) const {
+    pushed().template add<L::kThreads>(work.part, threadIdx.x, [&](int v, const float4& sums) {
+      const int tile8 = L::Groups::block_of(v);
+      if (tile8 >= L::kTiles8) return;
+      store<P, C, Epilogue>(out, place, tile8, L::Groups::thread_of(v),
+                            {sums.x, sums.y, sums.z, sums.w});
+    });
+  }
+  // What warps that load do when parts meet: they add with the others.
+  template <class Epilogue>
+  __device__ __forceinline__ void help_adding(typename Epilogue::Stored* out) const {
+    L::Pushed::stand_by();
+    partition::Work work;
+    typename S::Walk walk(unit());
+    walk.next(work);
+    add_pushed<Epilogue>(Place<P, C>(work.tile), work, out);
+  }
+
+  // Where the taps of a row begin.
+  struct Taps {
+    int shift[C::kTapCols];
+
+    __device__ __forceinline__ explicit Taps(const Place<P, C>& place) {
+#pragma unroll
+      for (int s = 0; s < C::kTapCols; ++s) {
+        shift[s] = place.last_col - entry(P::kTapCol, min(place.tap_col + s, P::kAllTapCols - 1));
+      }
+    }
+  };
+
+  // Groups have depths of their own, or take turns of slabs; one frees a stage when it is in the next.
+  __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
+                                         int begin, int end, Ring<C::kStages>& ring,
+                                         Ring<C::kStages>& done, RingGroup<P, C>& rows,
+                                         int group) const {
+    const Taps taps(place);
+    const auto release = [&] {
+      arrive_for_warp(empty + 8 * done.slot);
+      done.advance();
+    };
+    const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
+    int turn = L::kTurns > 1 ? group : 0;
+    for (int step = begin; step < end; ++step) {
+      const unsigned stage = stages + ring.slot * L::kStageBytes;
+      if (C::kIsRing && step > begin) rows.advance(false);
+      const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
+      hopper::wait(full + 8 * ring.slot, ring.parity);
+      if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
+      const Operands<P, C> operands(stage + depths, y);
+      const auto in_turn = [&](int slab, auto&&... a) {
+        sums.multiply(operands, slab, taps.shift, a...);
+      };
+      // wgmma reads registers until the next one but one is under way; a step of one slab has no others.
+      [[maybe_unused]] unsigned first[4], a[2][4];
+      if constexpr (C::kHasRegisters) {
+        in_turn(turn, first);
+      } else {
+        in_turn(turn);
+      }
+      hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kTurns ? 0 : 1)>();
+      if (step > begin) release();
+      if constexpr (C::kHasRegisters) {
+#pragma unroll
+        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) {
+          in_turn(turn + i * L::kTurns, a[i % 2]);
+          hopper::wgmma_wait<1>();
+        }
+      } else if constexpr (L::kSlabs % L::kTurns == 0 && L::kSlabs <= kMostUnrolled * L::kTurns) {
+        // No branches: what is between two products takes longer than a short one.
+#pragma unroll
+        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) in_turn(turn + i * L::kTurns);
+      } else {
+        for (int slab = turn + L::kTurns; slab < L::kSlabs; slab += L::kTurns) {
+          in_turn(slab);
+        }
+        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
+      }
+      ring.advance();
+    }
+    hopper::wgmma_wait<0>();
+    sums.hold();
+    release();
+  }
+};
+
+template <class P, class C, class S, class Epilogue>
+__device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
+                                    typename Epilogue::Stored* out, float* workspace,
+                                    unsigned* flags) {
+  using L = Layout<P, C>;
+  using B = Block<P, C, S>;
+  extern __shared__ char shared[];
+  const B block(shared);
+  if (threadIdx.x == 0) hopper::prefetch_map(&x);
+  const int thread = threadIdx.x;
+  const Filler<P, C> filler{&x, y, thread};
+  const BulkRows<P, C> rows{reinterpret_cast<const char*>(y), thread};
+  block.begin([&](const Place<P, C>& place, const partition::Work& work) {
+    if constexpr (C::kIsRing) {
+      ask_first(block, RingRows<P, C>{reinterpret_cast<const char*>(y), thread}, place, work);
+    } else {
+      for (int i = 0; i < C::kWaiting; ++i) block.ask(rows, place, work.begin + i, work.end, i);
+    }
+  });
+  if constexpr (!L::kHasRoles) {
+    block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
+  } else if (thread < L::kLoadThreads) {
+    if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters<L::kThreads / 32>>();
+    if constexpr (C::kIsRing) {
+      load_ring<P, C, S>(block, filler, {reinterpret_cast<const char*>(y), thread});
+    } else if constexpr (C::kIsBulk) {
+      block.load(filler, rows);
+    } else {
+      block.load(filler);
+    }
+    if constexpr (L::kIsClustered) block.template help_adding<Epilogue>(out);
+  } else {
+    if constexpr (C::kTradesRegisters) hopper::grow_registers<kMathRegisters<L::kThreads / 32>>();
+    block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
+  }
+}
+
+}  // namespace convir::stacked_wgrad

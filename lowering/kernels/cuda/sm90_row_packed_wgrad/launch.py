@@ -1,0 +1,182 @@
+"""`stacked-wgrad`: gradients of narrow weights, with the taps of a column in one wgmma.
+
+The kernel is in `kernel.cuh`; see `docs/kernels/wgrad.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
+from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, legality
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
+from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+
+SYMBOL = "stacked_wgrad"
+SPILL_BYTES = 512
+"""What a block keeps from tile to tile may wait in memory while it reduces one."""
+_INT_LIMIT = 1 << 31
+_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
+
+
+def kernels(
+    spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig
+) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = stacked_problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    reason = legality(spec, problem, config, H200.shared_bytes)
+    if reason is not None:
+        return Refusal(reason)
+    schedule = config.schedule(spec, problem)
+    has_slots = bool(schedule.slots) and config.cluster == 1
+    kernel = CudaKernel(
+        _source(spec, epilogue, problem, config, schedule),
+        SYMBOL,
+        (schedule.units, 1, 1),
+        (config.threads, 1, 1),
+        config.shared_bytes(problem, spec.columns),
+        (
+            _input_map(spec, problem, config),
+            Pointer("c"),
+            Pointer("b"),
+            *((Pointer("workspace"), Pointer("state")) if has_slots else ()),
+        ),
+        is_cooperative=schedule.has_slices and config.cluster == 1,
+        spill_bytes=SPILL_BYTES,
+    )
+    if not has_slots:
+        return KernelPlan((kernel,))
+    sums = config.kept * 4 * config.roles[1] * 32
+    flags = schedule.flag_bytes * (config.consumer_warpgroups if config.finishes_apart else 1)
+    return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (flags,))
+
+
+def stacked_problem(spec: Contraction, epilogue: Epilogue) -> StackedProblem | Refusal:
+    """What the template sees of a contraction and its epilogue, or why it refuses them."""
+    if epilogue.operands:
+        return Refusal("its epilogue has operands")
+    return problem_of(spec)
+
+
+def _input_map(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> TensorMap:
+    """64 channels of the positions of X of a step."""
+    axes = (problem.cols, problem.rows, problem.images)
+    return TensorMap(
+        Pointer("a"),
+        spec.a.type,
+        (spec.groups * spec.depth, *(axis.extent for axis in axes)),
+        tuple(
+            axis.row_stride * 2
+            if axis.extent > 1
+            else -(-axis.row_stride * 2 // ALIGNMENT) * ALIGNMENT
+            for axis in axes
+        ),
+        (DEPTHS, config.step[1], config.step[0], 1),
+        128,
+    )
+
+
+def _source(
+    spec: Contraction,
+    epilogue: Epilogue,
+    problem: StackedProblem,
+    config: StackedWgradConfig,
+    schedule: Schedule,
+) -> str:
+    """`#include`, the constants, and the instance."""
+    images, rows, cols = problem.images, problem.rows, problem.cols
+    span = sum(axis.size * abs(axis.out_stride) for axis in (rows, cols)) + spec.columns
+    is_clustered = config.cluster > 1
+    constants = {
+        "int kDepth": spec.depth,
+        "int kColumns": spec.columns,
+        "int kGroups": spec.groups,
+        "int kRows": rows.extent,
+        "int kCols": cols.extent,
+        "int kOutRows": rows.size,
+        "int kOutCols": cols.size,
+        "int kAllTapRows": len(rows.tap_rows),
+        "int kAllTapCols": len(cols.tap_rows),
+        "int kFirstTapRow": rows.tap_rows[0],
+        "int kYPiece": problem.y_piece,
+        "Offset kYRow": rows.out_stride,
+        "Offset kYCol": cols.out_stride,
+        "long long kYImage": images.out_stride,
+        "long long kYGroup": spec.c.group_stride,
+        "bool kRowsFollow": "true" if problem.rows_follow else "false",
+        "long long kBGroup": spec.b.group_stride,
+        "long long kBDepth": spec.b.depth_stride,
+        "long long kBColumn": spec.b.column_stride,
+        f"int kTapCol[{len(cols.tap_rows)}]": _list(cols.tap_rows),
+        f"long long kWeightOfRow[{len(rows.tap_rows)}]": _list(rows.tap_weights),
+        f"long long kWeightOfCol[{len(cols.tap_rows)}]": _list(cols.tap_weights),
+    }
+    last = config.last_tap_cols(problem)
+    each, rest = divmod(schedule.steps, config.cluster)
+    choices = {
+        "int kTapRows": config.tap_rows,
+        "int kTapCols": config.tap_cols,
+        "int kColumns": config.columns,
+        "int kRows": config.step[0],
+        "int kCols": config.step[1],
+        "int kPitch": config.pitch(problem),
+        "int kSlabRows": config.slab_rows,
+        f"int kLastTapCol[{len(last)}]": _list(last),
+        "int kReach": config.reach(problem),
+        "int kStages": config.stages,
+        "int kWaiting": config.waiting,
+        "int kTogether": config.together,
+        "int kLoadWarps": config.roles[0],
+        "int kConsumerWarpgroups": config.consumer_warpgroups,
+        "int kDepthGroups": config.depths // DEPTHS,
+        "int kParts": config.cluster,
+        "int kPartSteps": each if rest == 0 else 0,
+        "int kSharedBytes": config.shared_bytes(problem, spec.columns),
+        "bool kHasRegisters": "true" if config.x == "registers" else "false",
+        "bool kIsBulk": "true" if config.is_bulk else "false",
+        "bool kIsRing": "true" if config.y == "ring" else "false",
+        "bool kTradesRegisters": "true" if config.trades_registers else "false",
+    }
+    reduction = "kWithinCluster" if is_clustered else _REDUCTIONS[config.partition.reduction]
+    has_slots = bool(schedule.slots) and not is_clustered
+    parts = ", float* workspace, unsigned* flags" if has_slots else ""
+    given = "workspace, flags" if has_slots else "nullptr, nullptr"
+    cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if is_clustered else ""
+    return (
+        f'// {config}\n#include "sm90_row_packed_wgrad/kernel.cuh"\n\n'
+        f"struct Problem {{\n  using E = {CPP_TYPES[spec.a.type]};\n"
+        f"  using Offset = {'int' if span < _INT_LIMIT else 'long long'};\n"
+        f"{_fields(constants)}}};\n\n"
+        f"struct Config {{\n{_fields(choices)}"
+        "  static constexpr convir::consumer_warpgroups::Reduction kReduction =\n"
+        f"      convir::consumer_warpgroups::{reduction};\n}};\n\n"
+        f"using Schedule = {schedule_type(schedule)};\n\n"
+        f"{epilogue.source}\n"
+        f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
+        f"{SYMBOL}(const __grid_constant__ convir::hopper::TensorMap x, const Problem::E* y,\n"
+        f"    Epilogue::Stored* out{parts}) {{\n"
+        "  convir::stacked_wgrad::run<Problem, Config, Schedule, Epilogue>"
+        f"(x, y, out, {given});\n}}\n"
+    )
+
+
+def _list(values: Iterable[int]) -> str:
+    return f"{{{', '.join(map(str, values))}}}"
+
+
+def _fields(constants: Mapping[str, object]) -> str:
+    return "".join(f"  static constexpr {name} = {value};\n" for name, value in constants.items())

@@ -1,0 +1,1 @@
+"""Wgrad as a GEMM over output pixels on Hopper, with split-K and stream-K."""

@@ -1,0 +1,184 @@
+"""The choices that make one instance of the wgmma template for gradients of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.config import (
+    MAX_CLUSTER,
+    ConfigText,
+    WithRoles,
+    parse_roles,
+    sizes,
+)
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
+
+FAMILY = "wgmma-wgrad"
+BLOCK_K = 64
+"""Output positions of a stage."""
+CHUNK = 64
+"""Channels of a copy: a row of the 128-byte swizzle."""
+ROLES = ((0, 4), (0, 8), (1, 4), (4, 4), (4, 8))
+"""Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
+load give registers to eight that multiply; where none does, a thread that multiplies copies."""
+BLOCKS_M = (64, 128, 256)
+BLOCKS_N = (64, 128, 160, 192, 256)
+MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}
+"""Sums of a tile at most, by warpgroups that multiply. Two get registers from those that load."""
+
+_BOX_BYTES = BLOCK_K * CHUNK * 2
+_ATOM_BYTES = 1024
+_STAGED_ROW_BYTES = CHUNK * 2 + 16
+_BARRIER_BYTES, _PUSHED_BARRIER_BYTES = 16, 8
+"""Barriers of a stage, and of a warpgroup for sums that neighbours write."""
+_PUSHED_COLUMN = 4 * 128
+"""Sums of a warpgroup that go to one block: four of each thread."""
+_LEAST_KEPT = 3
+"""Stages that are in use while neighbours write sums over the others."""
+_MOST_SHARED_BYTES = H200.shared_bytes
+"""Of a block on sm_90."""
+
+
+@dataclass(frozen=True)
+class WgmmaWgradConfig(WithRoles):
+    """`FAMILY 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices blocks=132` in text."""
+
+    block_m: int
+    """Columns of C, output channels, of a tile."""
+    block_n: int
+    """Depths of A, input channels of one or several taps, of a tile."""
+    stages: int
+    roles: tuple[int, int]
+    """Warps that load and that multiply."""
+    cluster: int
+    """Blocks of a cluster, which have neighbouring parts of a tile and add them through their
+    shared memory; 1 if all parts meet in global memory."""
+    partition: Partition
+    blocks: int
+    """Blocks that run at a time, one for each multiprocessor."""
+
+    def __str__(self) -> str:
+        return (
+            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} roles={self.roles_text}"
+            f" cluster={self.cluster} partition={self.partition} blocks={self.blocks}"
+        )
+
+    @staticmethod
+    def parse(text: str) -> WgmmaWgradConfig:
+        """The config that prints as `text`.
+
+        Raises:
+            ValueError: none does.
+        """
+        parts = ConfigText.parse(text)
+        if parts.family != FAMILY or len(parts.words) != 1:
+            raise ValueError(f"'{text}' is no config of {FAMILY}")
+        if parts.values.keys() != {"stages", "roles", "cluster", "partition", "blocks"}:
+            raise ValueError("it has stages, roles, cluster, partition and blocks")
+        block_m, block_n = sizes(parts.words[0], 2)
+        stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
+        partition = Partition.parse(parts.values["partition"])
+        roles = parse_roles(parts.values["roles"])
+        return WgmmaWgradConfig(block_m, block_n, stages, roles, cluster, partition, blocks)
+
+    def with_partition(self, partition: Partition) -> WgmmaWgradConfig:
+        """The same tile, divided otherwise; parts then meet in global memory."""
+        return replace(self, partition=partition, cluster=1)
+
+    def with_roles(self, load: int, math: int) -> WgmmaWgradConfig:
+        """The same with other roles."""
+        return replace(self, roles=(load, math))
+
+    @property
+    def columns(self) -> int:
+        """Columns that a warpgroup multiplies at a time."""
+        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
+        return self.block_n if by_rows else self.block_n // self.consumer_warpgroups
+
+    @property
+    def clusters(self) -> int:
+        """Clusters that have the parts of a tile."""
+        return self.partition.parts // self.cluster
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        staged = self.consumer_warpgroups * CHUNK * _STAGED_ROW_BYTES
+        exchanged = staged
+        if self.drained is not None:
+            exchanged = max(0, self._pushed_bytes - self.drained * self._stage_bytes)
+            exchanged += self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
+        return self._ring_bytes + self._aside_bytes + exchanged
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether blocks of a cluster write sums to where they are added: if there is room."""
+        return self.drained is not None
+
+    @property
+    def drained(self) -> int | None:
+        """The stages that pushed sums are written over, which are used no more by then; 0 if all of
+        them have room beside, None if there is none."""
+        if self.cluster == 1 or self.clusters > 1:
+            return None
+        barriers = self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
+        room = _MOST_SHARED_BYTES - self._ring_bytes - self._aside_bytes - barriers
+        stages = max(0, -(-(self._pushed_bytes - room) // self._stage_bytes))
+        return stages if stages == 0 or self.stages - stages >= _LEAST_KEPT else None
+
+    @property
+    def _stage_bytes(self) -> int:
+        boxes = self.block_m // CHUNK + -(-self.block_n // CHUNK)
+        return boxes * _BOX_BYTES
+
+    @property
+    def _ring_bytes(self) -> int:
+        return self.stages * self._stage_bytes
+
+    @property
+    def _aside_bytes(self) -> int:
+        """What aligns the ring, and its barriers."""
+        return _ATOM_BYTES + self.stages * _BARRIER_BYTES
+
+    @property
+    def _pushed_bytes(self) -> int:
+        """Sums of a tile that meet in a block of a cluster."""
+        columns = self.block_m * self.block_n // self.consumer_warpgroups // _PUSHED_COLUMN
+        return (
+            self.consumer_warpgroups
+            * -(-columns // self.cluster)
+            * self.cluster
+            * 4
+            * _PUSHED_COLUMN
+        )
+
+    def illegal(self) -> str | None:
+        """Why no kernel has this config, or None."""
+        reason = self.illegal_roles(ROLES) or self._illegal_tile()
+        if reason is not None:
+            return reason
+        if self.stages < 2 or not 1 <= self.cluster <= MAX_CLUSTER:
+            return f"rings have 2 stages or more, clusters {MAX_CLUSTER} blocks or fewer"
+        partition = self.partition
+        is_sliced = partition.reduction == "slices" and partition.parts % self.cluster == 0
+        if self.cluster > 1 and not is_sliced:
+            return (
+                f"a cluster that adds parts needs {SPLIT_K}:PARTS:slices, multiples of its blocks"
+            )
+        has_room = self.is_pushed or SUM_BYTES * self.block_m * self.block_n <= self._ring_bytes
+        if self.cluster > 1 and not has_room:
+            return "its ring has no room for the sums of a tile"
+        return None
+
+    def _illegal_tile(self) -> str | None:
+        if self.block_m not in BLOCKS_M:
+            return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
+        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
+        narrow = 1 if by_rows else self.consumer_warpgroups
+        if self.block_n not in BLOCKS_N or (narrow > 1 and self.block_n % (narrow * CHUNK)):
+            return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, {CHUNK} for each warpgroup"
+        if self.block_m * self.block_n > MOST_SUMS[self.consumer_warpgroups]:
+            return "a tile's sums exceed the registers"
+        return None

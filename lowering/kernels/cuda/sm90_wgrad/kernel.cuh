@@ -1,0 +1,73 @@
+// The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
+#pragma once
+
+#include "sm90_wgrad/producer.cuh"
+
+namespace convir::wgrad {
+
+// Warps that multiply come first, then those that load.
+template <class Problem, class Config>
+__device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
+                                    unsigned* flags, const TensorMap& c, const TensorMap& a) {
+  using Kernel = wgrad::Kernel<Problem, Config>;
+  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
+  extern __shared__ char memory[];
+  const Kernel kernel(memory);
+  if (threadIdx.x == 0) kernel.init_barriers();
+  if (threadIdx.x >= Config::kConsumerThreads) {
+    if (threadIdx.x == Config::kConsumerThreads) {
+      hopper::prefetch_map(&c);
+      hopper::prefetch_map(&a);
+    }
+    __syncwarp();
+    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+    if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
+    // Where copies begin is found while the barriers are made.
+    Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
+    hopper::named_sync(kReady, Config::kThreads);
+    while (ask.is_left()) ask();
+    __syncwarp();
+    if constexpr (Config::kIsPushed) {
+      // Over drained stages nobody writes before warps that multiply have arrived, which have read all
+      // that is loaded there. What they still read is loaded to stages that they have given back, so
+      // these warps are here soon, even if arriving is to wait for all others: under racecheck it does.
+      if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
+      hopper::cluster_wait();
+    } else if constexpr (Kernel::kIsClustered) {
+      Kernel::Parts::stand_by();
+    }
+  } else {
+    __syncwarp();
+    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+    hopper::named_sync(kReady, Config::kThreads);
+    if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
+    kernel.consume(out, workspace, flags, [] {});
+  }
+}
+
+// Warps that multiply ask between two multiplications, into the stage that all have just given back.
+// Warpgroups take turns: one multiplies while the other asks.
+template <class Problem, class Config>
+__device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* out,
+                                            float* workspace, unsigned* flags, const TensorMap& c,
+                                            const TensorMap& a) {
+  using Kernel = wgrad::Kernel<Problem, Config>;
+  static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
+  static_assert(!Kernel::kTakesTurns || Kernel::kLag < Kernel::kStages,
+                "a warpgroup asks for all that the other one needs before it waits for its turn");
+  extern __shared__ char memory[];
+  const Kernel kernel(memory);
+  if (threadIdx.x == 0) {
+    hopper::prefetch_map(&c);
+    hopper::prefetch_map(&a);
+    kernel.init_barriers();
+  }
+  __syncwarp();
+  if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+  Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
+  hopper::named_sync(kReady, Config::kThreads);
+  for (int i = 0; i < Kernel::kStages; ++i) ask();
+  kernel.consume(out, workspace, flags, ask);
+}
+
+}  // namespace convir::wgrad

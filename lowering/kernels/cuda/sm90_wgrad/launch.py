@@ -1,0 +1,141 @@
+"""`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and TMA.
+
+Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
+`mainloop.cuh`; see `README.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.launch import (
+    POINTER_ALIGNMENT,
+    CudaKernel,
+    Im2colMap,
+    KernelPlan,
+    Pointer,
+    TensorMap,
+)
+from convir.lowering.kernels.cuda.sm90_wgrad.config import (
+    BLOCK_K,
+    CHUNK,
+    WgmmaWgradConfig,
+)
+from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
+from convir.lowering.kernels.cuda.sm90_wgrad.predict import ranked
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
+from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+
+
+FEW_TILES = 4
+"""Tiles whose units are taken to read a position together."""
+
+
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    found = ranked(problem, gpu)
+    if not found:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(found)
+
+
+def kernels(
+    spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig
+) -> KernelPlan | Refusal:
+    """The launch of `config`."""
+    problem = _problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    schedule = schedule_of(problem, config, H200.shared_bytes)
+    if isinstance(schedule, Refusal):
+        return schedule
+    is_whole = config.clusters == 1 and config.cluster > 1
+    reads_once = _reads_once(problem, schedule)
+    kernel = CudaKernel(
+        source_of(
+            spec,
+            epilogue,
+            problem,
+            config,
+            reads_once=reads_once,
+            parts_take_turns=reads_once and config.partition.kind == SPLIT_K,
+        ),
+        SYMBOL,
+        (blocks_of(schedule, config), 1, 1),
+        (config.threads, 1, 1),
+        config.shared_bytes,
+        (
+            Pointer("b"),
+            Pointer("workspace"),
+            Pointer("state"),
+            _gradient_map(spec, problem),
+            _row_map(spec, problem),
+        ),
+        is_cooperative=schedule.has_slices and not is_whole,
+    )
+    # Whole tiles need neither; a pointer points somewhere all the same.
+    workspace = state = POINTER_ALIGNMENT
+    if not is_whole:
+        # A cluster publishes the sums of its blocks once; blocks of a cluster, and warpgroups of a
+        # block, have counters of their own.
+        tile = config.block_m * config.block_n
+        workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
+        state = max(state, schedule.flag_bytes * max(config.consumer_warpgroups, config.cluster))
+    return KernelPlan((kernel,), (workspace,), (state,))
+
+
+def blocks_of(schedule: Schedule, config: WgmmaWgradConfig) -> int:
+    """Blocks of a launch: those that run at a time go round whole tiles."""
+    is_whole = config.partition.kind == DATA_PARALLEL
+    return min(schedule.units, schedule.concurrent) if is_whole else schedule.units
+
+
+def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
+    """Whether rows of a plain matrix are read by few tiles, all of them at about the same time."""
+    is_matrix = not problem.rows.slides
+    return is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
+
+
+def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
+    if epilogue.operands:
+        return Refusal("its epilogue has operands")
+    return problem_of(spec)
+
+
+def _gradient_map(spec: Contraction, problem: WgradProblem) -> TensorMap:
+    """64 channels of 64 positions of C."""
+    return TensorMap(
+        Pointer("c"),
+        spec.c.type,
+        (spec.columns, problem.positions),
+        (problem.row_stride * 2,),
+        (CHUNK, BLOCK_K),
+        128,
+        problem.row_offset * 2,
+        promotion=promotion_of(problem.positions * problem.row_stride * 2),
+    )
+
+
+def _row_map(spec: Contraction, problem: WgradProblem) -> TensorMap | Im2colMap:
+    """64 channels of the 64 pixels of A that positions have at a tap."""
+    rows = problem.rows
+    promotion = promotion_of(rows.rows * rows.row_stride * 2)
+    if not rows.slides:
+        sizes, strides, box = (spec.depth, rows.rows), (rows.row_stride * 2,), (CHUNK, BLOCK_K)
+        return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)
+    return im2col_map(Pointer("a"), spec.a.type, spec.depth, rows, CHUNK, BLOCK_K, promotion)

@@ -1,0 +1,323 @@
+// The gradient of weights on Hopper: B[n, m] = sum over positions of C[position, m] * A[position at
+// the tap of n, channel of n], where m is a column of C (an output channel) and n counts the depths
+// (input channels) of all taps, in chunks of 64. Both operands lie in shared memory as TMA
+// brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
+#pragma once
+
+#include "pipeline/ring.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/named_barrier.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
+#include "reduce/cluster_slices.cuh"
+#include "reduce/pushed_sums.cuh"
+#include "schedule/partition.cuh"
+#include "sm90_wgrad/store.cuh"
+
+namespace convir::wgrad {
+
+using hopper::TensorMap;
+using partition::Work;
+
+constexpr int kBlockK = 64;  // positions of a stage
+constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+// Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
+constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
+constexpr int kMostLag = 4;  // steps
+
+template <int kValue>
+struct Count {
+  static constexpr int value = kValue;
+};
+
+template <class Problem, class Config>
+struct Kernel {
+  using Input = typename Problem::Input;
+  using Output = typename Problem::Epilogue::Stored;
+  using Layout = wgrad::Layout<Problem, Config>;
+  using Fours = typename Layout::Fours;
+
+  static constexpr int kStages = Config::kStages;
+  static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
+  static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
+  static constexpr int kIterations = (Problem::kPositions + kBlockK - 1) / kBlockK;
+  static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
+  static constexpr int kSums = kTiles * kN / 2;  // of a thread
+
+  using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
+                                       Config::kBlocks, Config::kParts, Config::kWholeAreBlocks>;
+  using Walk = typename Schedule::Walk;
+
+  static constexpr bool kIsClustered = Config::kCluster > 1;
+  using Parts = partition::ClusterSlices<Config::kConsumerThreads, kSums, Config::kCluster, kFixUp,
+                                         Config::kParts>;
+  using Pushed = partition::PushedSums<Config::kConsumers, kSums, Config::kParts>;
+  static_assert(!kIsClustered || Config::kIsPushed || Parts::kBytes <= kStages * kStageBytes);
+  static constexpr int kExchangeBytes = Config::kIsPushed ? Pushed::kBytes : Layout::kStagingBytes;
+  static constexpr int kBarriers = 2 * kStages + (Config::kIsPushed ? Config::kConsumers : 0);
+  // Pushed sums lie beside the stages, or as far as there is no room in the last stages of the ring,
+  // which are then not those of a part's last steps.
+  static constexpr int kDrained = Config::kIsPushed ? Config::kDrained : 0, kKept = kStages - kDrained;
+  static constexpr int kBeside = kExchangeBytes - kDrained * kStageBytes;
+  static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kBarriers * 8 +
+                                      (kBeside > 0 ? kBeside : 0);
+
+  // Where a block has one part of one tile, and warpgroups finish it apart, the second one does its
+  // last steps when the first has done all of its own: one publishes or stores while the other
+  // multiplies. Products with one tap wait for copies, which are there for both at the same time.
+  static constexpr bool kIsWhole = Config::kKind == partition::Kind::kDataParallel;
+  static constexpr bool kIsSliced =
+      !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kSlices;
+  static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
+                                       kIsSliced || Config::kIsPushed;
+  static constexpr int kHalfOfPart = kIterations / Config::kParts / 2;
+  static constexpr int kFits = kHalfOfPart < kStages ? kHalfOfPart : kStages - 1;
+  static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
+  static constexpr int kLag = kFits < kMost ? kFits : kMost;
+  static constexpr bool kTakesTurns =
+      Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
+  // Multiplications of a step, 16 positions each, and those of a whole tile's last step.
+  static constexpr int kOfStep = kBlockK / 16;
+  static constexpr int kOfLast = kIsWhole ? ((Problem::kPositions - 1) % kBlockK + 16) / 16 : kOfStep;
+
+  unsigned stages, staging, full, empty, pushed;
+  float4* stage_memory;
+
+  __device__ explicit Kernel(char* memory) {
+    const unsigned start = hopper::shared_address(memory);
+    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
+    staging = stages + kKept * kStageBytes;
+    full = stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0);
+    empty = full + kStages * 8;
+    pushed = empty + kStages * 8;
+    stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
+  }
+
+  // One thread; all others wait for it.
+  __device__ void init_barriers() const {
+    if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
+    for (int i = 0; i < kStages; ++i) {
+      hopper::barrier_init(full + i * 8, 1);
+      hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
+    }
+    hopper::fence_barrier_init();
+  }
+
+  // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
+  // neighbouring parts of one tile; the clusters of a tile follow each other.
+  __device__ __forceinline__ int first_unit() const {
+    if constexpr (!kIsClustered) return blockIdx.x;
+    const int cluster = blockIdx.x / Config::kCluster, rank = blockIdx.x % Config::kCluster;
+    constexpr int kClusters = Config::kParts / Config::kCluster;
+    const int part = cluster % kClusters * Config::kCluster + rank;
+    return part * Layout::kTiles + cluster / kClusters;
+  }
+  __device__ __forceinline__ int unit_step() const {
+    return kIsClustered ? Schedule::kUnits : gridDim.x;
+  }
+
+  // The stage of slot 0 of the ring: if the last stages drain first, others are those of the last steps.
+  __device__ __forceinline__ int first_stage() const {
+    if constexpr (kDrained == 0) return 0;
+    Work work;
+    Walk walk(first_unit());
+    next(walk, work);
+    return (kKept + kStages - (work.end - work.begin) % kStages) % kStages;
+  }
+  __device__ __forceinline__ unsigned stage_at(int slot, int first) const {
+    if constexpr (kDrained == 0) return stages + slot * kStageBytes;
+    const int stage = slot + first;
+    return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
+  }
+
+  // Parts that take turns have every kParts-th step, and count their own.
+  static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
+    const bool is_work = walk.next(work);
+    if constexpr (Problem::kPartsTakeTurns) {
+      work.begin = 0;
+      work.end = (kIterations - work.part + Config::kParts - 1) / Config::kParts;
+    }
+    return is_work;
+  }
+  static __device__ __forceinline__ int position_of(const Work& work, int step) {
+    return (Problem::kPartsTakeTurns ? work.part + step * Config::kParts : step) * kBlockK;
+  }
+
+  // A copy's first pixel, behind its channel: of a plain matrix its row.
+  static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
+    at[1] = position;
+    if constexpr (Problem::kSpatial > 0) Layout::pixel_at(position, at);
+  }
+  static __device__ __forceinline__ void load_pixels(unsigned to, const TensorMap& a,
+                                                     unsigned barrier, const int (&at)[5],
+                                                     const int (&offset)[kMaxSpatial]) {
+    if constexpr (Problem::kSpatial > 0) {
+      hopper::load_im2col<Problem::kSpatial>(to, &a, barrier, at, offset);
+    } else {
+      load_rows(to, a, barrier, at[0], at[1]);
+    }
+  }
+  static __device__ __forceinline__ void load_rows(unsigned to, const TensorMap& map,
+                                                   unsigned barrier, int channel, int position) {
+    if constexpr (Problem::kReadsOnce) {
+      hopper::load_2d(to, &map, barrier, channel, position, hopper::read_once());
+    } else {
+      hopper::load_2d(to, &map, barrier, channel, position);
+    }
+  }
+
+  using Accumulators = float[kTiles][kN / 2];
+
+  // The first kCount times 16 positions of a stage.
+  template <int kCount>
+  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
+                                                  bool is_first) {
+    const auto from_a = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(a);
+    const auto from_b = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(b);
+    constexpr int kStep = hopper::kDescriptorStep<hopper::kMajorMN>;
+#pragma unroll
+    for (int step = 0; step < kCount; ++step) {
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        hopper::Wgmma<Input, kN, hopper::kMajorMN, hopper::kMajorMN>::run(
+            d[i], from_a + (i * kBoxBytes / 16 + step * kStep), from_b + step * kStep,
+            step > 0 || !is_first);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void hold(Accumulators& d) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
+  }
+
+  // Warpgroups: multiply the stages of their parts of every tile, and store. `ask()` follows every
+  // stage that is given back.
+  template <class Ask>
+  __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
+                                          Ask&& ask) const {
+    const int consumer = threadIdx.x / kWarpgroup;
+    Work work;
+    hopper::Ring<kStages> ring;
+    for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
+      for (Walk walk(unit); next(walk, work);) {
+        Accumulators d;
+        reduce(d, consumer, work, ring, ask);
+        finish(d, consumer, work, out, workspace, flags);
+      }
+    }
+  }
+
+  // Of a warpgroup's columns.
+  static __device__ __forceinline__ int first_box(int consumer) {
+    return consumer % Config::kWarpgroupsN * (kN / kChunk);
+  }
+
+  // Lanes meet first: one of them was alone when it gave its stage back.
+  static __device__ __forceinline__ void announce_drained() {
+    __syncwarp();
+    hopper::cluster_arrive_relaxed();
+  }
+
+  template <class Ask>
+  __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
+                                         hopper::Ring<kStages>& ring, Ask&& ask) const {
+    const int lane = threadIdx.x % 32;
+    const int box_m = consumer / Config::kWarpgroupsN * kTiles;
+    const int box_n = kBoxesM + first_box(consumer);
+    const int first = first_stage();
+    int held = 0;
+    bool is_first = true;
+    const auto multiply_next = [&](auto count) {
+      hopper::wait(full + ring.slot * 8, ring.parity);
+      const unsigned stage = stage_at(ring.slot, first);
+      hold(d);
+      hopper::wgmma_fence();
+      multiply<decltype(count)::value>(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes,
+                                       is_first);
+      hopper::wgmma_commit();
+      hold(d);
+      hopper::wgmma_wait<1>();
+      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+      if (!is_first) ask();
+      held = ring.slot;
+      is_first = false;
+      ring.advance();
+    };
+    const auto multiply_to = [&](int step, int end) {
+      for (; step < end; ++step) multiply_next(Count<kOfStep>{});
+    };
+    const int end = work.end - (kOfLast < kOfStep);
+    if constexpr (kTakesTurns) {
+      const int turn = max(work.begin, work.end - kLag);
+      multiply_to(work.begin, turn);
+      if constexpr (kDrained > 0) announce_drained();
+      hopper::named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
+      multiply_to(turn, end);
+      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
+      hopper::named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
+    } else if constexpr (kDrained > 0) {
+      const int drained = max(work.begin, work.end - (kKept - 1));
+      multiply_to(work.begin, drained);
+      announce_drained();
+      multiply_to(drained, work.end);
+    } else {
+      multiply_to(work.begin, end);
+      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
+    }
+    hopper::wgmma_wait<0>();
+    hold(d);
+    if (lane == 0) hopper::arrive(empty + held * 8);
+    ask();
+  }
+
+  // Puts the parts of a tile together, and stores it.
+  __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
+                                         Output* out, float* workspace, unsigned* flags) const {
+    const int thread = threadIdx.x;
+    const int m = Layout::chunk_m(work.tile);
+    const typename Layout::Columns columns(work.tile);
+    const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
+    // Vector v of a warpgroup's sums, whose threads take every 128th, beginning with `first`.
+    const auto store_from = [&](int first) {
+      const int lane = (first + thread) % kWarpgroup;
+      return [fours = Fours(out, m, columns, consumer, lane)](int v, const float4& total) {
+        fours(v / kWarpgroup, total);
+      };
+    };
+    if constexpr (Config::kIsPushed) {
+      const Pushed sums = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
+      hopper::cluster_wait();
+      sums(work.part, sum, Fours(out, m, columns, consumer, thread % kWarpgroup));
+    } else if constexpr (kIsClustered) {
+      const Parts parts = {stage_memory, stages, thread, workspace, flags};
+      const int lane = (Parts::begin_of(work.part) + thread) % Config::kConsumerThreads;
+      const Fours fours(out, m, columns, lane / kWarpgroup, lane % kWarpgroup);
+      parts(work, sum, [&](int v, const float4& total) { fours(v / Config::kConsumerThreads, total); });
+    } else if constexpr (kIsSliced) {
+      using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
+      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
+      const Slices slices = {workspace + consumer * kOfGroup,
+                             flags + consumer * Layout::kTiles * partition::kCounterWords,
+                             thread % kWarpgroup, consumer};
+      slices(work, sum, store_from(Slices::begin_of(work.part, Config::kParts)));
+    } else {
+      constexpr bool kIsTree = Config::kReduction == kTree;
+      const partition::FixUp<Config::kConsumerThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
+                                                                               thread};
+      if (!fix_up(work, sum)) return;
+      const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
+      const unsigned to = staging + thread / 32 * Layout::WarpStaging::kBytes;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
+        Layout::store_rows(out, d[i], first, columns, first_box(consumer), to);
+      }
+    }
+  }
+};
+
+}  // namespace convir::wgrad

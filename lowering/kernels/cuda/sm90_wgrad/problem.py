@@ -1,0 +1,148 @@
+"""The gradient of weights as the wgmma template sees it: positions, taps and tensor maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
+    ALIGNMENT,
+    MAX_AXES,
+    RowMap,
+    row_maps,
+)
+from convir.lowering.kernels.cuda.sm90_wgrad.config import BLOCK_K, CHUNK
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+
+
+@dataclass(frozen=True)
+class TapAxis:
+    """The taps along one axis that A's map slides over."""
+
+    taps: int
+    first_offset: int
+    """Positions of A that the first one is behind the corner."""
+    step: int
+    """Positions between two."""
+    weight_step: int
+    """Elements of B between two."""
+
+
+@dataclass(frozen=True)
+class WgradProblem:
+    """What the generated `Problem` struct says."""
+
+    rows: RowMap
+    """The tensor map of A."""
+    positions: int
+    tap_axes: tuple[TapAxis, ...]
+    """Innermost first."""
+    first_weight: int
+    """Elements of B before the first tap."""
+    depth: int
+    columns: int
+    column_stride: int
+    """Elements of B between two columns."""
+    row_stride: int
+    """Elements of C between two positions."""
+    row_offset: int
+    """Elements of C before the first position."""
+
+    @property
+    def chunks_m(self) -> int:
+        """Copies of C's channels at one position."""
+        return -(-self.columns // CHUNK)
+
+    @property
+    def chunks_n(self) -> int:
+        """Copies of A's channels for all taps of one position."""
+        return -(-self.depth // CHUNK) * self.taps
+
+    @property
+    def taps(self) -> int:
+        """Matrices of B."""
+        return prod(axis.taps for axis in self.tap_axes)
+
+    @property
+    def steps(self) -> int:
+        """Stages that the reduction over positions takes."""
+        return -(-self.positions // BLOCK_K)
+
+
+def problem_of(spec: Contraction) -> WgradProblem | Refusal:
+    """Plan a contraction that computes B, or say why the template cannot compute it."""
+    refusal = _unsupported(spec)
+    if refusal is not None:
+        return refusal
+    (phase,) = spec.phases
+    if not phase.taps:
+        return Refusal("nothing is multiplied")
+    row_stride = _matrix_stride(phase)
+    if row_stride is None:
+        return Refusal("positions of C are not the rows of one matrix")
+    maps = row_maps([phase])
+    if isinstance(maps, Refusal):
+        return maps
+    (rows,), corners = maps
+    inner = list(reversed(phase.axes))[: len(rows.slides)]
+    tap_axes = [_tap_axis(axis, corner) for axis, corner in zip(inner, corners, strict=False)]
+    regular = [axis for axis in tap_axes if axis is not None]
+    if len(regular) < len(tap_axes):
+        return Refusal("taps are not at regular distances")
+    return WgradProblem(
+        rows=rows,
+        positions=phase.positions,
+        tap_axes=tuple(regular),
+        first_weight=sum(axis.tap_weights[0] for axis in phase.axes),
+        depth=spec.depth,
+        columns=spec.columns,
+        column_stride=spec.b.column_stride,
+        row_stride=row_stride,
+        row_offset=phase.out_offset,
+    )
+
+
+def _unsupported(spec: Contraction) -> Refusal | None:
+    if spec.result != "B":
+        return Refusal("it does not compute the gradient of the weights")
+    if spec.groups != 1:
+        return Refusal("it has groups")
+    if spec.element != "f32" or spec.a.type != spec.c.type or spec.a.type not in ("f16", "bf16"):
+        return Refusal("A and C are not both f16 or both bf16")
+    if spec.b.type not in ("f16", "bf16"):
+        return Refusal("B is not of 16 bits")
+    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.depth_stride != 1:
+        return Refusal("channels of A, B or C are not innermost")
+    (phase,) = spec.phases
+    if len(phase.axes) > MAX_AXES:
+        return Refusal(f"it has more than {MAX_AXES} axes")
+    strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
+    strides += [axis.out_stride for axis in phase.axes if axis.size > 1]
+    strides += [weight for axis in phase.axes for weight in axis.tap_weights]
+    strides += [spec.b.column_stride] if spec.columns > 1 else []
+    if any(stride % ALIGNMENT for stride in (*strides, phase.out_offset, spec.depth)):
+        return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
+    if phase.positions >= 1 << 31:
+        return Refusal("it has more than 2^31 positions")
+    return None
+
+
+def _matrix_stride(phase: Phase) -> int | None:
+    """The stride between positions of C in their order, None if it is not the same everywhere."""
+    axes = [axis for axis in phase.axes if axis.size > 1]
+    if any(outer.out_stride != inner.out_stride * inner.size for outer, inner in pairwise(axes)):
+        return None
+    return axes[-1].out_stride if axes else ALIGNMENT
+
+
+def _tap_axis(axis: Axis, corner: int) -> TapAxis | None:
+    steps = {after - before for before, after in pairwise(axis.tap_rows)} or {0}
+    weights = {after - before for before, after in pairwise(axis.tap_weights)} or {0}
+    if len(steps) > 1 or len(weights) > 1:
+        return None
+    return TapAxis(len(axis.tap_rows), axis.tap_rows[0] - corner, *steps, *weights)

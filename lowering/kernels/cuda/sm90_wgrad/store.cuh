@@ -1,0 +1,210 @@
+// Where the results of a gradient of weights lie: tiles, chunks of channels and taps, and the stores
+// of their sums.
+#pragma once
+
+#include "epilogue/wgmma_store.cuh"
+#include "schedule/partition.cuh"
+
+namespace convir::wgrad {
+
+constexpr int kChunk = 64;       // channels of a copy
+constexpr int kWarpgroup = 128;  // threads
+constexpr int kMaxSpatial = wgmma::kMaxSpatial;
+
+// How the parts of a tile are put together; see schedule/partition.cuh, and reduce/cluster_slices.cuh for clusters.
+enum Reduction : int { kLinear, kTree, kSlices };
+
+// kProducerWarps: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
+// together in their shared memory.
+template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kConsumers_,
+          int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kParts_,
+          Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
+struct Config {
+  static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
+  static constexpr int kProducerWarps = kProducerWarps_, kConsumers = kConsumers_, kCluster = kCluster_;
+  static constexpr int kConsumerThreads = kConsumers * kWarpgroup;
+  static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
+  // A warpgroup that loads leaves registers to two that multiply.
+  static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;
+  // Blocks of a cluster write their sums to where they are added; else these are read.
+  static constexpr bool kIsPushed = kIsPushed_;
+  static constexpr int kDrained = kDrained_;  // stages that they are written over
+  static_assert(!kIsPushed || (kCluster > 1 && kCluster == kParts_));
+  static constexpr partition::Kind kKind = kKind_;
+  static constexpr int kParts = kParts_;
+  static constexpr Reduction kReduction = kReduction_;
+  // Of stream-K: tiles that nobody divides have blocks of their own.
+  static constexpr bool kWholeAreBlocks = kWholeAreBlocks_;
+  static constexpr int kBlocks = kBlocks_;  // that run at a time
+  // Warpgroups share a tile's rows, or its columns if there are only 64 rows.
+  static constexpr int kWarpgroupsM = kBlockM >= kConsumers * 64 ? kConsumers : 1;
+  static constexpr int kWarpgroupsN = kConsumers / kWarpgroupsM;
+  static constexpr int kN = kBlockN / kWarpgroupsN;                    // columns of a warpgroup
+  static constexpr int kWarpgroupTiles = kBlockM / kWarpgroupsM / 64;  // of 64 rows
+  static_assert(kBlockM % (kWarpgroupsM * 64) == 0);
+  // A tile's last columns may be a half or a quarter of a chunk, whose rest other tiles have.
+  static constexpr int kRest = kN % kChunk, kSharing = kRest > 0 ? kChunk / kRest : 1;
+  static_assert(kRest == 0 || (kWarpgroupsN == 1 && kSharing * kRest == kChunk));
+  static_assert(kWarpgroupTiles * kN <= 256, "sums are at most half of the registers");
+};
+
+template <class Problem, class Config>
+struct Layout {
+  using Epilogue = typename Problem::Epilogue;
+  using Output = typename Epilogue::Stored;
+
+  static constexpr int kBoxesM = Config::kBlockM / kChunk;
+  static constexpr int kWholeN = Config::kBlockN / kChunk, kSharing = Config::kSharing;
+  static constexpr int kBoxesN = kWholeN + (Config::kRest > 0);
+  static constexpr int kChunksM = (Problem::kColumns + kChunk - 1) / kChunk;
+  static constexpr int kTapChunks = (Problem::kDepth + kChunk - 1) / kChunk;
+  static constexpr int kChunksN = kTapChunks * Problem::kTaps;
+  static constexpr int kSharesN = kWholeN * kSharing + (Config::kRest > 0);  // of chunks, a tile's
+  static constexpr int kTilesN = (kChunksN * kSharing + kSharesN - 1) / kSharesN;
+  static constexpr int kTiles = (kChunksM + kBoxesM - 1) / kBoxesM * kTilesN;
+
+  using WarpStaging = wgmma::Staging<kChunk>;
+  static constexpr int kStagingBytes = WarpStaging::kBytes * Config::kConsumers * 4;
+
+  // The first chunk of a tile's rows. Columns change fastest.
+  static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
+
+  // Chunk i of a tile's columns, and its first channel that is the tile's. Behind the chunks that tiles
+  // have alone are those that they share.
+  struct Columns {
+    int tile;  // of its row of tiles
+
+    __device__ __forceinline__ explicit Columns(int of) : tile(of % kTilesN) {}
+    __device__ __forceinline__ int chunk(int i) const {
+      return i < kWholeN ? tile * kWholeN + i : kTilesN * kWholeN + tile / kSharing;
+    }
+    __device__ __forceinline__ int channel(int i) const {
+      return i < kWholeN ? 0 : tile % kSharing * Config::kRest;
+    }
+  };
+
+  // Positions of A behind the corner of a tap's window.
+  static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
+#pragma unroll
+    for (int axis = 0; axis < kMaxSpatial; ++axis) {
+      const int taps = Problem::taps(axis);
+      offset[axis] = Problem::first_offset(axis) + tap % taps * Problem::tap_step(axis);
+      tap /= taps;
+    }
+  }
+
+  // The pixel of A that an output position's window begins at.
+  static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
+#pragma unroll
+    for (int axis = 0; axis < Problem::kSpatial; ++axis) {
+      const int size = Problem::size(axis);
+      at[1 + axis] = position % size * Problem::step(axis) + Problem::corner(axis);
+      position /= size;
+    }
+    at[1 + Problem::kSpatial] = position;
+  }
+
+  // Elements of B before a chunk of a column.
+  static __device__ __forceinline__ int chunk_offset(int chunk) {
+    int tap = chunk / kTapChunks;
+    int offset = Problem::kFirstWeight + chunk % kTapChunks * kChunk;
+#pragma unroll
+    for (int axis = 0; axis < kMaxSpatial; ++axis) {
+      const int taps = Problem::taps(axis);
+      offset += tap % taps * Problem::weight_step(axis);
+      tap /= taps;
+    }
+    return offset;
+  }
+  // Channels of a chunk, 0 outside.
+  static __device__ __forceinline__ int channels_of(int chunk) {
+    return chunk >= kChunksN ? 0 : min(kChunk, Problem::kDepth - chunk % kTapChunks * kChunk);
+  }
+
+  // Stores 16 rows of a warp's sums, chunk by chunk, 16 bytes a lane; its first chunk is `first`.
+  template <int kValues>
+  static __device__ __forceinline__ void store_rows(Output* out, const float (&d)[kValues], int m,
+                                                    const Columns& columns, int first,
+                                                    unsigned staging) {
+#pragma unroll
+    for (int i = 0; i < Config::kN / kChunk; ++i) {
+      store_chunk<kChunk>(out, d, i, m, columns.chunk(first + i), 0, staging);
+    }
+    if constexpr (Config::kRest > 0) {
+      store_chunk<Config::kRest>(out, d, kWholeN, m, columns.chunk(kWholeN),
+                                 columns.channel(kWholeN), staging);
+    }
+  }
+
+  // Columns i * kChunk and the next, kCount in all, which are channels of a chunk from `begin` on.
+  template <int kCount, int kValues>
+  static __device__ __forceinline__ void store_chunk(Output* out, const float (&d)[kValues], int i,
+                                                     int m, int chunk, int begin, unsigned staging) {
+    constexpr int kLanes = kCount / 8, kRows = 32 / kLanes;
+    const int lane = threadIdx.x % 32, row = lane / kLanes, column = lane % kLanes * 8;
+    const int channel = begin + column;
+    wgmma::stage<Epilogue, kCount>(staging, d, i * kChunk);
+    __syncwarp();
+    const bool is_inside = channel < channels_of(chunk);
+    Output* to = out + (m + row) * Problem::kColumnStride + chunk_offset(chunk) + channel;
+#pragma unroll
+    for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
+      const uint4 x =
+          wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
+      if (is_inside && m + j + row < Problem::kColumns) wgmma::store_chunk(to, x);
+      to += kRows * Problem::kColumnStride;
+    }
+    __syncwarp();
+  }
+
+  // Stores sums of a tile as a thread of a warpgroup holds them, four at a time: two neighbours of a
+  // row, and of the eighth below. What is the same for all of them is found once, before they come.
+  class Fours {
+   public:
+    // `thread` is that of the warpgroup; m and columns are the tile's first chunk and its columns.
+    __device__ __forceinline__ Fours(Output* out, int first_m, const Columns& columns,
+                                     int consumer, int thread)
+        : lane_channel_(thread % 4 * 2) {
+      const int m = first_m * kChunk + thread / 32 * wgmma::kWarpRows + thread % 32 / 4 +
+                    consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles * kChunk;
+      rows_ = Problem::kColumns - m;
+      to_ = out + m * Problem::kColumnStride;
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        const int box = consumer % Config::kWarpgroupsN * (Config::kN / kChunk) + j;
+        const int chunk = columns.chunk(box), begin = columns.channel(box);
+        offset_[j] = chunk_offset(chunk) + begin + lane_channel_;
+        channels_[j] = channels_of(chunk) - begin - lane_channel_;
+      }
+    }
+
+    // Sums 4 i to 4 i + 3 of the thread.
+    __device__ __forceinline__ void operator()(int i, const float4& sums) const {
+      constexpr int kOfTile = Config::kN / 8;
+      const int below = i / kOfTile * kChunk, column = i % kOfTile * 8, channel = column % kChunk;
+      int offset = offset_[0], channels = channels_[0];
+#pragma unroll
+      for (int j = 1; j < kChunks; ++j) {
+        if (column < j * kChunk) continue;
+        offset = offset_[j];
+        channels = channels_[j];
+      }
+      if (channel >= channels) return;
+      Output* to = to_ + below * Problem::kColumnStride + offset + channel;
+      if (below < rows_) {
+        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(sums.x, sums.y);
+      }
+      if (below + 8 < rows_) {
+        *reinterpret_cast<unsigned*>(to + 8 * Problem::kColumnStride) =
+            wgmma::finished<Epilogue>(sums.z, sums.w);
+      }
+    }
+
+   private:
+    static constexpr int kChunks = (Config::kN + kChunk - 1) / kChunk;
+    Output* to_;
+    int rows_, lane_channel_, offset_[kChunks], channels_[kChunks];
+  };
+};
+
+}  // namespace convir::wgrad

@@ -1,0 +1,193 @@
+"""Which steps of which tiles a unit does: closed forms, which `schedule/partition.cuh` mirrors.
+
+With T tiles of I steps and U units that run at the same time:
+
+* data-parallel: unit t does tile t.
+* split-K in P parts: unit p·T + t does part p of tile t, steps ⌊I·p/P⌋ to ⌊I·(p+1)/P⌋, so units
+  that run together read the same part of the operands.
+* stream-K (Osama et al., "Stream-K", PPoPP 2023; arXiv 2301.03598), as a two-tile hybrid: if T is
+  no multiple of U, the first T mod U + U tiles (all of them if there are fewer) are *streamed*:
+  their steps, in order, are cut into equal shares, one for each unit. The tiles behind them are
+  whole. A unit goes through its share from the end to the beginning, then does its whole tiles.
+
+Part 0 of a tile has its first steps. The unit of the last part stores the tile. In all three the
+parts of a tile belong to ascending units, and a unit only ever waits for lower ones; going
+backwards, it has published its own part, of the tile that it begins, before it waits. So units may
+start in ascending order, as few at a time as there is room for, and every wait ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+
+MIN_STEPS = 8
+"""Steps of a unit's share at least (CUTLASS: `min_iters_per_sk_unit_`)."""
+
+SUM_BYTES = 4
+"""Parts are kept in f32."""
+
+FLAG_BYTES = 4
+"""One flag for each unit that publishes."""
+COUNTER_BYTES = 256
+"""One counter for each tile of slices: lines of their own, as all who wait keep asking for them."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps of one tile, done by one unit."""
+
+    tile: int
+    begin: int
+    end: int
+    """Steps `begin` to `end`, the latter excluded."""
+    part: int = 0
+    """Which part of the tile this is, in the order of the steps."""
+    parts: int = 1
+    """Into how many parts the tile is divided."""
+    first_unit: int = 0
+    """The unit of part 0; the unit of part p is `first_unit + p * unit_step`."""
+    unit_step: int = 1
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether its unit puts the parts together, and stores the tile."""
+        return self.part == self.parts - 1
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A partition of `tiles` tiles of `steps` steps, for `concurrent` units at a time."""
+
+    partition: Partition
+    tiles: int
+    steps: int
+    concurrent: int
+
+    def __post_init__(self) -> None:
+        if min(self.tiles, self.steps, self.concurrent) < 1:
+            raise ValueError("a schedule has tiles, steps and units")
+        if self.partition.kind == SPLIT_K and self.partition.parts > self.steps:
+            raise ValueError(f"{self.steps} steps are not divided into {self.partition.parts}")
+        if self.has_slices and self.units > self.concurrent:
+            raise ValueError(f"{self.units} units do not run at the same time")
+
+    @property
+    def streamed(self) -> int:
+        """The tiles that are streamed: those before the whole ones."""
+        if self.partition.kind in (DATA_PARALLEL, SPLIT_K):
+            return 0
+        if self.tiles < self.concurrent:
+            return self.tiles
+        rest = self.tiles % self.concurrent
+        return rest + self.concurrent if rest else 0
+
+    @property
+    def shares(self) -> int:
+        """The units that stream."""
+        steps = self.streamed * self.steps
+        return min(self.concurrent, max(1, steps // MIN_STEPS)) if steps else 0
+
+    @property
+    def units(self) -> int:
+        """All units: the blocks of a launch."""
+        if self.partition.kind == DATA_PARALLEL:
+            return self.tiles
+        if self.partition.kind == SPLIT_K:
+            return self.tiles * self.partition.parts
+        whole = self.tiles - self.streamed
+        if self.partition.waves == "blocks":
+            return self.shares + whole
+        return max(self.shares, min(whole, self.concurrent))
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether every unit publishes, and adds a slice: then all of them run at the same time."""
+        return self.partition.reduction == "slices"
+
+    @property
+    def slots(self) -> int:
+        """Units that may publish a part: each has one slot of the workspace and one flag."""
+        if self.partition.kind == SPLIT_K:
+            published = self.partition.parts - (not self.has_slices)
+            return self.tiles * published
+        return max(0, self.shares - 1)
+
+    def workspace_bytes(self, sums: int) -> int:
+        """Bytes of the workspace for tiles of `sums` results."""
+        return self.slots * sums * SUM_BYTES
+
+    @property
+    def flag_bytes(self) -> int:
+        """Bytes of flags or counters: zero before the first launch, and left zero by every one."""
+        return self.tiles * COUNTER_BYTES if self.has_slices else self.slots * FLAG_BYTES
+
+    def share_begin(self, unit: int) -> int:
+        """The first streamed step of a unit, counted over all streamed tiles."""
+        base, longer = divmod(self.streamed * self.steps, self.shares)
+        return unit * base + min(unit, longer)
+
+    def unit_of(self, step: int) -> int:
+        """The unit that does a streamed step."""
+        base, longer = divmod(self.streamed * self.steps, self.shares)
+        if step < longer * (base + 1):
+            return step // (base + 1)
+        return longer + (step - longer * (base + 1)) // base
+
+    def works(self, unit: int) -> Iterator[Work]:
+        """What a unit does, in order."""
+        if self.partition.kind == DATA_PARALLEL:
+            yield Work(unit, 0, self.steps)
+            return
+        if self.partition.kind == SPLIT_K:
+            yield self._part(unit)
+            return
+        if unit < self.shares:
+            yield from self._share(unit)
+        yield from (Work(tile, 0, self.steps) for tile in self._whole(unit))
+
+    def _part(self, unit: int) -> Work:
+        part, tile = divmod(unit, self.tiles)
+        parts = self.partition.parts
+        begin, end = self.steps * part // parts, self.steps * (part + 1) // parts
+        return Work(tile, begin, end, part, parts, tile, self.tiles)
+
+    def _share(self, unit: int) -> Iterator[Work]:
+        begin, at = self.share_begin(unit), self.share_begin(unit + 1)
+        while at > begin:
+            tile = (at - 1) // self.steps
+            origin = tile * self.steps
+            start = max(begin, origin)
+            first, last = self.unit_of(origin), self.unit_of(origin + self.steps - 1)
+            yield Work(tile, start - origin, at - origin, unit - first, last - first + 1, first)
+            at = start
+
+    def _whole(self, unit: int) -> range:
+        if self.partition.waves == "blocks":
+            tile = self.streamed + unit - self.shares
+            return range(tile, tile + 1 if unit >= self.shares else tile)
+        return range(self.streamed + unit, self.tiles, self.units)
+
+
+def senders(work: Work, reduction: str) -> tuple[int, ...]:
+    """The parts whose sums a part's unit adds to its own, in order.
+
+    Linear: the owner adds all of them, the last part first. Tree: counted from the owner down, part
+    q receives q + 1, q + 2, q + 4, …, as long as q is a multiple of twice the distance.
+    """
+    down = work.parts - 1 - work.part
+    if reduction == "linear":
+        return tuple(range(work.part - 1, -1, -1)) if down == 0 else ()
+    found: list[int] = []
+    distance = 1
+    while down % (2 * distance) == 0 and down + distance < work.parts:
+        found.append(work.part - distance)
+        distance *= 2
+    return tuple(found)

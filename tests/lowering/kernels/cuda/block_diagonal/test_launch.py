@@ -1,0 +1,83 @@
+"""Groups of volumes as one: the same products, and zeros between groups."""
+
+from __future__ import annotations
+
+import pytest
+from contraction_products import products_of
+from cuda_contractions import contraction_of_line
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.block_diagonal.family import FAMILY, Merge, merge_of, merged
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.registry import FAMILIES, legal_plans
+
+template = next(template for template in FAMILIES if template.name == FAMILY)
+
+NDHWC = "--in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
+SMALL = "--spatial_dim 3 -n 1 --in_d 5 -H 6 -W 5 --fil_d 3 -y 3 -x 2 --pad_d 1 -p 1 -q 1"
+CUBES = "--spatial_dim 3 -n 2 --in_d 16 -H 56 -W 56 --fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1"
+
+
+def place_of(merge: Merge) -> dict[int, int]:
+    """The weight behind every element of merged ones; -1 for a zero."""
+    found: dict[int, int] = {}
+    for line in range(merge.lines):
+        for group in range(merge.groups):
+            own = group == line // (merge.lines // merge.groups)
+            for element in range(merge.run):
+                found[len(found)] = line * merge.run + element if own else -1
+    return found
+
+
+@pytest.mark.parametrize("strides", ["", "--conv_stride_d 2 -u 2 -v 1"])
+@pytest.mark.parametrize("channels", ["-c 6 -k 4 -g 2", "-c 6 -k 9 -g 3"])
+@pytest.mark.parametrize("direction", [1, 2])
+def test_merged_weights_have_the_same_products(direction: int, channels: str, strides: str) -> None:
+    line = f"convfp16 {SMALL} {channels} {strides} -F {direction} {NDHWC}"
+    spec = contraction_of_line(line).contraction
+    merge = merge_of(spec)
+    assert isinstance(merge, Merge), merge.reason
+    found = products_of(merged(spec, merge), {"b": place_of(merge)})
+    assert {key: n for key, n in found.items() if key[1] >= 0} == products_of(spec, {})
+
+
+def test_weights_come_first() -> None:
+    line = f"convbfp16 {CUBES} -u 2 -v 2 -c 64 -k 64 -g 8 -F 2"
+    problem = contraction_of_line(f"{line} {NDHWC}")
+    config, plan = next(iter(legal_plans(problem, H200).items()))
+    assert config.startswith("merged wgmma ")
+    first, second = plan.kernels
+    assert first.symbol == "merge_groups"
+    assert first.arguments == (problem.place(Pointer("b")), Pointer("workspace", 0))
+    buffers = {getattr(argument, "buffer", argument) for argument in second.arguments}
+    assert Pointer("workspace", 0) in buffers
+    assert problem.place(Pointer("b")) not in buffers
+    assert plan.workspace == (2 * 27 * 64 * 64,)
+    planes = next(iter(legal_plans(contraction_of_line(line), H200)))
+    assert planes.startswith("relaid abc merged wgmma ")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f"{CUBES} -c 64 -k 64 -F 2", "there are no groups"),
+        (f"{CUBES} -c 64 -k 64 -g 8 -F 4", "weights are what is computed"),
+        (f"{CUBES} -c 128 -k 128 -g 4 -F 2", "groups of 32 channels are no faster"),
+        (f"{CUBES} -c 256 -k 256 -g 16 -F 2", "256 channels of all groups are many"),
+        (f"{CUBES.replace('--fil_d 3', '--fil_d 1')} -c 64 -k 64 -g 8", "fewer than 3 axes"),
+        (f"{CUBES} -c 16 -k 16 -g 2", "as one group, 16 depths"),
+        (f"{CUBES} -c 64 -k 12 -g 2", "as one group, rows of A, B or C do not start"),
+    ],
+)
+def test_what_is_not_merged(line: str, reason: str) -> None:
+    problem = contraction_of_line(f"convfp16 {line} {NDHWC}" + ("" if "-F" in line else " -F 1"))
+    refused = template.plan(problem.contraction, problem.epilogue, H200)
+    assert isinstance(refused, Refusal)
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize("text", ["merged", "merged igemm 128x8x32", "wgmma 64x64"])
+def test_what_is_no_config(text: str) -> None:
+    with pytest.raises(ValueError, match="a config of wgmma follows"):
+        template.parse(text)

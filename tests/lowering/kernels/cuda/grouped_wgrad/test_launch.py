@@ -1,0 +1,98 @@
+"""The gradient of the weights of small groups: who takes it, its configs, and its cubins."""
+
+from __future__ import annotations
+
+import pytest
+from cuda_contractions import contraction_of_line
+from gpu import nvrtc_or_skip
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
+from convir.lowering.kernels.cuda.grouped_wgrad.config import parse as parse_grouped_wgrad
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.registry import FAMILIES
+from convir.runtime.cuda.compile import kernel_usage
+
+NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
+NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
+THREE = "-y 3 -x 3 -p 1 -q 1"
+
+A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+
+TAKEN = {
+    "8-channels": f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 {NHWC}",
+    "16-channels": f"convbfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -g 32 {NHWC}",
+    "32-channels": f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 -y 3 -x 2 -p 1 -g 4 {NHWC}",
+    "64-channels": f"convfp16 -n 2 -c 128 -H 9 -W 9 -k 128 {THREE} -g 2 {NHWC}",
+    "3-channels": f"convfp16 -n 2 -c 48 -H 9 -W 9 -k 48 {THREE} -g 16 {NHWC}",
+    "uneven": f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 128 {THREE} -g 4 {NHWC}",
+    "depthwise": f"convfp16 -n 2 -c 48 -H 20 -W 26 -k 48 {THREE} -g 48 {NHWC}",
+    "line": f"convfp16 {NWC} -n 3 -c 64 -W 333 -k 64 -x 16 -q 4 -v 8 -g 8",
+}
+
+
+@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("name", TAKEN)
+def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
+    problem = contraction_of_line(f"{TAKEN[name]} -F 4")
+    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
+    template, configs = next(
+        (template, found) for template, found in plans if not isinstance(found, Refusal)
+    )
+    assert template.name == "grouped-wgrad"
+    assert [template.parse(str(config)) for config in configs] == list(configs)
+    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    assert isinstance(plan, KernelPlan)
+    nvrtc_or_skip()
+    for kernel in plan.kernels:
+        assert kernel_usage(kernel.source, gpu.arch)[kernel.symbol].spill_bytes == 0
+        assert kernel.shared_bytes <= gpu.shared_bytes
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -F 4 {NHWC}", "one group is an implicit"),
+        (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 4 {NCHW}", "channels are not inner"),
+        (f"conv -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 4 {NHWC}", "do not multiply f32"),
+        (f"convfp16 -n 2 -c 36 -H 9 -W 9 -k 36 {THREE} -g 3 -F 4 {NHWC}", "do not fill tiles"),
+        (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 -y 7 -x 7 -g 2 -F 4 {NHWC}", "sums of 49 taps"),
+        (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1 {NHWC}", "another operand than B"),
+    ],
+)
+def test_refusals(line: str, reason: str) -> None:
+    problem = contraction_of_line(line)
+    found = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, H200)
+    assert isinstance(found, Refusal)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(("images", "read_once"), [(64, 1), (65, 0)])
+def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: int) -> None:
+    problem = contraction_of_line(
+        f"convfp16 -n {images} -c 512 -H 64 -W 32 -k 512 {THREE} -g 32 -F 4 {NHWC}"
+    )
+    configs = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, H200)
+    assert not isinstance(configs, Refusal)
+    plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0])
+    assert isinstance(plan, KernelPlan)
+    assert f"read_once = {read_once};" in plan.kernels[0].source
+
+
+def test_illegal_configs_are_refused() -> None:
+    problem = contraction_of_line(f"{TAKEN['32-channels']} -F 4")
+    for text, reason in {
+        "48x9 slice=32 rows=1 tiles=1 stages=2 warps=4": "no groups of 32",
+        "64x9 slice=24 rows=1 tiles=1 stages=2 warps=4": "no slices of 24",
+        "64x9 slice=32 rows=1 tiles=1 stages=2 warps=5": "do not share 4",
+        "32x9 slice=16 rows=1 tiles=1 stages=2 warps=6": "do not share 4",
+        "32x9 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 copies=tma": "a warp of its own",
+    }.items():
+        rest = "" if "copies" in text else " loaders=0 copies=async"
+        config = parse_grouped_wgrad(f"grouped-wgrad {text}{rest} blocks=132x1")
+        plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
+        assert isinstance(plan, Refusal)
+        assert reason in plan.reason

@@ -1,0 +1,173 @@
+"""Contractions on copies of their operands: the same products, by templates for neighbours."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from contraction_products import products_of
+from cuda_contractions import contraction_of_line, contractions_of
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from convir.dialects.refusal import Refusal
+from convir.frontends.miopen import parse_line
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
+from convir.lowering.kernels.registry import FAMILIES, legal_plans
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+
+relaid = next(template for template in FAMILIES if template.name == FAMILY)
+
+
+def results_of(spec: Contraction) -> list[int]:
+    """The elements of C that a contraction stores, zeros included."""
+    found: list[int] = []
+    for phase in spec.phases:
+        sizes = (range(axis.size) for axis in phase.axes)
+        for *position, group, column in product(*sizes, range(spec.groups), range(spec.columns)):
+            steps = (x * axis.out_stride for x, axis in zip(position, phase.axes, strict=True))
+            channel = group * spec.c.group_stride + column * spec.c.stride
+            found.append(phase.out_offset + sum(steps) + channel)
+    return found
+
+
+def place_of(copy: Copy) -> dict[int, int]:
+    """The element of an operand for each element of its copy."""
+    found: dict[int, int] = {}
+    for position in product(*(range(size) for size, _ in copy.positions)):
+        steps = zip(position, copy.positions, strict=True)
+        planes = sum(x * stride for x, (_, stride) in steps)
+        for channel in range(copy.channels):
+            found[len(found)] = planes + channel * copy.stride
+    return found
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> str:
+    groups, deep, wide = (
+        draw(st.sampled_from([1, 2])),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+    )
+    sizes = {"-n": draw(st.integers(1, 2)), "-c": groups * deep, "-k": groups * wide, "-g": groups}
+    axes = [("-H", "-y", "-p", "-u", "-l"), ("-W", "-x", "-q", "-v", "-j")]
+    for size, window, pad, stride, dilation in axes:
+        sizes |= {
+            size: draw(st.integers(1, 6)),
+            window: draw(st.integers(1, 3)),
+            pad: draw(st.integers(0, 2)),
+            stride: draw(st.integers(1, 2)),
+            dilation: draw(st.integers(1, 2)),
+        }
+        assume(sizes[size] + 2 * sizes[pad] > sizes[dilation] * (sizes[window] - 1))
+    words = " ".join(f"{flag} {size}" for flag, size in sizes.items())
+    layouts = [
+        f"{flag} {draw(st.sampled_from(['NCHW', 'NHWC']))}"
+        for flag in ("--in_layout", "--fil_layout", "--out_layout")
+    ]
+    return f"convfp16 {words} -F {draw(st.sampled_from([1, 2, 4]))} {' '.join(layouts)}"
+
+
+@settings(deadline=None)
+@given(lines())
+def test_copies_have_the_same_products(line: str) -> None:
+    (problem,) = parse_line(line).problems.values()
+    found = contractions_of(problem)
+    assume(len(found) == 1)
+    spec = found[0].contraction
+    letters = copyable(spec)
+    assume(letters != "")
+    moved, copies = copied(spec, letters)
+    assert "".join(copy.operand for copy in copies) == letters
+    places = {copy.operand: place_of(copy) for copy in copies}
+    assert products_of(moved, places) == products_of(spec, {})
+    for copy in copies:
+        # A result's copy is all that there is of it.
+        is_result = spec.result == copy.operand.upper()
+        assert copy.back == is_result
+        if is_result:
+            written = places[copy.operand].values()
+            assert sorted(written) == list(range(len(written)))
+            if copy.operand == "c":
+                assert sorted(results_of(moved)) == sorted(written)
+
+
+PLANES = "-n 8 -c 256 -H 28 -W 28 -k 256 -y 3 -x 3 -p 1 -q 1"
+NARROW_PLANES = "-n 8 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "config"),
+    [
+        (f"convfp16 {PLANES} -g 32 -F 2", "relaid abc grouped-pairs "),
+        (f"convfp16 {NARROW_PLANES} -g 32 -F 2", "relaid ac grouped "),
+        (f"convfp16 {PLANES} -g 32 -F 4", "relaid ac grouped-wgrad "),
+        (f"convfp16 {PLANES} -F 4", "relaid abc wgmma-wgrad "),
+        (f"convfp16 {PLANES} -u 2 -v 2 -F 2", "relaid abc wgmma "),
+        (f"convbfp16 {PLANES} -F 1", "relaid abc wgmma "),
+        (f"convbfp16 {PLANES} -F 1 --in_layout NHWC", "relaid bc wgmma "),
+        (f"convbfp16 {PLANES} -F 1 --out_layout NHWC", "relaid ab wgmma "),
+    ],
+)
+def test_which_template_takes_the_copies(line: str, config: str) -> None:
+    problem = contraction_of_line(line)
+    configs = relaid.plan(problem.contraction, problem.epilogue, H200)
+    assert not isinstance(configs, Refusal), configs.reason
+    assert all(str(each).startswith(config) for each in configs)
+    for each in configs:
+        assert relaid.parse(str(each)) == each
+
+
+def test_copies_come_before_and_behind() -> None:
+    problem = contraction_of_line(f"convfp16 {NARROW_PLANES} -g 32 -F 2")
+    plans = legal_plans(problem, H200)
+    plan = next(plan for config, plan in plans.items() if config.startswith("relaid "))
+    first, grouped, last = plan.kernels
+    assert (first.symbol, last.symbol) == ("to_channels_last", "to_channels_first")
+    assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0))
+    assert last.arguments == (Pointer("workspace", 1), Pointer("output"))
+    buffers = {getattr(argument, "buffer", argument) for argument in grouped.arguments}
+    assert {Pointer("workspace", 0), Pointer("workspace", 1)} < buffers
+    assert plan.workspace == (2 * 8 * 128 * 28 * 28,) * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("relaid", "operands are one of"),
+        ("relaid ca grouped 64x28", "operands are one of"),
+        ("relaid ac", "there is no template of ''"),
+        ("relaid ac warp-magic 1", "there is no template of 'warp-magic 1'"),
+        ("relaid ac relaid ac igemm", "there is no template of 'relaid ac igemm'"),
+        ("relaid ac igemm 128x8x32", "there is no template of 'igemm"),
+        ("relaid ac wgmma 128", "it has stages"),
+    ],
+)
+def test_what_is_no_config(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        relaid.parse(text)
+
+
+def test_channels_that_are_neighbours_are_not_copied() -> None:
+    line = f"convfp16 {PLANES} -g 32 -F 2 --in_layout NHWC --out_layout NHWC"
+    problem = contraction_of_line(line)
+    refused = relaid.plan(problem.contraction, problem.epilogue, H200)
+    assert isinstance(refused, Refusal)
+    assert "as neighbours" in refused.reason
+    moved = contraction_of_line(f"convfp16 {PLANES} -g 32 -F 2")
+    configs = relaid.plan(moved.contraction, moved.epilogue, H200)
+    assert not isinstance(configs, Refusal)
+    assert isinstance(relaid.kernels(problem.contraction, problem.epilogue, configs[0]), Refusal)
+
+
+def test_wide_groups_are_not_copied() -> None:
+    problem = contraction_of_line(f"convfp16 {PLANES} -g 4 -F 2")
+    refused = relaid.plan(problem.contraction, problem.epilogue, H200)
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "groups of 64 channels are no faster on copies"

@@ -1,0 +1,207 @@
+"""The wgmma template's plans: what is stored where, which config, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from contraction_readings import dgrad_line, reading, readings
+from gpu import nvrtc_or_skip
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.spec import Axis, Phase
+from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
+from convir.runtime.cuda.compile import kernel_usage
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+
+
+def config_of(text: str) -> WgmmaConfig:
+    """The config `TILE STAGES MATH CLUSTER STORE`."""
+    tile, stages, math, cluster, store = text.split()
+    return WgmmaConfig.parse(
+        f"wgmma {tile} stages={stages} math={math} cluster={cluster} store={store} blocks=132"
+    )
+
+
+def planned(contraction: Contraction) -> WgmmaProblem:
+    problem = problem_of(contraction)
+    assert not isinstance(problem, Refusal), problem.reason
+    return problem
+
+
+def stores(problem: WgmmaProblem, columns: int) -> npt.NDArray[np.int64]:
+    """The elements of C that the template stores, each time it does, in no order."""
+    found: list[range] = []
+    for phase in problem.phases:
+        for x in product(*(range(size) for size in phase.sizes)):
+            start = phase.offset + sum(i * s for i, s in zip(x, phase.strides, strict=True))
+            pixels = 1
+            if problem.fused_holes:
+                width = 1 + problem.fused_holes
+                pixels = min(width, problem.row_pixels - x[0] * width)
+            found += [range(start + at, start + at + pixels * columns) for at in problem.pieces]
+            for hole in problem.cell_holes:
+                if all(i < size for i, size in zip(x, hole.sizes, strict=True)):
+                    zeros = start + hole.offset
+                    found.append(range(zeros, zeros + pixels * columns))
+    for hole in problem.holes:
+        for at in product(*(range(size) for size in hole.sizes)):
+            start = hole.offset + sum(x * s for x, s in zip(at, hole.strides, strict=True))
+            found.append(range(start, start + hole.run))
+    return np.concatenate([np.arange(r.start, r.stop) for r in found])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([8, 32, 72]),
+    st.tuples(st.integers(3, 9), st.integers(3, 9)),
+    st.integers(1, 4),
+    st.integers(0, 1),
+    st.integers(1, 3),
+)
+def test_every_element_is_stored_once(
+    c: int, spatial: tuple[int, int], taps: int, pad: int, stride: int
+) -> None:
+    assume(min(spatial) + 2 * pad >= taps)
+    found, *others = readings(dgrad_line(2, c, 16, spatial, taps, pad, stride))
+    assume(not others and not isinstance(found, Refusal))
+    assert not isinstance(found, Refusal)
+    assume(found.contraction.result == "C")
+    problem = planned(found.contraction)
+    stored = np.sort(stores(problem, c))
+    assert np.array_equal(stored, np.arange(2 * c * spatial[0] * spatial[1]))
+
+
+@pytest.mark.parametrize(
+    ("line", "fused", "cells", "holes"),
+    [
+        # Narrow rows are stored with the hole behind, and the line of holes below, whole lines.
+        (dgrad_line(2, 32, 64, (10, 11), 1, 0, 2), 1, 1, 0),
+        # Wide ones leave the three holes of a cell to TMA.
+        (dgrad_line(2, 128, 64, (10, 11), 1, 0, 2), 0, 3, 0),
+        # Positions of the hole that no row has: the holes are filled in runs.
+        (dgrad_line(2, 128, 64, (9, 9), 1, 1, 2), 0, 0, 2),
+        (dgrad_line(2, 128, 64, (9, 9), 3, 1, 2), 0, 0, 0),
+    ],
+)
+def test_holes(line: str, fused: int, cells: int, holes: int) -> None:
+    problem = planned(reading(line).contraction)
+    found = (problem.fused_holes, len(problem.cell_holes), len(problem.holes))
+    assert found == (fused, cells, holes)
+
+
+def test_the_longest_phase_is_first_and_equal_ones_alternate() -> None:
+    odd = planned(reading(dgrad_line(2, 64, 64, (13, 13), 3, 1, 2)).contraction)
+    assert [len(phase.taps) for phase in odd.phases] == [4, 2, 2, 1]
+    assert [len(group) for group in odd.groups()] == [1, 2, 1]
+    even = planned(reading(dgrad_line(2, 64, 64, (16, 16), 4, 1, 2)).contraction)
+    assert [len(group) for group in even.groups()] == [4]
+    assert len(even.maps) == 1
+
+
+def test_phases_without_overlap_are_columns_of_one_product() -> None:
+    even = planned(reading(dgrad_line(2, 64, 16, (8, 6), 2, 0, 2)).contraction)
+    assert (len(even.phases), even.columns, even.matrices) == (1, 256, 1)
+    assert even.pieces == (0, 64, 6 * 64, 7 * 64)
+    # Not of an odd size, as the last positions have no right neighbour.
+    odd = planned(reading(dgrad_line(2, 64, 16, (8, 7), 2, 0, 2)).contraction)
+    assert len(odd.pieces) == 1
+
+
+def test_configs_print_and_parse() -> None:
+    config = WgmmaConfig(128, 224, 4, "cooperative", 2, "bulk", 32, 132)
+    text = "wgmma 128x224 stages=4 math=cooperative cluster=2 store=bulk:32 blocks=132"
+    assert str(config) == text
+    assert WgmmaConfig.parse(text) == config
+    for wrong, reason in (
+        ("wgmma 128x224", "it has stages"),
+        (text.replace("bulk", "slow"), "no store 'slow'"),
+        (text + " depth=3", "it has stages"),
+        (text.replace("coop", "un"), "no math"),
+        (text.replace("wgmma", "igemm"), "no config of wgmma"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            WgmmaConfig.parse(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("64x128 4 cooperative 1 bulk:128", "tiles have 128 or 256 rows"),
+        ("256x64 4 pingpong 1 bulk:64", "tiles have 64 or 128 rows"),
+        ("128x40 4 cooperative 1 bulk:8", "tiles have 32, 64, 96, 128"),
+        ("256x160 2 cooperative 1 bulk:32", "exceed the registers"),
+        ("128x160 2 pingpong 1 bulk:32", "exceed the registers"),
+        ("128x128 4 cooperative 3 bulk:128", "1 or 2 blocks"),
+        ("128x128 4 cooperative 1 bulk:48", "divides a tile's"),
+        ("128x128 9 cooperative 1 bulk:128", "bytes of shared memory"),
+    ],
+)
+def test_illegal_configs(text: str, reason: str) -> None:
+    found = reading(dgrad_line(2, 128, 64, (10, 11), 1, 0, 2))
+    refused = wgmma.kernels(found.contraction, found.epilogue, config_of(text))
+    assert isinstance(refused, Refusal)
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (dgrad_line(2, 20, 64, (9, 9), 1, 0, 2), "multiples of 8 elements"),
+        (dgrad_line(2, 64, 20, (9, 9), 1, 0, 2), "multiples of 8 elements"),
+        (dgrad_line(2, 64, 64, (9, 9), 1, 0, 2).replace("fp16", ""), "not both f16 or both bf16"),
+        (dgrad_line(2, 64, 64, (9, 9), 1, 0, 2).replace("-g 1", "-g 2"), "it has groups"),
+    ],
+)
+def test_refusals(line: str, reason: str) -> None:
+    found = reading(line)
+    refused = wgmma.plan(found.contraction, found.epilogue, H200)
+    assert isinstance(refused, Refusal)
+    assert reason in refused.reason
+
+
+def test_other_architectures_are_refused() -> None:
+    found = reading(dgrad_line(2, 64, 64, (9, 9), 1, 0, 2))
+    refused = wgmma.plan(found.contraction, found.epilogue, Gpu("sm_80", 108, 163 << 10))
+    assert isinstance(refused, Refusal)
+    assert "sm_80 has no wgmma" in refused.reason
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(
+    ("line", "config"),
+    [
+        (dgrad_line(2, 32, 72, (10, 11), 1, 0, 2), "256x32 3 cooperative {} direct:32"),
+        (dgrad_line(2, 448, 200, (10, 11), 1, 0, 2), "128x224 3 cooperative {} bulk:224"),
+        (dgrad_line(2, 256, 64, (9, 9), 3, 1, 2), "128x96 3 pingpong {} bulk:96"),
+        (dgrad_line(2, 64, 64, (8, 8), 2, 0, 2), "64x256 3 pingpong {} direct:64"),
+        (dgrad_line(2, 128, 64, (9, 9), 1, 1, 2), "64x256 3 pingpong {} direct:32"),
+    ],
+)
+def test_kernels_compile_without_spills(line: str, config: str, cluster: int) -> None:
+    nvrtc_or_skip()
+    found = reading(line)
+    parsed = config_of(config.format(cluster))
+    plan = wgmma.kernels(found.contraction, found.epilogue, parsed)
+    assert not isinstance(plan, Refusal), plan.reason
+    (launch,) = plan.kernels
+    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+
+
+def test_maps_do_not_walk_backwards() -> None:
+    phase = Phase((Axis.batch(2, 64, 64), Axis(2, 2, -1, (1,), (0,), 8, 8)))
+    refused = sliding_maps([phase])
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "its taps or steps are too far apart, or walk backwards"

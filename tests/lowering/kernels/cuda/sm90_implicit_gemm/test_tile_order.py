@@ -1,0 +1,70 @@
+"""Which cluster computes which tiles of a wgmma contraction."""
+
+from __future__ import annotations
+
+import re
+
+from contraction_readings import dgrad_line, reading
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
+    MOST_TURNS,
+    Tiles,
+    busiest_cycles,
+    turns_of,
+)
+
+GROUPS = st.lists(
+    st.builds(Tiles, st.integers(1, 200), st.floats(1.0, 100.0)), min_size=1, max_size=4
+)
+
+
+@given(GROUPS, st.integers(1, 140))
+def test_every_tile_has_one_turn(tiles: list[Tiles], clusters: int) -> None:
+    turns = turns_of(tiles, clusters)
+    count = sum(group.count for group in tiles)
+    if turns is None:
+        assert len(tiles) == 1 or count > MOST_TURNS * clusters
+        return
+    assert sorted(tile for mine in turns for tile in mine) == list(range(count))
+    # In a launch of as many clusters as there are tiles, none is without.
+    assert all(mine for mine in turns[:count])
+
+
+@given(GROUPS, st.integers(1, 140))
+def test_no_cluster_is_busier_than_one_tile_above_the_mean(
+    tiles: list[Tiles], clusters: int
+) -> None:
+    if turns_of(tiles, clusters) is None:
+        return
+    mean = sum(group.count * group.cycles for group in tiles) / clusters
+    longest = max(group.cycles for group in tiles)
+    assert busiest_cycles(tiles, clusters) <= mean + longest + 1e-6
+
+
+def test_long_tiles_are_not_followed_by_those_of_every_phase() -> None:
+    # 72, 156 and 86 tiles of 16, 8 and 4 chunks: in rounds, 22 clusters get one of each.
+    tiles = [Tiles(72, 16.0), Tiles(156, 8.0), Tiles(86, 4.0)]
+    assert busiest_cycles(tiles, 132) == 24.0
+    alike = [Tiles(314, 8.0)]
+    assert turns_of(alike, 132) is None
+    assert busiest_cycles(alike, 132) == 24.0
+
+
+def test_only_phases_that_differ_have_a_table() -> None:
+    def turns(line: str) -> int:
+        found = reading(line)
+        configs = wgmma.plan(found.contraction, found.epilogue, H200)
+        assert not isinstance(configs, Refusal)
+        plan = wgmma.kernels(found.contraction, found.epilogue, configs[0])
+        assert not isinstance(plan, Refusal)
+        (value,) = re.findall(r"kTurns = (\d+);", plan.kernels[0].source)
+        return int(value)
+
+    assert turns(dgrad_line(32, 256, 256, (25, 25), 3, 1, 2)) > 1
+    assert turns(dgrad_line(32, 256, 256, (24, 24), 4, 1, 2)) == 0
+    assert turns(dgrad_line(32, 256, 256, (24, 24), 3, 1, 1)) == 0

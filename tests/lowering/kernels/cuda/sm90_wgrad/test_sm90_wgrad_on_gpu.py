@@ -1,0 +1,250 @@
+"""Every element of the gradients of weights that the wgmma template stores, on a GPU.
+
+Small integers make all sums exact, and the result and the workspace are poisoned: tails of rows,
+columns and positions, filters of every size, partitions of every kind. Of real numbers the bits are
+the same every time, and the flags are left clean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from contraction_readings import reading
+from conv_cases import DTYPES, normals, small_integers, torch_answer
+from conv_lines import BACKWARD_WEIGHT, conv_line
+from gpu import cupy_or_skip
+
+from convir.dialects.refusal import Refusal
+from convir.frontends.miopen import parse_line
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
+from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+from convir.runtime.bench.session import tolerance_of
+from convir.runtime.cuda import toolkit
+from convir.runtime.cuda.launch import LoadedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.dialects.problem import ConvProblem
+    from convir.lowering.kernels.cuda.launch import Pointer
+    from convir.runtime.program import Array
+
+pytestmark = pytest.mark.gpu
+
+POISON = 0x7FFF
+"""A NaN of both types of 16 bits."""
+
+
+def line(
+    dtype: str,
+    n: int,
+    c: int,
+    k: int,
+    spatial: Sequence[int],
+    taps: int,
+    pad: int,
+    stride: int,
+    dilation: int = 1,
+) -> str:
+    return conv_line(dtype, n, c, k, spatial, taps, pad, stride, BACKWARD_WEIGHT, dilation)
+
+
+class Launched:
+    """A config's kernel on operands of its own, with memory that was full of NaN."""
+
+    def __init__(self, text: str, config: str, lhs: Array, rhs: Array) -> None:
+        """Args: config: `TILE STAGES CLUSTER PARTITION [ROLES]`."""
+        cupy = cupy_or_skip()
+        if toolkit.architecture() != "sm_90a":
+            pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
+        found = reading(text)
+        tile, stages, cluster, partition, *roles = config.split()
+        parsed = WgmmaWgradConfig.parse(
+            f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
+            f"cluster={cluster} partition={partition} blocks=132"
+        )
+        plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, parsed)
+        assert not isinstance(plan, Refusal), plan.reason
+        (problem,) = parse_line(text).problems.values()
+        self._cupy: Any = cupy
+        (kernel,) = plan.kernels
+        self._kernel = LoadedKernel(kernel)
+        self._dtype = DTYPES[problem.dtype]
+        self._out: Any = cupy.empty(problem.shapes[2], "u2")
+        # CuPy has no bfloat16 of NumPy's: operands travel as their bits.
+        self._operands: dict[str, Any] = {
+            "a": cupy.asarray(lhs.view("u2")),
+            "c": cupy.asarray(rhs.view("u2")),
+            "b": self._out,
+        }
+        self._workspace = [cupy.full(size // 4, np.nan, "f4") for size in plan.workspace]
+        self.state = [cupy.zeros(size // 4, "u4") for size in plan.state]
+
+    def _address(self, pointer: Pointer) -> int:
+        match pointer.place:
+            case "workspace":
+                return self._workspace[pointer.index].data.ptr
+            case "state":
+                return self.state[pointer.index].data.ptr
+            case place:
+                return self._operands[place].data.ptr
+
+    def run(self) -> Array:
+        """The result of one more launch."""
+        self._out.fill(POISON)
+        self._kernel.launch(self._address)
+        return self._cupy.asnumpy(self._out).view(self._dtype)
+
+
+def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
+    make = small_integers if exact else normals
+    lhs_shape, rhs_shape, _ = problem.shapes
+    return make(lhs_shape, problem.dtype, 1), make(rhs_shape, problem.dtype, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        # 1x1 as a plain matrix, and with strides; rows and positions end inside of tiles.
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "128x64 4 1 data-parallel"),
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:slices"),
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:4:tree"),
+        (line("bf16", 2, 136, 72, (9, 11), 1, 0, 2), "128x256 4 1 data-parallel"),
+        (line("bf16", 2, 136, 72, (19, 23), 1, 0, 3), "256x128 3 1 data-parallel"),
+        # Tiles span taps; channels that are no multiple of a copy's.
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 1 split-k:3:slices"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "256x128 4 1 split-k:3:linear"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x256 4 1 split-k:2:linear"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x128 4 1 data-parallel"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x192 4 1 stream-k:linear"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "256x128 4 1 split-k:3:slices"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "256x64 4 1 stream-k:tree"),
+        (line("bf16", 3, 64, 328, (7, 7), 3, 1, 1), "256x128 4 1 data-parallel"),
+        (line("f16", 5, 8, 8, (13, 12), 3, 1, 2), "128x64 4 1 data-parallel"),
+        (line("f16", 5, 8, 8, (13, 12), 3, 1, 2), "64x256 4 1 split-k:4:tree"),
+        # Even filters, padding beyond the filter, dilation, other ranks.
+        (line("bf16", 3, 40, 72, (17, 23), 2, 0, 2), "128x256 4 1 split-k:5:linear"),
+        (line("f16", 3, 16, 24, (6, 5), 4, 5, 1), "128x256 4 1 stream-k:tree"),
+        (line("f16", 2, 64, 64, (20, 11), 3, 2, 1, 2), "128x128 4 1 split-k:2:slices"),
+        (line("f16", 3, 64, 96, (128,), 5, 4, 2), "128x128 4 1 split-k:2:tree"),
+        (line("bf16", 2, 32, 64, (6, 8, 7), 3, 1, 2), "128x256 4 1 split-k:2:slices"),
+        # Parts in one cluster.
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 4 split-k:4:slices"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 7 split-k:7:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:linear"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 1 split-k:4:tree"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "128x192 4 1 split-k:2:linear"),
+        # Many parts, and tiles of which some are divided.
+        (line("f16", 2, 256, 256, (7, 7), 3, 1, 1), "128x256 4 1 split-k:2:slices"),
+        (line("f16", 32, 64, 64, (14, 14), 3, 1, 1), "128x64 4 1 split-k:14:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 1 stream-k:linear"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "256x128 4 1 data-parallel"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "64x64 4 1 stream-k:linear 1:4"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "64x64 4 1 stream-k:tree:blocks 1:4"),
+        # Several clusters for one tile: blocks of the same slice meet.
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:slices 1:4"),
+        (line("f16", 32, 128, 128, (28, 28), 1, 0, 1), "128x128 4 4 split-k:120:slices 4:8"),
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "64x128 6 2 split-k:4:slices 1:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 3 split-k:6:slices"),
+        # Parts of unequal length that take turns.
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x64 4 1 split-k:3:slices 1:4"),
+        (line("bf16", 5, 136, 72, (9, 11), 1, 0, 1), "128x64 4 1 split-k:5:tree"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x128 4 3 split-k:6:slices 1:4"),
+        # Parts of a cluster that push their sums, of one warpgroup and of two.
+        (line("f16", 5, 72, 136, (9, 11), 2, 1, 1), "64x64 4 3 split-k:3:slices 1:4"),
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 4 5 split-k:5:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x64 4 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x256 3 2 split-k:2:slices"),
+        # Sums that neighbours push over stages which are used no more; parts shorter than the ring.
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 6 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 4 split-k:4:slices"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "128x128 7 3 split-k:3:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 1:4"),
+        # Tiles that share a chunk of columns, the last one beyond the end.
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x160 4 1 data-parallel"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x160 3 1 split-k:3:slices 1:4"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "128x160 4 1 stream-k:tree"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "128x160 4 1 split-k:5:slices"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x160 4 1 split-k:3:linear"),
+        (line("f16", 2, 512, 320, (7, 7), 3, 1, 1), "128x160 5 1 data-parallel"),
+        # Other roles.
+        (line("f16", 2, 64, 72, (9, 11), 1, 0, 1), "64x64 8 1 data-parallel 4:4"),
+        (line("bf16", 5, 40, 72, (13, 12), 3, 1, 2), "64x192 4 1 split-k:3:tree 1:4"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x192 4 1 stream-k:linear 4:4"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x64 4 1 split-k:3:slices 1:4"),
+        (line("bf16", 3, 64, 328, (7, 7), 3, 1, 1), "128x64 4 2 split-k:2:slices 4:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x256 4 1 stream-k:tree 4:8"),
+        # No warps that load: a thread that multiplies asks, for one part of a tile or for many.
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 1 data-parallel 0:4"),
+        (line("f16", 2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:slices 0:8"),
+        (line("bf16", 2, 136, 72, (19, 23), 1, 0, 3), "256x128 3 1 data-parallel 0:8"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x64 4 1 split-k:3:slices 0:4"),
+        (line("bf16", 5, 136, 72, (9, 11), 1, 0, 1), "128x64 4 1 split-k:5:tree 0:8"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 1 split-k:3:slices 0:8"),
+        (line("f16", 2, 72, 136, (9, 11), 3, 1, 1), "64x192 2 1 stream-k:linear 0:4"),
+        (line("bf16", 3, 64, 200, (7, 7), 3, 1, 1), "256x64 4 1 stream-k:tree 0:8"),
+        (line("f16", 3, 16, 24, (6, 5), 4, 5, 1), "128x256 4 1 stream-k:tree 0:8"),
+        (line("f16", 2, 64, 64, (20, 11), 3, 2, 1, 2), "128x128 4 1 split-k:2:slices 0:8"),
+        (line("f16", 3, 64, 96, (128,), 5, 4, 2), "128x128 4 1 split-k:2:tree 0:8"),
+        (line("bf16", 2, 32, 64, (6, 8, 7), 3, 1, 2), "128x256 4 1 split-k:2:slices 0:8"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "256x128 4 1 data-parallel 0:8"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "64x64 4 1 stream-k:tree 0:4"),
+        (line("f16", 2, 256, 2376, (7, 7), 3, 1, 1), "64x64 4 1 stream-k:linear:blocks 0:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "128x160 4 1 split-k:3:linear 0:8"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:linear 0:8"),
+        (line("f16", 32, 64, 64, (14, 14), 3, 1, 1), "128x64 4 1 split-k:14:slices 0:8"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 7 split-k:7:slices 0:8"),
+        (line("f16", 5, 64, 128, (9, 11), 1, 0, 1), "64x128 4 3 split-k:6:slices 0:4"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "256x64 4 3 split-k:3:slices 0:8"),
+        (line("bf16", 3, 72, 136, (19, 23), 3, 1, 1), "128x128 6 3 split-k:3:slices 0:8"),
+        (line("f16", 16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 0:4"),
+    ],
+)
+def test_kernel(text: str, config: str) -> None:
+    (problem,) = parse_line(text).problems.values()
+    lhs, rhs = operands(problem, exact=True)
+    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype]).astype(np.float32)
+    launched = Launched(text, config, lhs, rhs)
+    for _ in range(2):
+        np.testing.assert_array_equal(launched.run().astype(np.float32), expected)
+    assert not any(state.any() for state in launched.state)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "128x256 4 1 data-parallel",
+        "128x256 4 1 split-k:7:slices",
+        "128x256 4 1 split-k:7:linear",
+        "128x256 4 1 split-k:7:tree",
+        "128x256 4 1 stream-k:linear",
+        "128x256 4 1 stream-k:tree",
+        "128x256 4 4 split-k:4:slices",
+        "128x256 4 2 split-k:6:slices",
+        "128x128 5 3 split-k:3:slices",
+        "128x160 5 1 split-k:4:slices",
+        "128x160 5 4 split-k:4:slices",
+        "128x128 6 3 split-k:3:slices",
+        "128x256 4 1 split-k:7:slices 0:8",
+        "128x256 4 1 stream-k:tree 0:8",
+        "128x128 6 3 split-k:3:slices 0:8",
+        "64x128 6 1 split-k:5:linear 0:4",
+    ],
+)
+def test_the_same_bits_every_time(config: str) -> None:
+    text = line("f16", 16, 256, 256, (14, 14), 3, 1, 1)
+    (problem,) = parse_line(text).problems.values()
+    lhs, rhs = operands(problem, exact=False)
+    launched = Launched(text, config, lhs, rhs)
+    first = launched.run()
+    for _ in range(20):
+        np.testing.assert_array_equal(launched.run().view("u2"), first.view("u2"))
+    expected = torch_answer(problem, lhs, rhs)
+    relative = tolerance_of(problem)
+    np.testing.assert_allclose(
+        first.astype(np.float64), expected, rtol=relative, atol=relative * np.abs(expected).max()
+    )

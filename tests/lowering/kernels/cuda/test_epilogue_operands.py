@@ -1,0 +1,93 @@
+"""Epilogues with operands in the specialised templates: which are taken, where they lie, cubins."""
+
+from __future__ import annotations
+
+import pytest
+from cuda_contractions import kernels_in
+from fused_epilogues import BIAS, RELU, RESIDUAL, ROWS, SCALE, Fused
+from gpu import nvrtc_or_skip
+
+from convir.dialects.context import read_module
+from convir.dialects.refusal import Refusal
+from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand, linear_operands
+from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.registry import choose, plan_kernel
+from convir.passes import run
+from convir.runtime.cuda.compile import kernel_usage
+
+FORWARD = Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96))
+STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 64),
+                (2, 10, 12, 64))  # fmt: skip
+VOLUME = Fused("dgrad", "strides(2, 2, 2) padding(1, 1, 1)", (2, 4, 5, 6, 64), (64, 3, 3, 3, 32),
+               (2, 7, 10, 11, 32))  # fmt: skip
+WIDE = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 96), (2, 10, 12, 96))
+HOLES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
+PIECES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 2, 2, 64), (2, 10, 12, 64))
+GROUPS = Fused("dgrad", "strides(2, 2) padding(1, 1) groups(8)", (2, 7, 6, 64), (64, 3, 3, 8),
+               (2, 13, 12, 64))  # fmt: skip
+GROUPED_HOLES = Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
+                      (2, 13, 12, 64))  # fmt: skip
+DEPTHWISE = Fused("fprop", "padding(1, 1) groups(40)", (2, 7, 6, 40), (40, 3, 3, 1), (2, 7, 6, 40))
+NARROW = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 32), (32, 3, 3, 3), (2, 13, 11, 3))
+ALL = (BIAS, SCALE, RESIDUAL, RELU)
+
+
+def kernel_of(case: Fused, steps: tuple[object, ...]):
+    module = run(read_module(case.text("f16", steps)), "backward-data").module  # pyright: ignore[reportArgumentType]
+    (callee,) = kernels_in(module)
+    return callee
+
+
+def test_operands_lie_where_the_result_does_or_along_channels() -> None:
+    for case in (FORWARD, STRIDED, PIECES):
+        found = read_problem(kernel_of(case, ALL))
+        assert isinstance(found, ContractionProblem)
+        operands = linear_operands(found.contraction, found.epilogue)
+        assert not isinstance(operands, Refusal)
+        assert sorted(operands, key=str) == [
+            LinearOperand(False, 0, 0),
+            LinearOperand(False, 0, 1),
+            LinearOperand(True),
+        ]
+
+
+def test_what_is_taken_and_what_is_not() -> None:
+    refusal = "its epilogue reads what is neither like the result nor a vector"
+    for case, steps, family, reason in (
+        (GROUPS, ALL, "grouped", ""),
+        (GROUPED_HOLES, (BIAS,), "grouped", ""),
+        (DEPTHWISE, ALL, "scalar", ""),
+        (NARROW, ALL, "narrow", ""),
+        (FORWARD, ALL, "wgmma", ""),
+        (STRIDED, ALL, "joined", ""),
+        (VOLUME, ALL, "joined", ""),
+        (WIDE, ALL, "wgmma", ""),
+        (PIECES, ALL, "wgmma", ""),
+        (HOLES, (RELU,), "wgmma", ""),
+        (FORWARD, (ROWS,), "igemm", refusal),
+        (HOLES, (BIAS,), "igemm", "its epilogue reads operands in holes"),
+    ):
+        choice = choose(kernel_of(case, steps), H200)
+        assert not isinstance(choice, Refusal)
+        assert str(choice.config).split()[0] == family
+        assert not reason or f"not wgmma: {reason}" in choice.refused
+
+
+@pytest.mark.parametrize(
+    "case", [FORWARD, STRIDED, VOLUME, WIDE, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
+)
+def test_kernels_compile_without_spills(case: Fused) -> None:
+    nvrtc_or_skip()
+    callee = kernel_of(case, ALL)
+    choice = choose(callee, H200)
+    assert not isinstance(choice, Refusal)
+    plan = plan_kernel(callee, str(choice.config))
+    assert isinstance(plan, KernelPlan)
+    (launch,) = plan.kernels
+    pointers = [argument for argument in launch.arguments if isinstance(argument, Pointer)]
+    places = [pointer.place for pointer in pointers]
+    assert places.count("output") == 1
+    assert places[-3:] == ["input", "input", "input"]
+    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
