@@ -147,7 +147,7 @@ class FoldEqualOperands(RewritePattern):
         if not isinstance(result_type, TensorType):
             _replace_by_integer(op, number, rewriter)
         elif result_type.has_static_shape():
-            data = i1.pack((number,))
+            data = i1.pack((-number,))  # as i1 stores true: its bit is its sign
             rewriter.replace(op, constant(data, cast("TensorType[Attribute]", result_type)))
 
 

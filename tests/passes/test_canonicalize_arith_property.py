@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import new_context, read_module
 from convir.passes.canonicalize import CanonicalizePass
 from convir.passes.cse import CsePass
@@ -169,3 +170,18 @@ def test_every_bit_stays(text: str, seed: int) -> None:
         assume(False)
         return
     assert run(text, seed, simplify=True) == before
+
+
+def test_what_integers_are_to_themselves_is_read_back_as_it_was() -> None:
+    text = """
+    func.func @main(%x: tensor<2xi8>) -> (tensor<2xi1>, tensor<2xi1>) {
+      %0 = arith.cmpi uge, %x, %x : tensor<2xi8>
+      %1 = arith.cmpi slt, %x, %x : tensor<2xi8>
+      return %0, %1 : tensor<2xi1>, tensor<2xi1>
+    }"""
+    module = read_module(text)
+    CanonicalizePass().apply(new_context(), module)
+    assert is_equivalent(module, read_module(str(module)))
+    expected = np.array([[True] * 2, [False] * 2])
+    found = evaluate(module, "main", (np.array([1, -1], np.int8),))
+    np.testing.assert_array_equal(found, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -167,11 +168,11 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 
 def test_outputs_that_share_memory_are_found() -> None:
-    rng = np.random.default_rng(0)
-    for count in rng.integers(0, 8, 2000):
-        begins = [int(begin) for begin in rng.integers(0, 20, count)]
-        sizes = [int(size) for size in rng.integers(0, 6, count)]
-        inputs = int(rng.integers(0, count + 1))
+    below = random.Random(0).randrange
+    for _ in range(2000):
+        count = below(8)
+        inputs = below(count + 1)
+        begins, sizes = [below(20) for _ in range(count)], [below(6) for _ in range(count)]
         bytes_of = [set(range(b, b + size)) for b, size in zip(begins, sizes, strict=True)]
         shared = {
             i - inputs
