@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from convir.dialects.lattice_points import Rectangle
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -73,9 +75,14 @@ class ScatteredWindow:
         return self.dilation * self.tap_period // self.spacing
 
     @property
+    def phase_count(self) -> int:
+        """How many phases there are, those without taps among them."""
+        return min(self.period, self.outputs)
+
+    @property
     def phases(self) -> tuple[Phase, ...]:
         """All phases, by their first output, those without taps among them."""
-        return tuple(self._phase(first) for first in range(min(self.period, self.outputs)))
+        return tuple(self._phase(first) for first in range(self.phase_count))
 
     @property
     def margins(self) -> tuple[int, int]:
@@ -94,9 +101,8 @@ class ScatteredWindow:
     def products_on_elements(self) -> int:
         """Pairs of an output and a tap that meet an element."""
         return sum(
-            _within(self._reads(phase, tap), self.size)
+            self._reads(phase).points_within(-phase.base, self.size - phase.base)
             for phase in self.phases
-            for tap in range(phase.taps)
         )
 
     def span(self, phase: Phase) -> range:
@@ -104,23 +110,17 @@ class ScatteredWindow:
         reach = self.source_stride * (phase.count - 1) + self.source_dilation * (phase.taps - 1)
         return range(phase.base, phase.base + reach + 1)
 
-    def _reads(self, phase: Phase, tap: int) -> range:
-        first = phase.base + self.source_dilation * tap
-        return range(first, first + self.source_stride * phase.count, self.source_stride)
+    def _reads(self, phase: Phase) -> Rectangle:
+        return Rectangle(phase.count, self.source_stride, phase.taps, self.source_dilation)
 
     def _phase(self, first: int) -> Phase:
         count = -(-(self.outputs - first) // self.period)
         start = self.stride * first + self.constant - self.offset
-        for tap in range(min(self.tap_period, self.taps)):
-            base, rest = divmod(start + self.dilation * tap, self.spacing)
-            if rest == 0:
-                taps = -(-(self.taps - tap) // self.tap_period)
-                return Phase(first, count, tap, taps, base)
-        return Phase(first, count, 0, 0, 0)
-
-
-def _within(positions: range, size: int) -> int:
-    """How many numbers of an ascending range lie in [0, size)."""
-    before = max(0, -(positions.start // positions.step))
-    until = -(-(size - positions.start) // positions.step)
-    return max(0, min(until, len(positions)) - before)
+        # The first tap solves dilation * tap = -start (mod spacing), if any does.
+        whole, rest = divmod(-start, gcd(self.dilation, self.spacing))
+        step = self.source_dilation  # prime to the period
+        tap = whole * pow(step, -1, self.tap_period) % self.tap_period
+        if rest or tap >= self.taps:
+            return Phase(first, count, 0, 0, 0)
+        taps = -(-(self.taps - tap) // self.tap_period)
+        return Phase(first, count, tap, taps, (start + self.dilation * tap) // self.spacing)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
+from convir.dialects.lattice_points import Rectangle
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -104,41 +106,24 @@ class Window:
 
     def inputs_read(self, input_size: int, output_size: int) -> int:
         """How many input positions any window reads."""
-        by_residue: dict[int, list[range]] = {}
-        for tap in range(self.taps):
-            outputs = self.outputs_of_tap(tap, input_size, output_size)
-            quotient, residue = divmod(self.reads(0, tap), self.stride)
-            interval = range(outputs.start + quotient, outputs.stop + quotient)
-            by_residue.setdefault(residue, []).append(interval)
-        return sum(_union_size(intervals) for intervals in by_residue.values())
+        reads = Rectangle(output_size, self.stride, self.taps, self.dilation)
+        return reads.places_within(self.pad_low, self.pad_low + input_size)
 
     def outputs_used(self, input_size: int, output_size: int) -> int:
         """How many output positions have a tap on a real input position."""
-        return _union_size(
-            [self.outputs_of_tap(tap, input_size, output_size) for tap in range(self.taps)]
-        )
+        reads = Rectangle(output_size, self.stride, self.taps, self.dilation)
+        return reads.columns_within(self.pad_low, self.pad_low + input_size)
 
     def taps_used(self, input_size: int, output_size: int) -> int:
         """How many taps read a real input position from some window."""
-        return sum(
-            len(self.outputs_of_tap(tap, input_size, output_size)) > 0 for tap in range(self.taps)
-        )
+        reads = Rectangle(self.taps, self.dilation, output_size, self.stride)
+        return reads.columns_within(self.pad_low, self.pad_low + input_size)
 
     def __str__(self) -> str:
         return (
             f"filter {self.taps}, stride {self.stride}, dilation {self.dilation}, "
             f"padding {self.pad_low}:{self.pad_high}"
         )
-
-
-def _union_size(intervals: Sequence[range]) -> int:
-    """How many integers lie in at least one of the intervals (ranges of step 1)."""
-    size, reached = 0, None
-    for interval in sorted(filter(len, intervals), key=lambda interval: interval.start):
-        start = interval.start if reached is None else max(interval.start, reached)
-        size += max(0, interval.stop - start)
-        reached = interval.stop if reached is None else max(reached, interval.stop)
-    return size
 
 
 def output_shape(

@@ -17,7 +17,7 @@ of their own, between operations that are otherwise the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Block, Operation, Region
+    from xdsl.ir import Block, Operation, Region, SSAValue
+
+
+_WIDE: Final = 64
+"""Operands from which on those of an operation are replaced together: xDSL copies all of them for
+each that is replaced, and what ends a function may read all that it computes."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,16 @@ class CommonSubexpressions:
         self._added: list[tuple[Hashable, _Known | None]] = []
         self._writes = 0
         self._changed = False
+        self._same: dict[SSAValue, SSAValue] = {}
+        self._waiting: dict[Operation, None] = {}
+        """Wide operations further on in the block, some of whose operands are keys of `_same`."""
 
     def simplify(self, root: Operation) -> bool:
         """Simplify the regions of `root`, outermost scope empty; returns whether any op went."""
         self._changed = eliminate_dead_code(root, self._effects)
         self._simplify_regions(root)
+        for op in {value.owner: None for value in self._same}:
+            cast("Operation", op).erase()
         return self._changed
 
     def _simplify_regions(self, op: Operation) -> None:
@@ -90,10 +100,15 @@ class CommonSubexpressions:
         op = block.first_op
         while op is not None:
             following = op.next_op
+            if op in self._waiting:
+                self._replace_operands(op)
             if op.regions:
                 self._simplify_regions(op)
             self._simplify_op(op)
             op = following
+        # In a graph region, what reads a value may stand before it.
+        for late in [op for op in self._waiting if op.parent is block]:
+            self._replace_operands(late)
 
     def _simplify_op(self, op: Operation) -> None:
         if self._effects.may_write(op):
@@ -107,9 +122,7 @@ class CommonSubexpressions:
         if existing is not None and (
             pure or (existing.writes == self._writes and existing.op.parent is op.parent)
         ):
-            for result, same in zip(op.results, existing.op.results, strict=True):
-                result.replace_all_uses_with(same)
-            self._erase(op)
+            self._replace(op, existing.op)
             return
         self._remember(key, _Known(op, self._writes))
 
@@ -139,10 +152,25 @@ class CommonSubexpressions:
             else:
                 self._known[key] = previous
 
-    def _erase(self, op: Operation) -> None:
+    def _replace(self, op: Operation, existing: Operation) -> None:
         self._changed = True
+        for result, same in zip(op.results, existing.results, strict=True):
+            for use in tuple(result.uses):
+                user = use.operation
+                if len(user.operands) < _WIDE or user.parent is not op.parent:
+                    user.operands[use.index] = same
+                else:
+                    self._same[result] = same
+                    self._waiting[user] = None
+            if same.name_hint is None:
+                same.name_hint = result.name_hint
         op.detach()
-        op.erase()
+        if all(result.first_use is None for result in op.results):
+            op.erase()
+
+    def _replace_operands(self, op: Operation) -> None:
+        del self._waiting[op]
+        op.operands = [self._same.get(operand, operand) for operand in op.operands]
 
     def _is_isolated(self, op_class: type[Operation]) -> bool:
         isolated = self._isolated.get(op_class)

@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 from convir.dialects.conv import DgradOp, FpropOp
 from convir.dialects.conv_constant import ConstantOp
 from convir.dialects.linear import linear_map
-from convir.dialects.slices import slice_view
+from convir.dialects.slices import is_encoded, slice_view
 from convir.dialects.stream_attributes import is_state
 from convir.dialects.structured import structured
 
@@ -181,7 +181,7 @@ def links_of(op: Operation, among: Iterable[SSAValue] = ()) -> list[SSAValue]:
     """
     if isinstance(op, FpropOp | DgradOp):
         return [op.lhs, op.init, op.result] if _is_convolution(op) else []
-    if not all(_is_static(value) for value in (*op.operands, *op.results)):
+    if not all(_is_plain(value) for value in (*op.operands, *op.results)):
         return []
     view = structured(op)
     if view is not None:
@@ -248,7 +248,7 @@ def _is_convolution(op: Operation) -> bool:
     layouts = {op.input_layout.data, op.output_layout.data}
     if layouts != {CHANNELS_FIRST.get(_rank(op.result))}:
         return False
-    return all(_is_static(value) for value in (op.lhs, op.init))
+    return all(_is_plain(value) for value in (op.lhs, op.init))
 
 
 def _is_linking(owner: object, value: SSAValue) -> bool:
@@ -266,9 +266,11 @@ def _is_splat(op: Operation) -> bool:
     return op.value.is_splat() and _rank(op.result) in CHANNELS_FIRST
 
 
-def _is_static(value: SSAValue) -> bool:
+def _is_plain(value: SSAValue) -> bool:
+    """Whether a tensor has a static shape, and no encoding, which says nothing of another shape."""
     kind = value.type
-    return not isinstance(kind, TensorType) or DYNAMIC_INDEX not in kind.get_shape()
+    is_static = not isinstance(kind, TensorType) or DYNAMIC_INDEX not in kind.get_shape()
+    return is_static and not is_encoded(value)
 
 
 def _rank(value: SSAValue) -> int:

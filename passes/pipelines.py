@@ -12,7 +12,6 @@ from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannel
 from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
 )
-from convir.passes.cse import CsePass
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.passes.inline import InlinePass
@@ -60,11 +59,13 @@ DEFAULT: tuple[ModulePass, ...] = (
     # On conv ops, which say what their layouts are; kernels find channels as neighbours.
     AssignLayoutPass(),
     *BACKWARD_DATA,
+    # Samples whose scatters have moved out of the way; phases of one output each.
+    BatchGemmsPass(),
     # Behind the rewrites above, which flip and repack filters, and see an addressing in that as
     # long as it is an op of its own.
     FoldConstantsPass(),
-    # What was folded may be equal, and so what is computed from it.
-    CsePass(),
+    # What was folded may be equal, and so what is computed from it; reshapes of the new samples.
+    CanonicalizePass(),
 )
 """What `convir.compile` runs: every rewrite that is not a choice."""
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from convir.dialects.scatter import Scatter
     from convir.dialects.slices import Size
 
+MOST_COMBINATIONS = 1 << 14
+"""No more phases are looked at one by one, with taps and without."""
+
 
 @dataclass(frozen=True)
 class Tap:
@@ -119,7 +122,8 @@ def read_scattered(
 ) -> ScatteredOperand | Refusal:
     """Sort the dimensions of input number `position`, which `scatter` describes.
 
-    Refuses unless some dimension is strided and read through several taps.
+    Refuses unless some dimension is strided and read through several taps, and where there are more
+    phases than MOST_COMBINATIONS.
     """
     split: list[SplitDim] = []
     padded: dict[int, tuple[int, int]] = {}
@@ -140,6 +144,9 @@ def read_scattered(
         return Refusal(next(iter(kept.values()), "no dimension is strided"))
     if all(one.window.taps == 1 for one in split):
         return Refusal(f"dimension {split[0].dim} is read through one tap")
+    count = prod(one.window.phase_count for one in split)
+    if count > MOST_COMBINATIONS:
+        return Refusal(f"it has {count} phases, more than {MOST_COMBINATIONS}")
     return ScatteredOperand(dims, position, scatter, tuple(split), padded, kept)
 
 

@@ -150,6 +150,8 @@ class TensorBuilder:
         groups = reassociation(have, sizes)
         if groups is None:
             wanted = tensor_type(element_type_of(value), sizes)
+            if wanted == value.type:
+                raise UnbuildableError(f"two tensors of type {wanted} are not proved equal in size")
             raise UnbuildableError(f"{value.type} is not provably reshaped to {wanted}")
         element = element_type_of(value)
         old, new = ([group[side] for group in groups] for side in (0, 1))

@@ -15,7 +15,7 @@ from convir.runtime.program import BFLOAT16
 from convir.runtime.torch_tensors import as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from convir.runtime.program import Array, TensorSpec
 
@@ -91,10 +91,6 @@ class ArrayBorder:
         if self.arrays is np and spec.nbytes >= ALIGNED_BYTES:
             return ResultMemory(spec).array
         return partial(self.arrays.empty, spec.shape, spec.dtype)
-
-    def shares(self, array: Array, others: Sequence[Array]) -> bool:
-        """Whether `array` may share memory with one of `others`."""
-        return any(self.arrays.may_share_memory(array, other) for other in others)
 
     def is_ready(self, value: Any, spec: TensorSpec) -> bool:
         """Whether `value` is an array that the program reads as it is: the common case, decided

@@ -5,7 +5,8 @@ give for all convolutions. Elsewhere `after` must be within CK's tolerance of `b
 f64: |error| <= rtol * (|value| + max |value|), rtol counting the roundings of `before`.
 
 Elements that are NaN before, because they read memory that nothing wrote or a hole of a scatter
-met an infinity, may be anything after; a report says how many there were.
+met an infinity, may be anything after; a report says how many there were. Elements that overflow
+before, and would not in f64, may be infinite or NaN after; they set no tolerance for others.
 """
 
 from __future__ import annotations
@@ -285,7 +286,8 @@ def _compare(name: str, run: _Run, position: int, after: Array, after_fact: Fact
     if reason is None:
         worst = largest_error(expected, after, 0.0)
     else:
-        worst = largest_error(expected, after, fact.relative_error, fact.absolute_error)
+        declared = before if expected is not before else None
+        worst = largest_error(expected, after, fact.relative_error, fact.absolute_error, declared)
     if worst.undefined == expected.size and expected.size:
         return Report(False, False, reason=f"{name} is undefined everywhere before")
     index: list[int] = []

@@ -50,9 +50,9 @@ class DeviceProgram(Protocol):
         """Run once on dense arrays of the program's shapes and dtypes."""
         ...
 
-    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
-        """Run once, as `run`, unless an output shares memory with an input or another output;
-        whether it did."""
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
+        """Run once, as `run`, unless outputs share memory with an input or another output; which
+        those are."""
         ...
 
     def capture(self, calls: int) -> CudaGraph:
@@ -164,19 +164,19 @@ class Executable:
             one = out[0] if is_held else out
             is_one = len(self._outputs) == 1 and border.is_ready(one, self._outputs[0])
             results = [one] if is_one and one.flags.writeable else self._destinations(out)
-            if not self._compiled.run_apart(inputs, results):
-                self._run_into(inputs, results)
+            shared = self._compiled.run_apart(inputs, results)
+            if shared:
+                self._run_into(inputs, results, shared)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _run_into(self, inputs: Sequence[Array], results: list[Array]) -> None:
-        """Run into a caller's arrays that are arguments, or overlap.
+    def _run_into(self, inputs: Sequence[Array], results: list[Array], shared: set[int]) -> None:
+        """Run into a caller's arrays of which those `shared` are arguments, or overlap.
 
         What is still to be read must not be overwritten.
         """
         private = list(results)
-        for i, result in enumerate(results):
-            if self._border.shares(result, [*inputs, *results[:i]]):
-                private[i] = self._new_results[i]()
+        for i in shared:
+            private[i] = self._new_results[i]()
         self._compiled.run(inputs, private)
         for result, computed in zip(results, private, strict=True):
             if result is not computed:

@@ -1,8 +1,9 @@
 """Object code on disk, shared by processes: content-addressed, atomic, self-checking, bounded.
 
-An entry is a file named after its key, holding a header with the digest of the payload. A writer
-makes a temporary file and renames it over the entry, so a reader sees a whole entry or none, and
-two processes that race write the same bytes. An entry whose digest is wrong, or that is no regular
+An entry is a file named after its key and the version of its layout: installations of several
+versions may share a folder. It holds a header with the digest of the payload. A writer makes a
+temporary file and renames it over the entry, so a reader sees a whole entry or none, and two
+processes that race write the same bytes. An entry whose digest is wrong, or that is no regular
 file, is a miss with a warning, and the next store replaces it.
 
 What others could have written is not read (`private_files`): entries are code that will run.
@@ -41,7 +42,10 @@ STORES_BETWEEN_LOOKS = 64
 _KEPT_SHARE = 0.75
 """Of the limit, after entries were removed: the next look should find nothing to do."""
 
-_MAGIC = b"convir object 2\n"
+_VERSION = 2
+"""Of the layout of an entry."""
+
+_MAGIC = f"convir object {_VERSION}\n".encode()
 
 
 def cache_folder() -> Path:
@@ -91,7 +95,7 @@ class ObjectCache:
 
     def path(self, key: str) -> Path:
         """The file of the entry `key`, a hexadecimal digest."""
-        return self.folder / key[:2] / key[2:]
+        return self.folder / key[:2] / f"{key[2:]}.{_VERSION}"
 
     def load(self, key: str) -> bytes | None:
         """The payload stored under `key`, or None if there is none or it is damaged."""

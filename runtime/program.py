@@ -234,19 +234,26 @@ def launch_overlaps(call: Launch) -> bool:
     )
 
 
-def outputs_overlap(addresses: Sequence[int], sizes: Sequence[int], inputs: int) -> bool:
-    """Whether an output of a call shares memory with an input or another output.
+def shared_outputs(addresses: Sequence[int], sizes: Sequence[int], inputs: int) -> set[int]:
+    """The outputs of a call that share memory with an input or another output.
 
     Args:
         addresses: where the inputs begin, and after them the outputs.
         sizes: bytes of each.
         inputs: how many of them are inputs.
     """
-    for number in range(inputs, len(addresses)):
-        first = addresses[number]
-        end = first + sizes[number]
-        for other in range(number):
-            begin = addresses[other]
-            if begin < end and first < begin + sizes[other]:
-                return True
-    return False
+    shared: set[int] = set()
+    end_of_all = end_of_outputs = 0
+    longest = 0  # the output that ends at `end_of_outputs`: what overlaps another overlaps it too
+    for begin, size, number in sorted(zip(addresses, sizes, range(len(sizes)), strict=True)):
+        end = begin + size
+        if begin < end_of_all and size > 0:
+            if begin < end_of_outputs:
+                shared.add(longest)
+            if number >= inputs:
+                shared.add(number - inputs)
+        if number >= inputs and end > end_of_outputs:
+            end_of_outputs, longest = end, number - inputs
+        if end > end_of_all:
+            end_of_all = end
+    return shared

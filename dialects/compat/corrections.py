@@ -17,23 +17,26 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOp
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import SSAValue
 from xdsl.irdl import OperandDef, ResultDef
+from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
 from convir.dialects.compat.printing import (
+    print_comparison,
     print_empty,
     print_func,
     print_select,
 )
 from convir.dialects.compat.symbols import lookup_symbol
-from convir.dialects.compat.types import element_type_of
+from convir.dialects.compat.types import condition_type_of, element_type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.ir import Operation
     from xdsl.irdl import IRDLOperation
     from xdsl.irdl.constraints import AttrConstraint
 
+_CONDITIONS = container_of(IntegerType(1))
 _INTEGERS = container_of(IntegerType)
 _FLOATS = container_of(AnyFloat)
 _INTEGERS_OR_INDICES = container_of(IntegerType | IndexType)
@@ -47,7 +50,11 @@ def install() -> None:
     arith.SelectOp.print = print_select
     tensor.EmptyOp.print = print_empty
     tensor.ExtractSliceOp.from_static_parameters = staticmethod(_static_extract_slice)
-    _retype(arith.SelectOp, (container_of(IntegerType(1)), None, None), (None,))
+    _retype(arith.SelectOp, (_CONDITIONS, None, None), (None,))
+    for op_class in (arith.CmpfOp, arith.CmpiOp):
+        _retype(op_class, (None, None), (_CONDITIONS,))
+        op_class.print = print_comparison
+        op_class.__init__ = _comparison_of(op_class.__init__)
     for op_class in (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp):
         _retype(op_class, (_INTEGERS,), (_INTEGERS,))
         op_class.verify_ = _verify_definition
@@ -61,6 +68,18 @@ def install() -> None:
     NamedOperation.body_arg_types = staticmethod(_body_arg_types)
     for op_class in (tensor.ExpandShapeOp, tensor.PadOp, tensor.ReshapeOp):
         op_class.verify_ = _verify_definition
+
+
+def _comparison_of(build: Callable[..., None]) -> Callable[..., None]:
+    """Build a comparison whose result has its operands' shape; xDSL's is one i1."""
+
+    def init(self: arith.CmpfOp | arith.CmpiOp, *operands: object, **named: object) -> None:
+        build(self, *operands, **named)
+        result_type = condition_type_of(self.lhs.type)
+        if self.result.type != result_type:
+            Rewriter.replace_value_with_new_type(self.result, result_type)
+
+    return init
 
 
 def _verify_fill(self: FillOp) -> None:
@@ -103,7 +122,7 @@ def _retype(
 ) -> None:
     """Give operands and results of the class other types; None keeps one as it is.
 
-    xDSL's casts and the condition of its select take scalars only.
+    xDSL's casts, the results of its comparisons and the condition of its select are scalars only.
     """
     definition = op_class.get_irdl_definition()
     for index, constraint in enumerate(operands):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.arith import (
+    CMPF_COMPARISON_OPERATIONS,
+    CMPI_COMPARISON_OPERATIONS,
+    CmpfOp,
+    FastMathFlagsAttr,
+)
 from xdsl.dialects.builtin import ContainerType
 from xdsl.dialects.utils import print_func_op_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.dialects.arith import SelectOp
+    from xdsl.dialects.arith import CmpiOp, SelectOp
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
     from xdsl.dialects.func import FuncOp
     from xdsl.dialects.tensor import EmptyOp
@@ -30,6 +36,20 @@ def print_select(self: SelectOp, printer: Printer) -> None:
         printer.print_attribute(self.cond.type)
         printer.print_string(", ")
     printer.print_attribute(self.result.type)
+
+
+def print_comparison(self: CmpfOp | CmpiOp, printer: Printer) -> None:
+    """Print a comparison after its name; xDSL leaves out its attributes."""
+    is_float = isinstance(self, CmpfOp)
+    names = CMPF_COMPARISON_OPERATIONS if is_float else CMPI_COMPARISON_OPERATIONS
+    printer.print_string(f" {names[self.predicate.value.data]}, ")
+    printer.print_list(self.operands, printer.print_ssa_value)
+    if is_float and self.fastmath != FastMathFlagsAttr("none"):
+        printer.print_string(" fastmath")
+        self.fastmath.print_parameter(printer)
+    printer.print_op_attributes(self.attributes)
+    printer.print_string(" : ")
+    printer.print_attribute(self.lhs.type)
 
 
 def print_empty(self: EmptyOp, printer: Printer) -> None:

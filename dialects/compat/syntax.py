@@ -6,23 +6,30 @@ A function here stands in for its op class's own `parse`; what must also be prin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.arith import (
+    CMPF_COMPARISON_OPERATIONS,
+    CMPI_COMPARISON_OPERATIONS,
+    FastMathFlagsAttr,
+)
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DictionaryAttr,
     IndexType,
+    IntegerAttr,
     StringAttr,
     i1,
+    i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Region
 
-from convir.dialects.compat.types import element_type_of
+from convir.dialects.compat.types import condition_type_of, element_type_of
 from convir.dialects.linalg_body import copy_body
 from convir.dialects.linalg_syntax import parse_operand_group, parse_result_types
 
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation
-    from xdsl.parser import Parser
+    from xdsl.parser import Parser, UnresolvedOperand
 
 _ITERATOR_TYPES: Mapping[str, IteratorTypeAttr] = {
     str(kind): IteratorTypeAttr(kind) for kind in IteratorType
@@ -147,9 +154,7 @@ def _float_binary_parser(op_class: type[Operation]) -> Callable[[Parser], Operat
         parser.parse_punctuation(",")
         rhs = parser.parse_unresolved_operand()
         _parse_rounding(parser)
-        flags = FastMathFlagsAttr("none")
-        if parser.parse_optional_keyword("fastmath") is not None:
-            flags = FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
+        flags = _parse_fastmath(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         result_type = parser.parse_type()
@@ -161,6 +166,41 @@ def _float_binary_parser(op_class: type[Operation]) -> Callable[[Parser], Operat
         )
 
     return parse
+
+
+def _parse_fastmath(parser: Parser) -> FastMathFlagsAttr:
+    if parser.parse_optional_keyword("fastmath") is None:
+        return FastMathFlagsAttr("none")
+    return FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
+
+
+def parse_comparison(parser: Parser, op_class: type[arith.CmpfOp | arith.CmpiOp]) -> Operation:
+    """`arith.cmpf` or `arith.cmpi`, whose result has its operands' shape; xDSL's is one i1."""
+    is_float = op_class is arith.CmpfOp
+    names = CMPF_COMPARISON_OPERATIONS if is_float else CMPI_COMPARISON_OPERATIONS
+    start = parser.pos
+    name = parser.parse_optional_str_literal()
+    if name is None:
+        name = parser.parse_identifier("expected a predicate")
+    if name not in names:
+        message = f"unknown predicate '{name}', expected one of {', '.join(names)}"
+        parser.raise_error(message, start, parser.pos)
+    properties: dict[str, Attribute] = {"predicate": IntegerAttr(names.index(name), i64)}
+    operands: list[UnresolvedOperand] = []
+    for _ in range(2):
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+    if is_float:
+        properties["fastmath"] = _parse_fastmath(parser)
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    operand_type = parser.parse_type()
+    return op_class.create(
+        operands=[parser.resolve_operand(operand, operand_type) for operand in operands],
+        result_types=[condition_type_of(operand_type)],
+        properties=properties,
+        attributes=attributes,
+    )
 
 
 def parse_select(parser: Parser) -> Operation:
@@ -288,6 +328,8 @@ def parse_memref_copy(parser: Parser) -> Operation:
 CUSTOM_SYNTAX: Mapping[str, Callable[[Parser], Operation]] = {
     FillOp.name: parse_fill,
     GenericOp.name: parse_generic,
+    arith.CmpfOp.name: partial(parse_comparison, op_class=arith.CmpfOp),
+    arith.CmpiOp.name: partial(parse_comparison, op_class=arith.CmpiOp),
     arith.SelectOp.name: parse_select,
     func.FuncOp.name: parse_func,
     "affine.apply": parse_apply,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard, cast
 
-from xdsl.dialects.builtin import IntegerType, MemRefType, ShapedType, Signedness, TensorType
+from xdsl.dialects.builtin import (
+    IntegerType,
+    MemRefType,
+    ShapedType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+    VectorType,
+    i1,
+)
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -30,6 +39,20 @@ def element_type_of(operand_type: Attribute) -> Attribute:
     if isinstance(operand_type, TensorType | MemRefType):
         return cast("AnyTensor", operand_type).get_element_type()
     return operand_type
+
+
+def condition_type_of(operand_type: Attribute) -> Attribute:
+    """The type of a comparison of values of this type: i1, or as many of them as it has elements.
+
+    A tensor's encoding stays, as in MLIR.
+    """
+    if isinstance(operand_type, TensorType):
+        tensor = cast("AnyTensor", operand_type)
+        return TensorType(i1, tensor.shape, tensor.encoding)
+    if isinstance(operand_type, VectorType):
+        vector = cast("VectorType[Attribute]", operand_type)
+        return VectorType(i1, vector.shape, vector.scalable_dims)
+    return UnrankedTensorType(i1) if isinstance(operand_type, UnrankedTensorType) else i1
 
 
 def shape_of(operand_type: Attribute) -> tuple[int, ...] | None:

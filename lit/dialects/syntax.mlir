@@ -38,6 +38,20 @@ func.func @selects(%c: tensor<4xi1>, %b: i1, %x: tensor<4xf32>) -> (tensor<4xf32
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// CHECK-LABEL: func.func @comparisons
+func.func @comparisons(%t: tensor<?x4xi32>, %v: vector<[4]x2xf32>, %x: f32) -> (tensor<?x4xi1>, vector<[4]x2xf32>, i1) {
+  // A comparison has an i1 for each pair of elements.
+  // CHECK: arith.cmpi slt, %t, %t {note} : tensor<?x4xi32>
+  %0 = arith.cmpi slt, %t, %t {note} : tensor<?x4xi32>
+  // CHECK: [[C:%[0-9]+]] = arith.cmpf ult, %v, %v : vector<[4]x2xf32>
+  %1 = arith.cmpf "ult", %v, %v : vector<[4]x2xf32>
+  // CHECK: arith.select [[C]], %v, %v : vector<[4]x2xi1>, vector<[4]x2xf32>
+  %2 = arith.select %1, %v, %v : vector<[4]x2xi1>, vector<[4]x2xf32>
+  // CHECK: arith.cmpf true, %x, %x fastmath<nnan> {note} : f32
+  %3 = arith.cmpf true, %x, %x fastmath<nnan> {note} : f32
+  func.return %0, %2, %3 : tensor<?x4xi1>, vector<[4]x2xf32>, i1
+}
+
 // Aliases of locations come last, as MLIR prints them.
 // CHECK-LABEL: func.func @located
 func.func @located(%x: f32 loc("x")) -> f32 {

@@ -51,6 +51,30 @@ func.func @pad(%x: tensor<4xf32>, %z: f32) {
 
 // -----
 
+func.func @compared_shape(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected a result of type tensor<4xi1>, got i1}}
+  %0 = "arith.cmpf"(%x, %x) <{predicate = 1 : i64}> : (tensor<4xf32>, tensor<4xf32>) -> i1
+  func.return
+}
+
+// -----
+
+func.func @predicate(%x: i32) {
+  // expected-error@+1 {{expected an i64 from 0 to 9 as predicate}}
+  %0 = "arith.cmpi"(%x, %x) <{predicate = 10 : i64}> : (i32, i32) -> i1
+  func.return
+}
+
+// -----
+
+func.func @predicate_of_floats(%x: i32) {
+  // expected-error@+1 {{unknown predicate 'oeq', expected one of eq, ne, slt}}
+  %0 = arith.cmpi oeq, %x, %x : i32
+  func.return
+}
+
+// -----
+
 func.func @widening(%x: f32) {
   // expected-error@+1 {{operand type f32 and result type f16 are cast incompatible}}
   %0 = arith.extf %x : f32 to f16

@@ -154,3 +154,16 @@ func.func @volumes_to_images(%x: tensor<1x8x2x4x4xf32>, %w: tensor<8x8x1x1x1xf32
   %4 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%3, %f : tensor<1x8x2x4xf32>, tensor<8x8x1x1xf32>) outs(%images : tensor<1x8x2x4xf32>)
   return %4 : tensor<1x8x2x4xf32>
 }
+
+// -----
+
+// Not rewritten: what an encoding says of a tensor it does not say of the transposed one.
+// CHECK-LABEL: func.func @encoded
+// CHECK-NOT:   linalg.transpose
+// CHECK:       conv.fprop layouts(NCHW, KCRS, NCHW)
+func.func @encoded(%x: tensor<1x64x8x8xf32, "rows">, %w: tensor<64x64x1x1xf32>, %init: tensor<1x64x8x8xf32, "rows">) -> tensor<1x64x8x8xf32, "rows"> {
+  %0 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%x, %w : tensor<1x64x8x8xf32, "rows">, tensor<64x64x1x1xf32>) outs(%init : tensor<1x64x8x8xf32, "rows">)
+  %1 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%0, %w : tensor<1x64x8x8xf32, "rows">, tensor<64x64x1x1xf32>) outs(%init : tensor<1x64x8x8xf32, "rows">)
+  %2 = conv.fprop layouts(NCHW, KCRS, NCHW) ins(%1, %w : tensor<1x64x8x8xf32, "rows">, tensor<64x64x1x1xf32>) outs(%init : tensor<1x64x8x8xf32, "rows">)
+  return %2 : tensor<1x64x8x8xf32, "rows">
+}

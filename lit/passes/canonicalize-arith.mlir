@@ -220,3 +220,21 @@ func.func @equal_operands(%a: index, %b: index, %c: i1) -> index {
   %3 = arith.addi %2, %b : index
   return %3 : index
 }
+
+// -----
+
+// An integer is what it is; a float may be NaN, and a constant has a static shape.
+
+// CHECK-LABEL: func.func @compared_with_itself
+// CHECK-DAG: [[FALSE:%.+]] = arith.constant false
+// CHECK-DAG: [[ALL:%.+]] = arith.constant dense<true> : tensor<2x3xi1>
+// CHECK-DAG: [[DYNAMIC:%.+]] = arith.cmpi eq, %d, %d : tensor<?xi32>
+// CHECK-DAG: [[FLOATS:%.+]] = arith.cmpf oeq, %f, %f : tensor<3xf32>
+// CHECK: func.return [[FALSE]], [[ALL]], [[DYNAMIC]], [[FLOATS]]
+func.func @compared_with_itself(%i: index, %t: tensor<2x3xi8>, %d: tensor<?xi32>, %f: tensor<3xf32>) -> (i1, tensor<2x3xi1>, tensor<?xi1>, tensor<3xi1>) {
+  %0 = arith.cmpi slt, %i, %i : index
+  %1 = arith.cmpi ule, %t, %t : tensor<2x3xi8>
+  %2 = arith.cmpi eq, %d, %d : tensor<?xi32>
+  %3 = arith.cmpf oeq, %f, %f : tensor<3xf32>
+  return %0, %1, %2, %3 : i1, tensor<2x3xi1>, tensor<?xi1>, tensor<3xi1>
+}

@@ -54,6 +54,22 @@ func.func @too_many_phases(%x: tensor<2x4x4x8xf32>, %w: tensor<3x14x14x8xf32>) -
   return %r : tensor<2x54x54x3xf32>
 }
 
+// So many phases, nearly all of which no tap meets, are not even listed.
+// REMARK:      tensor.insert_slice not rewritten: in linalg.generic, which reads it, it has 1000000000 phases, more than 16384
+// CHECK-LABEL: func.func @huge_stride
+func.func @huge_stride(%x: tensor<2x2x4xf32>, %w: tensor<6x3x4xf32>) -> tensor<2x2000000000x6xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<2x2000000002x4xf32>
+  %init = arith.constant dense<0.0> : tensor<2x2000000000x6xf32>
+  %s = tensor.insert_slice %x into %zeros[0, 1, 0] [2, 2, 4] [1, 1000000000, 1] : tensor<2x2x4xf32> into tensor<2x2000000002x4xf32>
+  %r = linalg.generic {indexing_maps = [#image, #weights, #result], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%s, %w : tensor<2x2000000002x4xf32>, tensor<6x3x4xf32>) outs(%init : tensor<2x2000000000x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x2000000000x6xf32>
+  return %r : tensor<2x2000000000x6xf32>
+}
+
 // Nobody can say which taps meet elements at an offset that is not known.
 // REMARK:      tensor.insert_slice not rewritten: in linalg.generic, which reads it, dimension 1 is read or scattered with dynamic sizes, offsets or strides
 // CHECK-LABEL: func.func @dynamic_offset

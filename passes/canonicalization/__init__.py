@@ -66,11 +66,11 @@ REPLACED = frozenset(
     for name in (
         *("addi", "subi", "muli", "andi", "ori", "xori", "shli", "shrsi", "shrui"),
         *("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"),
-        *("maxsi", "maxui", "minsi", "minui", "addf", "subf", "mulf", "divf"),
+        *("maxsi", "maxui", "minsi", "minui", "addf", "subf", "mulf", "divf", "cmpi"),
     )
 )
 """Operations whose own patterns and folders are left out: ours do all that those do, and those
-fail on a float constant that overflows and do not wrap an `index`."""
+fail on a float constant that overflows, do not wrap an `index`, and make a scalar of a tensor."""
 
 
 def _own_patterns(op_name: str) -> tuple[RewritePattern, ...]:

@@ -1,10 +1,11 @@
-"""Scalar `arith` and `math`: constants, identities and casts, exact in every bit.
+"""`arith` and `math`, mostly of scalars: constants, identities and casts, exact in every bit.
 
     rewrite:
       op on constants                                    -->  constant
       constant first in a commutative integer op         -->  constant second
       x + 0, x * 1, x & -1, x / 1, x << 0, …             -->  x
       x * 0, x & 0, x | -1, x % 1, x - x, x ^ x          -->  constant
+      x == x, x < x, …, for integers, tensors of them too  -->  constant
       (x + 1) - 3, (x * 2) * 3                           -->  x + -2, x * 6
       x + -0.0, x - 0.0, x * 1.0, x / 1.0, -(-x)         -->  x
       (x * 2.0) * 3.0, both fastmath<reassoc>            -->  x * 6.0
@@ -17,10 +18,10 @@ does `extf (truncf x)`. An operation whose result is NaN, poison or undefined st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, TensorType, i1
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import OpResult
 from xdsl.pattern_rewriter import RewritePattern
@@ -34,11 +35,12 @@ from convir.dialects.scalars import (
     fold,
     scalar_constant,
 )
+from convir.passes.canonicalization.uniform import constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Attribute, Operation, SSAValue
     from xdsl.pattern_rewriter import PatternRewriter
 
 _COMMUTATIVE = frozenset(
@@ -56,6 +58,7 @@ _SAME_IS_OPERAND = frozenset(
     f"arith.{name}"
     for name in ("andi", "ori", "maxsi", "maxui", "minsi", "minui", "maximumf", "minimumf")
 )
+_REFLEXIVE = frozenset(("eq", "sle", "sge", "ule", "uge"))
 _FLOAT_UNITS: Mapping[str, tuple[float, bool]] = {
     "arith.addf": (-0.0, True),
     "arith.subf": (0.0, False),
@@ -130,6 +133,22 @@ class FoldIntegers(RewritePattern):
             rewriter.replace(op, (), (rhs,))
         elif op.name in ("arith.remsi", "arith.remui") and number == 1:
             _replace_by_integer(op, 0, rewriter)
+
+
+class FoldEqualOperands(RewritePattern):
+    """Any integer compares with itself in one known way, also element by element."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Match `arith.cmpi`."""
+        if not isinstance(op, arith.CmpiOp) or op.lhs is not op.rhs:
+            return
+        number = int(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] in _REFLEXIVE)
+        result_type: Attribute = op.result.type
+        if not isinstance(result_type, TensorType):
+            _replace_by_integer(op, number, rewriter)
+        elif result_type.has_static_shape():
+            data = i1.pack((number,))
+            rewriter.replace(op, constant(data, cast("TensorType[Attribute]", result_type)))
 
 
 class CombineConstants(RewritePattern):
@@ -281,6 +300,7 @@ PATTERNS: Mapping[str, tuple[RewritePattern, ...]] = {
     **dict.fromkeys(("arith.addi", "arith.subi", "arith.muli"), (*_INTEGERS, CombineConstants())),
     **dict.fromkeys((*_FLOAT_UNITS, "arith.maximumf", "arith.minimumf"), _FLOATS),
     **dict.fromkeys(("arith.addf", "arith.mulf"), (*_FLOATS, Reassociate())),
+    "arith.cmpi": (FoldConstants(), FoldEqualOperands()),
     **dict.fromkeys({second for _, second in (*_ONE_CAST, *_ROUND_TRIPS)}, _CASTS),
 }
 """Operation name to the patterns that rewrite it."""

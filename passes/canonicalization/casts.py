@@ -96,12 +96,13 @@ def _known(value: SSAValue) -> SSAValue:
     """What `value` is a cast of, if the cast forgets sizes; else `value`."""
     if not isinstance(value, OpResult) or not isinstance(value.op, tensor.CastOp):
         return value
-    source, forgetful = value.op.source, value.type
-    if not isinstance(source.type, TensorType) or not isinstance(forgetful, TensorType):
+    source = value.op.source
+    types = source.type, value.op.dest.type
+    if not all(isinstance(one, TensorType) for one in types):
         return value
-    known_type = cast("TensorType[Attribute]", source.type)
-    pairs = zip(known_type.get_shape(), forgetful.get_shape(), strict=True)
-    return source if all(size in (DYNAMIC_INDEX, known) for known, size in pairs) else value
+    known, forgetful = (cast("TensorType[Attribute]", one).get_shape() for one in types)
+    pairs = zip(known, forgetful, strict=True)
+    return source if all(size in (DYNAMIC_INDEX, one) for one, size in pairs) else value
 
 
 def _constant(value: SSAValue) -> int:

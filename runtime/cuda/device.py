@@ -30,8 +30,8 @@ from convir.runtime.program import (
     Space,
     launch_overlaps,
     memory_positions,
-    outputs_overlap,
     reused_arguments,
+    shared_outputs,
 )
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ class CudaProgram:
             self._enqueue(inputs, outputs, arena.ptr, states)
             self._states[stream] = states
 
-    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
-        """Enqueue the program once, as `run`, unless an output shares memory; whether it did."""
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
+        """Enqueue the program once, as `run`, unless outputs share memory; which those are."""
         arrays = (*inputs, *outputs)
         sizes = [array.nbytes for array in arrays]
-        if outputs_overlap([*map(_pointer, arrays)], sizes, len(inputs)):
-            return False
-        self.run(inputs, outputs)
-        return True
+        shared = shared_outputs([*map(_pointer, arrays)], sizes, len(inputs))
+        if not shared:
+            self.run(inputs, outputs)
+        return shared
 
     def capture(self, calls: int) -> CudaGraph:
         """The program, so many times in a row, as a CUDA graph with memory of its own."""

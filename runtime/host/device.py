@@ -21,7 +21,7 @@ from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
 from convir.runtime.host_memory import address_of, addresses_of, aligned_bytes
-from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, outputs_overlap
+from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, shared_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,14 +193,14 @@ class HostProgram:
         arrays = (*inputs, *outputs)
         self._run(arrays, addresses_of(arrays))
 
-    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> bool:
-        """Run once, as `run`, unless an output shares memory; whether it did."""
+    def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
+        """Run once, as `run`, unless outputs share memory; which those are."""
         arrays = (*inputs, *outputs)
         addresses = addresses_of(arrays)
-        if outputs_overlap(addresses, self._sizes, len(inputs)):
-            return False
-        self._run(arrays, addresses)
-        return True
+        shared = shared_outputs(addresses, self._sizes, len(inputs))
+        if not shared:
+            self._run(arrays, addresses)
+        return shared
 
     def _run(self, arrays: Sequence[Array], addresses: list[int]) -> None:
         try:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import import_module
 from math import prod
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -103,15 +104,17 @@ def _read_blob(blob: BlobAttr, path: Path, shape: Sequence[int], dtype: DType) -
     where = f'tensor "{key}" of {blob.file.data}'
     try:
         found = path.stat()
+        if not S_ISREG(found.st_mode):
+            raise BlobError(f"{where} cannot be read: it is no regular file")
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         tensor = _tensors(str(path), stamp).get(key)
+        if tensor is None:
+            raise BlobError(f"{where} does not exist")
+        array = _array(tensor)
     except BlobError:
         raise
     except Exception as error:  # whatever its reader raises for a file that is none of its kind
         raise BlobError(f"{where} cannot be read: {error}") from error
-    if tensor is None:
-        raise BlobError(f"{where} does not exist")
-    array = _array(tensor)
     if path.suffix == NAM_SUFFIX and array.size == prod(shape):
         array = array.reshape(shape)  # The file has a list of numbers.
     if dtype == BFLOAT16 and array.dtype == np.uint16:
@@ -121,6 +124,8 @@ def _read_blob(blob: BlobAttr, path: Path, shape: Sequence[int], dtype: DType) -
     array = np.ascontiguousarray(array)
     if digest_of(array.reshape(-1).view(np.uint8).data) != blob.digest.data:
         raise BlobError(f"{where} has changed: its SHA-256 digest is another one")
+    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+        raise BlobError(f"{where} holds a bool that is neither 0 nor 1")
     array.flags.writeable = False
     return array
 
@@ -171,8 +176,19 @@ class _NumberLists:
             values = _at(self._content, path)
             if values is None:
                 return None
-            self._lists[path] = np.array(values, np.float32)
+            self._lists[path] = _numbers(path, values)
         return self._lists[path][begin:end] if end <= len(self._lists[path]) else None
+
+
+def _numbers(path: str, values: list[Any]) -> Array:
+    """The numbers of a list as f32."""
+    if not {int, float}.issuperset(map(type, values)):
+        raise ValueError(f"{path} holds something else than numbers")
+    with np.errstate(over="ignore"):
+        numbers = np.array(values, np.float64).astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{path} holds a number that f32 does not")
+    return numbers
 
 
 def _at(content: Any, path: str) -> list[Any] | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 
@@ -109,7 +112,8 @@ def evaluate(
             )
     for result in results:
         require_memory(func, result.nbytes)
-    return tuple(_owned(result, arrays) for result in results)
+    given = _Spans(arrays)
+    return tuple(_owned(result, given) for result in results)
 
 
 def evaluate_ops(
@@ -151,7 +155,7 @@ def evaluate_ops(
                 if not uses[value]:
                     frame.values.pop(value, None)
     return {
-        value: errors[value] if value in errors else _owned(frame.values.pop(value), ())
+        value: errors[value] if value in errors else _owned(frame.values.pop(value), _Spans(()))
         for value in wanted
     }
 
@@ -207,10 +211,27 @@ def _argument(
     return array
 
 
-def _owned(result: Array, arguments: Sequence[Array]) -> Array:
-    """`result` as an array that the caller may keep and write."""
+class _Spans:
+    """Where arrays lie, so that one that shares memory with any is found in logarithmic time."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        spans = sorted(byte_bounds(array) for array in arrays if array.size)
+        self._begins = [begin for begin, _ in spans]
+        self._ends = [*accumulate((end for _, end in spans), max)]
+
+    def overlap(self, array: Array) -> bool:
+        """Whether `array` may share memory with one of them."""
+        if not array.size:
+            return False
+        begin, end = byte_bounds(array)
+        before = bisect_left(self._begins, end)
+        return before > 0 and self._ends[before - 1] > begin
+
+
+def _owned(result: Array, given: _Spans) -> Array:
+    """`result` as an array that the caller, who has what is `given`, may keep and write."""
     result = np.asarray(result)
-    if any(np.may_share_memory(result, argument) for argument in arguments):
+    if given.overlap(result):
         return np.array(result, order="C")
     flags = result.flags
     return result if flags.writeable and flags.c_contiguous else np.array(result, order="C")

@@ -82,3 +82,12 @@ def test_a_gradient_has_the_products_of_the_convolution(
     backward = ScatteredWindow(size, taps, 1, dilation, 0, scatter.offset, stride, scatter.count)
     read = sum(len(forward.outputs_of_tap(tap, size, outputs)) for tap in range(taps))
     assert backward.products_on_elements == read
+
+
+def test_few_phases_of_many_taps() -> None:
+    size = 10**9
+    window = ScatteredWindow(3, size, 1, 1, 0, 0, size, 2)
+    assert [phase.first_tap for phase in window.phases] == [0, size - 1, size - 2]
+    assert window.products == window.products_on_elements == 3
+    dense = ScatteredWindow(2, size, 1, 1, 0, 0, 2, size)
+    assert dense.products_on_elements == size

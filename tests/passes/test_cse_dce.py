@@ -6,6 +6,8 @@ from convir.dialects.context import new_context, parse_module
 from convir.passes.cse import CsePass
 from convir.passes.dce import DcePass
 
+UNKNOWN = "builtin.unregistered"
+
 
 def run_pass(text: str, pass_class: type[CsePass] | type[DcePass]) -> list[str]:
     """The names of the operations left, in order, functions and module left out."""
@@ -83,6 +85,63 @@ def test_an_inner_scope_is_not_seen_outside_it() -> None:
         CsePass,
     )
     assert names.count("arith.muli") == 3
+
+
+def wide(body: str, user: str) -> str:
+    """A function that computes each of two values a hundred times, and reads all two hundred."""
+    twice = "\n".join(
+        f"%a{i} = arith.addi %x, %y : i32\n%b{i} = arith.muli %x, %y : i32" for i in range(100)
+    )
+    every = ", ".join(f"%a{i}, %b{i}" for i in range(100))
+    types = ", ".join(["i32"] * 200)
+    return body.format(twice=twice, user=user.format(every=every, types=types), types=types)
+
+
+def test_all_operands_of_a_wide_operation_are_replaced() -> None:
+    text = wide(
+        """
+        func.func @f(%x: i32, %y: i32, %c: i1) -> ({types}) {{
+          {twice}
+          scf.if %c {{
+            {user}
+            scf.yield
+          }}
+          {user}
+        }}""",
+        '"test.reads"({every}) : ({types}) -> ()',
+    )
+    text = text.rstrip().removesuffix("}") + wide("{user}", "return {every} : {types}") + "}"
+    ctx = new_context(allow_unregistered=True)
+    module = parse_module(text, ctx=ctx)
+    CsePass().apply(ctx, module)
+    module.verify()
+    ops = {op.name: op for op in module.walk()}
+    users = [op for op in module.walk() if len(op.operands) == 200]
+    assert len(users) == 3
+    for user in users:
+        owners = [operand.owner for operand in user.operands]
+        assert owners == [ops["arith.addi"], ops["arith.muli"]] * 100
+    assert [op.name for op in module.walk()][2:] == [
+        *("arith.addi", "arith.muli", "scf.if", UNKNOWN, "scf.yield"),
+        *(UNKNOWN, "func.return"),
+    ]
+
+
+def test_a_wide_operation_may_stand_before_what_it_reads() -> None:
+    text = wide(
+        """
+        "test.graph"() ({{
+          {user}
+          %x = arith.constant 1 : i32
+          %y = arith.constant 2 : i32
+          {twice}
+        }}) : () -> ()""",
+        '"test.reads"({every}) : ({types}) -> ()',
+    )
+    assert run_pass(text, CsePass) == [
+        *(UNKNOWN, UNKNOWN, "arith.constant", "arith.constant"),
+        *("arith.addi", "arith.muli"),
+    ]
 
 
 def test_a_write_between_two_reads_keeps_both() -> None:

@@ -9,6 +9,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
+from convir.passes.manager import run
+from convir.passes.swap_strided_insert_slice_with_contraction import PASS
 from convir.passes.tensor_builder import TensorBuilder
 
 TEXT = """
@@ -57,3 +59,36 @@ def test_an_invalid_op_leaves_nothing() -> None:
     assert isinstance(value, Refusal)
     assert value.reason.startswith("arith.addf cannot be built: ")
     assert untouched == [True, True]
+
+
+def chain_of_dynamic_slices(depth: int) -> str:
+    """A scatter of the last of many slices, each as long as the one before, and a product of it."""
+    rows, wide, product = "tensor<?x8xf32>", "tensor<?x16xf32>", "tensor<?x4xf32>"
+    lines = ["%c0 = arith.constant 0 : index", "%zero = arith.constant 0.0 : f32"]
+    for i in range(depth):
+        slice_ = f"tensor.extract_slice %s{i}[0, 0] [%d{i}, 8] [1, 1]"
+        lines.append(f"%d{i} = tensor.dim %s{i}, %c0 : {rows}")
+        lines.append(f"%s{i + 1} = {slice_} : {rows} to {rows}")
+    lines.append(f"%n = tensor.dim %s{depth}, %c0 : {rows}")
+    for name, kind in (("wide", wide), ("init", product)):
+        lines.append(f"%{name}_empty = tensor.empty(%n) : {kind}")
+        fill = f"linalg.fill ins(%zero : f32) outs(%{name}_empty : {kind}) -> {kind}"
+        lines.append(f"%{name} = {fill}")
+    scatter = f"tensor.insert_slice %s{depth} into %wide[0, 0] [%n, 8] [1, 2]"
+    lines.append(f"%scatter = {scatter} : {rows} into {wide}")
+    matmul = f"linalg.matmul ins(%scatter, %w : {wide}, tensor<16x4xf32>) outs(%init : {product})"
+    lines.append(f"%y = {matmul} -> {product}")
+    body = "".join(f"  {line}\n" for line in lines)
+    arguments = f"%s0: {rows}, %w: tensor<16x4xf32>"
+    return f"func.func @main({arguments}) -> {product} {{\n{body}  return %y : {product}\n}}\n"
+
+
+def test_sizes_that_are_not_proved_equal_are_refused() -> None:
+    # Past the producers that a size is looked for in, it is another symbol.
+    assert [remark.fired for remark in run(chain_of_dynamic_slices(20), PASS).remarks] == [True]
+    text = chain_of_dynamic_slices(330)
+    result = run(text, PASS)
+    (remark,) = result.remarks
+    assert not remark.fired
+    assert remark.reason == "two tensors of type tensor<?x4xf32> are not proved equal in size"
+    assert str(result.module) == str(read_module(text))

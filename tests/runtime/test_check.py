@@ -203,3 +203,72 @@ def test_what_f32_loses_below_its_smallest_number_is_within_tolerance(
         read_module(TINY.format(value=value, result=name)) for name in ("square", "zero")
     )
     assert check(before, after).passed == passed
+
+
+OVERFLOW = """
+func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {{
+  %square = arith.mulf %x, %x : tensor<3xf32>
+  %cube = arith.mulf %square, %square : tensor<3xf32>
+  %big = arith.mulf %cube, %y : tensor<3xf32>
+  %third = arith.constant dense<{factor}> : tensor<3xf32>
+  %result = arith.{op}f %big, %third : tensor<3xf32>
+  func.return %result : tensor<3xf32>
+}}
+"""
+LARGE = np.array([1e15, 2.0, 3.0], np.float32)
+ONES = np.ones(3, np.float32)
+
+
+def overflowing(
+    after: str, y: np.ndarray = ONES, before: str = OVERFLOW.format(op="mul", factor="0.1")
+) -> tuple[bool, bool, int]:
+    """Whether what the first element overflows in was compared, agrees, and what was undefined."""
+    checker = Checker(read_module(before), arguments=(LARGE, y))
+    report = checker.check(read_module(after))
+    return report.checked, report.passed, report.undefined
+
+
+def test_what_overflows_before_may_overflow_after() -> None:
+    assert overflowing(OVERFLOW.format(op="mul", factor="0.1")) == (True, True, 0)
+    # The next number of f32 is within tolerance.
+    assert overflowing(OVERFLOW.format(op="mul", factor="0.10000001")) == (True, True, 0)
+
+
+def test_what_overflows_before_may_be_no_other_number_after() -> None:
+    after = OVERFLOW.format(op="mul", factor="0.1").replace("%big, %third", "%x, %third")
+    assert overflowing(after, np.array([1, 0.125, 1 / 27], np.float32)) == (True, False, 0)
+
+
+def test_an_overflow_sets_no_tolerance_for_other_elements() -> None:
+    assert overflowing(OVERFLOW.format(op="mul", factor="0.11")) == (True, False, 0)
+
+
+def test_what_does_not_overflow_before_must_not_after() -> None:
+    small = np.array([1e-30, 1, 1], np.float32)
+    before = OVERFLOW.format(op="mul", factor="0.1").replace("%square, %square", "%square, %y")
+    assert overflowing(before, small, before) == (True, True, 0)
+    assert overflowing(OVERFLOW.format(op="mul", factor="0.1"), small, before)[1] is False
+
+
+def test_infinity_less_infinity_is_undefined() -> None:
+    text = OVERFLOW.format(op="sub", factor="0.1").replace("%big, %third", "%big, %cube")
+    assert overflowing(text, 2 * ONES, text) == (True, True, 1)
+
+
+INVERSE = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %square = arith.mulf %x, %x : tensor<3xf32>
+  %power = arith.mulf %square, %square : tensor<3xf32>
+  %inverse = arith.divf %x, %power : tensor<3xf32>
+  %back = arith.mulf %inverse, %square : tensor<3xf32>
+  func.return %back : tensor<3xf32>
+}
+"""
+
+
+def test_bits_that_stay_agree_wherever_an_overflow_leads() -> None:
+    # 1 / x is 0 in f32, after an infinity.
+    before = read_module(INVERSE)
+    checker = Checker(before, arguments=(np.full(3, 1e15, np.float32),))
+    assert checker.check(before).passed
+    assert not checker.check(read_module(INVERSE.replace("return %back", "return %x"))).passed

@@ -10,6 +10,7 @@ import pytest
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.diagnostics import DiagnosticError
+from convir.runtime.program import shared_outputs
 from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
@@ -163,6 +164,38 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
     out = np.zeros(4, np.float32)
     executable(x, out=(out, out))
     assert np.array_equal(out, -x)  # The last one wins.
+
+
+def test_outputs_that_share_memory_are_found() -> None:
+    rng = np.random.default_rng(0)
+    for count in rng.integers(0, 8, 2000):
+        begins = [int(begin) for begin in rng.integers(0, 20, count)]
+        sizes = [int(size) for size in rng.integers(0, 6, count)]
+        inputs = int(rng.integers(0, count + 1))
+        bytes_of = [set(range(b, b + size)) for b, size in zip(begins, sizes, strict=True)]
+        shared = {
+            i - inputs
+            for i in range(inputs, count)
+            if any(bytes_of[i] & bytes_of[j] for j in range(count) if j != i)
+        }
+        assert shared_outputs(begins, sizes, inputs) == shared
+
+
+def test_thousands_of_outputs_that_share_memory_are_copied() -> None:
+    executable = host("""
+func.func @main(%x: tensor<2xi8>, %y: tensor<2xi8>) -> (tensor<2xi8>, tensor<2xi8>) {
+  %0 = arith.addi %x, %y : tensor<2xi8>
+  %1 = arith.subi %x, %y : tensor<2xi8>
+  func.return %0, %1 : tensor<2xi8>, tensor<2xi8>
+}""")
+    memory = np.array([1, 2, 3, 4, 5], np.int8)
+    x, y = memory[:2], memory[3:]
+    executable(x, y, out=(memory[1:3], y))
+    assert np.array_equal(memory, [1, 5, 7, -3, -3])
+    count = 8000
+    addresses = [*range(0, 64 * count, 64)]
+    assert shared_outputs(addresses * 2, [64] * 2 * count, count) == {*range(count)}
+    assert not shared_outputs(addresses, [64] * count, 0)
 
 
 def test_arguments_constants_and_values_returned_twice() -> None:

@@ -313,7 +313,7 @@ def test_what_is_no_cubin_is_compiled_again(cache: Path) -> None:
     cubin = compile_cubin(source, "sm_80")
     (entry,) = files(cache / "cubins")
     for damage in (b"", b"no cubin"):
-        ObjectCache(cache / "cubins").store(entry.parent.name + entry.name, damage)
+        ObjectCache(cache / "cubins").store(entry.parent.name + entry.stem, damage)
         assert compile_cubin(source, "sm_80") == cubin
     assert {stat.S_IMODE(path.stat().st_mode) for path in files(cache)} == {0o600}
 
@@ -328,7 +328,7 @@ def test_a_program_whose_code_is_damaged_is_compiled_again(
     run()
     stored = ObjectCache(cache / "programs")
     (entry,) = files(cache / "programs")
-    key = entry.parent.name + entry.name
+    key = entry.parent.name + entry.stem
     content = stored.load(key)
     assert content is not None
     plan = decode(content)

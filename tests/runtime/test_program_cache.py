@@ -14,7 +14,7 @@ import pytest
 
 from convir.api import compile as api
 from convir.api.compile import compile as convir_compile
-from convir.runtime import fingerprint, program_cache
+from convir.runtime import fingerprint, object_cache, program_cache
 from convir.runtime.dynamic import DynamicExecutable
 from convir.runtime.object_cache import STORES_BETWEEN_LOOKS, ObjectCache
 from convir.runtime.program_entry import ModelFiles, encode
@@ -214,7 +214,7 @@ def test_damaged_entries_are_compiled_again(
     host()
     (entry,) = entries(cache)
     whole = entry.read_bytes()
-    key = entry.parent.name + entry.name
+    key = entry.parent.name + entry.stem
     match damage:
         case "truncated":
             entry.write_bytes(whole[: len(whole) // 2])
@@ -340,6 +340,25 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     assert left == [keys[0], *keys[-2:]]
     stored.prune()
     assert [key for key in keys if stored.path(key).exists()] == left
+
+
+def test_entries_of_another_version_lie_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored, key = ObjectCache(tmp_path), "0" * 64
+    first = tmp_path / key[:2] / key[2:]  # as entries once were named
+    for version in (1, 2):
+        monkeypatch.setattr(object_cache, "_VERSION", version)
+        monkeypatch.setattr(object_cache, "_MAGIC", b"convir object %d\n" % version)
+        assert stored.load(key) is None
+        stored.store(key, b"of version %d" % version)
+        if version == 1:
+            first.write_bytes(stored.path(key).read_bytes())
+    assert stored.load(key) == b"of version 2"
+    monkeypatch.undo()
+    assert stored.load(key) == b"of version 2"
+    assert not caplog.records
+    assert len([*tmp_path.glob("*/*")]) == 3
 
 
 def test_stores_look_at_the_size_now_and_then(tmp_path: Path) -> None:

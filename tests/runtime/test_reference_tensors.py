@@ -272,3 +272,20 @@ def test_kernel_regions_and_calls_are_transparent() -> None:
     }""")
     (actual,) = evaluate(module, "main", [np.array([1, 2], np.float32)])
     assert actual.tolist() == [4, 16]
+
+
+def test_results_that_lie_in_arguments_are_copies() -> None:
+    module = parse_module("""
+    func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %e: tensor<0xf32>)
+        -> (tensor<4xf32>, tensor<2xf32>, tensor<0xf32>, tensor<4xf32>) {
+      %part = tensor.extract_slice %x[2] [2] [1] : tensor<4xf32> to tensor<2xf32>
+      %own = arith.negf %y : tensor<4xf32>
+      func.return %y, %part, %e, %own : tensor<4xf32>, tensor<2xf32>, tensor<0xf32>, tensor<4xf32>
+    }""")
+    memory = np.arange(6, dtype=np.float32)
+    before = memory.copy()
+    results = evaluate(module, "main", (memory[2:], memory[:4], memory[:0]))
+    for result in results:
+        assert not np.may_share_memory(result, memory)
+        result[...] = 9
+    assert np.array_equal(memory, before)

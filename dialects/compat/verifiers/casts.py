@@ -1,4 +1,4 @@
-"""Casts of arith: shapes agree, and widths grow or shrink as the op's name says."""
+"""Casts, comparisons and choices of arith: shapes agree, widths grow or shrink as named."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from xdsl.dialects.builtin import (
     ShapedType,
     VectorType,
     i1,
+    i64,
 )
 from xdsl.utils.exceptions import VerifyException
 
-from convir.dialects.compat.types import element_type_of, shape_of, signless_width
+from convir.dialects.compat.types import (
+    condition_type_of,
+    element_type_of,
+    shape_of,
+    signless_width,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation
 
@@ -110,6 +116,21 @@ def check_bitcast(op: Operation) -> None:
         raise _incompatible(op)
 
 
+def check_comparison(op: Operation) -> None:
+    """Two operands of one type, a predicate that there is, and an i1 for each pair of elements."""
+    comparison = cast("arith.CmpfOp | arith.CmpiOp", op)
+    lhs, rhs, result = comparison.lhs.type, comparison.rhs.type, comparison.result.type
+    if lhs != rhs:
+        raise VerifyException(f"expected operands of one type, got {lhs} and {rhs}")
+    expected = condition_type_of(lhs)
+    if result != expected:
+        raise VerifyException(f"expected a result of type {expected}, got {result}")
+    count = len(_PREDICATES[type(comparison)])
+    predicate = comparison.predicate
+    if predicate.type != i64 or not 0 <= predicate.value.data < count:
+        raise VerifyException(f"expected an i64 from 0 to {count - 1} as predicate")
+
+
 def check_select(op: Operation) -> None:
     """The condition is one i1, or one for each element."""
     select = cast("arith.SelectOp", op)
@@ -123,8 +144,15 @@ def check_select(op: Operation) -> None:
         raise VerifyException(f"expected a condition of i1, got {condition}")
 
 
+_PREDICATES: Mapping[type[Operation], Sequence[str]] = {
+    arith.CmpfOp: arith.CMPF_COMPARISON_OPERATIONS,
+    arith.CmpiOp: arith.CMPI_COMPARISON_OPERATIONS,
+}
+
 CAST_CHECKS: Mapping[type[Operation], Callable[[Operation], None]] = {
     arith.BitcastOp: check_bitcast,
+    arith.CmpfOp: check_comparison,
+    arith.CmpiOp: check_comparison,
     arith.ExtFOp: check_extf,
     arith.ExtSIOp: check_exti,
     arith.ExtUIOp: check_exti,

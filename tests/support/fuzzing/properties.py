@@ -48,7 +48,17 @@ def check_printing(ctx: Context, module: ModuleOp, where: str, *, generic: bool)
 
 
 def apply_one(ctx: Context, module: ModuleOp, one: ModulePass) -> bool:
-    """Apply a pass in place; False if it refused with an error a user can read."""
+    """Apply a pass in place and verify; False if it refused with an error a user can read."""
+    if not _ran(ctx, module, one):
+        return False
+    try:
+        verify(module)
+    except DiagnosticError as error:
+        raise Failed(Kind.INVALID, one.name, str(error)) from error
+    return True
+
+
+def _ran(ctx: Context, module: ModuleOp, one: ModulePass) -> bool:
     try:
         one.apply(ctx, module)
     except (DiagnosticError, PassFailedException) as error:
@@ -59,10 +69,6 @@ def apply_one(ctx: Context, module: ModuleOp, one: ModulePass) -> bool:
         raise
     except Exception as error:
         raise Failed(Kind.INTERNAL, one.name, f"{type(error).__name__}: {error}") from error
-    try:
-        verify(module)
-    except DiagnosticError as error:
-        raise Failed(Kind.INVALID, one.name, str(error)) from error
     return True
 
 
@@ -72,10 +78,10 @@ def apply_all(ctx: Context, module: ModuleOp, passes: Sequence[ModulePass]) -> b
 
 
 def check_repeated(ctx: Context, module: ModuleOp, passes: Sequence[ModulePass], name: str) -> None:
-    """What `passes` left, they leave, and none says that it fired."""
+    """What `passes` left, verified, they leave, and none says that it fired."""
     again = module.clone()
     with collect() as remarks:
-        if not apply_all(ctx, again, passes):
+        if not all(_ran(ctx, again, one) for one in passes):
             return
     if fired := [remark for remark in remarks if remark.fired]:
         raise Failed(Kind.REPEATED, name, f"fires again: {fired[0]}")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 MATH = ("exp", "tanh", "sqrt", "absf", "floor", "erf", "log1p", "sin", "rsqrt")
 DIVISIONS = ("divsi", "divui", "floordivsi", "ceildivsi", "ceildivui", "remsi", "remui")
 SHIFTS = ("shli", "shrsi", "shrui")
+ORDERS = ("olt", "ule", "one", "oeq", "ugt", "uno", "ord", "true", "false")
+INTEGER_ORDERS = ("slt", "uge", "eq", "ne", "ult", "sge")
 
 
 def divide(k: RandomFunction, v: Value) -> None:
@@ -35,10 +37,19 @@ def transcend(k: RandomFunction, v: Value) -> None:
         k.emit(v.shape, v.element, f"math.{op} {v.name} : TYPE", small=False)
 
 
+def compare_tensors(k: RandomFunction, v: Value) -> Value:
+    """Which elements of a tensor compare so with those of another."""
+    other = k.choices.pick(k.like(v))
+    kind, predicates = ("f", ORDERS) if v.element in FLOATS else ("i", INTEGER_ORDERS)
+    op = f"arith.cmp{kind} {k.choices.pick(predicates)}, {v.name}, {other.name} : {v.type}"
+    return k.emit(v.shape, "i1", op, small=True)
+
+
 def choose(k: RandomFunction, v: Value) -> None:
     """Elements of one tensor or another, where a third says so."""
     other = k.choices.pick(k.like(v))
-    where = k.of_type(v.shape, "i1")
+    compares = k.choices.one_in(2)
+    where = compare_tensors(k, v) if compares else k.of_type(v.shape, "i1")
     op = f"arith.select {where.name}, {v.name}, {other.name} : {where.type}, TYPE"
     k.emit(v.shape, v.element, op, small=v.small and other.small)
 

@@ -48,7 +48,7 @@ def named(k: RandomFunction, v: Value) -> None:
     init = k.uniform(shapes[1], element, c.pick((0, 0, 1)))
     attributes = ""
     if strides and spec.name not in CORRELATIONS:
-        kind = "tensor"
+        kind = c.pick(("tensor", "vector"))
         attributes = (
             f" {{dilations = dense<{dilations}> : {kind}<{len(dilations)}xi64>, "
             f"strides = dense<{strides}> : {kind}<{len(strides)}xi64>}}"

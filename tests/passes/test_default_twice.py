@@ -1,0 +1,78 @@
+"""A second run of `default` has nothing left to do: no pass makes work for an earlier one."""
+
+from __future__ import annotations
+
+import pytest
+
+from convir.dialects.compat.equivalence import is_equivalent
+from convir.dialects.context import read_module
+from convir.passes import run
+from convir.runtime.check import Checker
+
+PROGRAMS = {
+    "samples with scatters between them and their products": """
+      func.func @main(%x: tensor<1x1x3xf32>, %w: tensor<4x4xf32>) -> tensor<3xf32> {
+        %y = arith.constant dense<0.0> : tensor<3xf32>
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c3 = arith.constant 3 : index
+        %r = scf.for %n = %c0 to %c3 step %c1 iter_args(%acc = %y) -> (tensor<3xf32>) {
+          %xn = tensor.extract_slice %x[0, 0, %n] [1, 1, 1] [1, 1, 1]
+            : tensor<1x1x3xf32> to tensor<1x1xf32>
+          %zeros = arith.constant dense<0.0> : tensor<4x4xf32>
+          %s = tensor.insert_slice %xn into %zeros[1, 2] [1, 1] [1, 2]
+            : tensor<1x1xf32> into tensor<4x4xf32>
+          %z = arith.constant dense<0.0> : tensor<f32>
+          %p = linalg.generic {
+              indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>,
+                               affine_map<(i, j) -> ()>],
+              iterator_types = ["reduction", "reduction"]}
+              ins(%s, %w : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<f32>) {
+          ^bb0(%a: f32, %b: f32, %o: f32):
+            %m = arith.mulf %b, %a : f32
+            %t = arith.addf %o, %m : f32
+            linalg.yield %t : f32
+          } -> tensor<f32>
+          %i = tensor.insert_slice %p into %acc[%n] [1] [1] : tensor<f32> into tensor<3xf32>
+          scf.yield %i : tensor<3xf32>
+        }
+        return %r : tensor<3xf32>
+      }""",
+    "phases of one output each": """
+      func.func @main(%x: tensor<1x2xi32>, %w: tensor<3x2xi32>) -> tensor<2x1xi32> {
+        %zeros = arith.constant dense<0> : tensor<4x6xi32>
+        %s = tensor.insert_slice %x into %zeros[1, 0] [1, 2] [1, 3]
+          : tensor<1x2xi32> into tensor<4x6xi32>
+        %part = tensor.extract_slice %s[0, 0] [2, 4] [1, 1] : tensor<4x6xi32> to tensor<2x4xi32>
+        %init = arith.constant dense<2> : tensor<2x1xi32>
+        %r = linalg.generic {
+            indexing_maps = [affine_map<(i, j, n, m) -> (i, j)>,
+                             affine_map<(i, j, n, m) -> (n * 2 + j, m + i)>,
+                             affine_map<(i, j, n, m) -> (m, n)>],
+            iterator_types = ["reduction", "reduction", "parallel", "parallel"]}
+            ins(%w, %part : tensor<3x2xi32>, tensor<2x4xi32>) outs(%init : tensor<2x1xi32>) {
+        ^bb0(%b: i32, %a: i32, %o: i32):
+          %p = arith.muli %b, %a : i32
+          %t = arith.addi %o, %p : i32
+          linalg.yield %t : i32
+        } -> tensor<2x1xi32>
+        return %r : tensor<2x1xi32>
+      }""",
+    "phases of one output each, in groups": """
+      func.func @main(%dy: tensor<1x2x4xbf16>, %w: tensor<4x2x2xbf16>) -> tensor<1x2x4xbf16> {
+        %e = arith.constant dense<0.0> : tensor<1x2x4xbf16>
+        %dx = conv.dgrad layouts(NWC, KSC, NWC) strides(2) padding(1) groups(2)
+          ins(%dy, %w : tensor<1x2x4xbf16>, tensor<4x2x2xbf16>) outs(%e : tensor<1x2x4xbf16>)
+        return %dx : tensor<1x2x4xbf16>
+      }""",
+}
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_the_second_run_changes_nothing(text: str) -> None:
+    source = read_module(text)
+    once = run(source, "default")
+    assert Checker(source).check(once.module).passed
+    again = run(once.module, "default")
+    assert not any(remark.fired for remark in again.remarks), again.remarks
+    assert is_equivalent(once.module, again.module)
