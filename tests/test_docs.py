@@ -12,6 +12,18 @@ from convir.passes.registry import CONVIR_PASSES, LOWERING_PASSES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "passes"
+KERNELS = ROOT / "lowering" / "kernels" / "cuda"
+FAMILY_HEADINGS = (
+    "Operation",
+    "Tile and pipeline",
+    "Problems it takes, and why not others",
+    "Config fields",
+    "What bounds it",
+    "Measured",
+    "Tried",
+)
+"""The one shape of a family's README, in order."""
+MOST_COLUMNS = 100
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
@@ -63,3 +75,28 @@ def test_links_and_named_files_are_there(document: Path) -> None:
         assert not anchor or anchor in _anchors(target), link
     for name in set(NAMED_FILE.findall(text)) - PLACEHOLDERS:
         assert (ROOT / name).exists() or (document.parent / name).exists(), name
+
+
+FAMILIES = sorted(path.parent for path in KERNELS.glob("*/kernel.cuh"))
+
+
+@pytest.mark.parametrize("folder", FAMILIES, ids=lambda path: path.name)
+def test_every_family_has_a_readme_of_one_shape(folder: Path) -> None:
+    text = (folder / "README.md").read_text()
+    assert text.startswith(f"# {folder.name}: ")
+    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == FAMILY_HEADINGS
+
+
+def test_the_index_links_every_family() -> None:
+    index = ROOT / "docs" / "kernels" / "index.md"
+    linked = {(index.parent / link).resolve() for link in LINK.findall(index.read_text())}
+    assert {folder / "README.md" for folder in FAMILIES} <= linked
+    assert set(index.parent.glob("*.md")) - {index} <= linked
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_is_too_long(document: Path) -> None:
+    """Fenced blocks are exempt: they show what a tool printed, character by character."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    long = [line for line in text.splitlines() if len(line) > MOST_COLUMNS]
+    assert not long
