@@ -4,7 +4,6 @@
 
 // Every sum reads the one before at two places, and each of those it at two: 32 in the end.
 // REMARK:      arith.mulf not rewritten: the kernel that reads it would compute each element 32 times, more than 16: it is written to memory
-// REMARK-NOT:  remark:
 // CHECK-LABEL: func.func @doubling
 // CHECK:       kernel.region {
 // CHECK-NEXT:    arith.mulf

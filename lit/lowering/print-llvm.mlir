@@ -4,7 +4,7 @@
 
 // No argument overlaps another: loops may be vectorized.
 // CHECK:       ; @main_0 for host: loops
-// CHECK:       define void @"main_0.loops"(ptr noalias %".1", ptr noalias %".2", i64 %".3", i64 %".4")
+// CHECK:       define internal void @"main_0.loops"(ptr noalias %".1", ptr noalias %".2", i64 %".3", i64 %".4")
 // CHECK:         call float @"llvm.floor.f32"
 // CHECK:       define void @"main_0.entry"(ptr %".1", i64 %".2", i64 %".3", i64 %".4")
 
@@ -14,7 +14,7 @@
 
 // bf16 needs no instruction and no helper function: it is integers.
 // CHECK:       ; @main_2 for host: loops
-// CHECK:       define void @"main_2.loops"(ptr noalias
+// CHECK:       define internal void @"main_2.loops"(ptr noalias
 // CHECK:         load i16
 // CHECK-NEXT:    zext i16
 // CHECK-NEXT:    shl i32
@@ -23,7 +23,7 @@
 
 // Written in place: the output is an input, and nothing may be assumed.
 // CHECK:       ; @main_4 for host: loops
-// CHECK:       define void @"main_4.loops"(ptr %".1", ptr %".2",
+// CHECK:       define internal void @"main_4.loops"(ptr %".1", ptr %".2",
 func.func @main(%x: tensor<6xf32>, %a: tensor<32x32xf32>, %h: tensor<6xbf16>, %d: tensor<6xf64>) -> (tensor<6xf32>, tensor<32x32xf32>, tensor<6xbf16>, tensor<6xf64>) {
   %init = arith.constant dense<0.0> : tensor<32x32xf32>
   %0 = math.floor %x : tensor<6xf32>

@@ -87,7 +87,7 @@ def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, 
 def _(op: Operation, operands: tuple[Array, ...], frame: Frame) -> tuple[Array, ...]:
     tensor_type = cast("TensorType[Attribute]", _as_tensor(op.results[0].type))
     # Memory, which views may be of: one element that stands for all of them is none.
-    return (np.ascontiguousarray(elements_of(op, op.properties["value"], tensor_type)),)
+    return (np.asarray(elements_of(op, op.properties["value"], tensor_type), order="C"),)
 
 
 @HANDLERS.handles("rt.view")

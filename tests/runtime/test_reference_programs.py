@@ -121,3 +121,15 @@ def test_a_view_of_a_constant_of_equal_elements() -> None:
     """
     (result,) = evaluate(read_module(text), "main", [])
     np.testing.assert_array_equal(result, np.full(2, 5, np.float32))
+
+
+def test_a_constant_of_rank_0_keeps_its_rank() -> None:
+    module = read_module("""
+        func.func @main(%y: memref<i32>) attributes {rt.program, rt.outputs = 1 : i64} {
+          %x = rt.constant dense<7> : tensor<i32> : memref<i32>
+          rt.copy %x to %y : memref<i32> to memref<i32>
+          func.return
+        }
+    """)
+    (result,) = evaluate(module, "main", [])
+    assert (result.shape, int(result)) == ((), 7)
