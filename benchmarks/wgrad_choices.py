@@ -26,7 +26,6 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
@@ -40,6 +39,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import predict as stacked_wgrad_rule
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 from convir.runtime.cuda.compile import compile_cubin
@@ -102,7 +102,7 @@ def taps_configs(found: ContractionProblem) -> list[TapsWgradConfig]:
     seen = taps_wgrad.taps_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal):
         return []
-    configs = taps_wgrad_rule.candidates(found.contraction, seen, H200)
+    configs = taps_wgrad_rule.candidates(found.contraction, seen, DEFAULT_TARGET)
     return sorted(configs, key=lambda c: taps_wgrad_rule.cost(found.contraction, seen, c))
 
 
@@ -110,7 +110,7 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
     """Every partition of the best tiles of both families."""
     found = contraction_of(problem)
     families: list[tuple[Any, list[Any]]] = [(taps_wgrad, list(taps_configs(found)))]
-    planned = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    planned = wgmma_wgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     families.append((wgmma_wgrad, [] if isinstance(planned, Refusal) else list(planned)))
     for family, configs in families:
         name = "taps" if family is taps_wgrad else "wgmma"
@@ -139,14 +139,14 @@ def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
     spec, seen = found.contraction, stacked_wgrad.stacked_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal) or spec.columns > MAX_COLUMNS:
         return []
-    configs = stacked_wgrad_rule.candidates(spec, seen, H200)
+    configs = stacked_wgrad_rule.candidates(spec, seen, DEFAULT_TARGET)
     return sorted(configs, key=lambda c: stacked_wgrad_rule.cost(spec, seen, c))
 
 
 def role_cases(problem: ConvProblem) -> Iterable[Case]:
     """The best configs of either pipeline, of every template that has one of them."""
     found = contraction_of(problem)
-    asked = (found.contraction, found.epilogue, H200)
+    asked = (found.contraction, found.epilogue, DEFAULT_TARGET)
     dense = _planned(wgmma_wgrad.plan(*asked))
     both: list[tuple[Any, list[Any]]] = [
         (stacked_wgrad, list(stacked_configs(found))),
@@ -257,7 +257,7 @@ def main() -> None:
     if arguments.compile_only:
         sources = {one.source for each in cases.values() for c in each for one in c.plan.kernels}
         with ProcessPoolExecutor(arguments.jobs) as pool:
-            list(pool.map(compile_cubin, sources, [H200.arch] * len(sources)))
+            list(pool.map(compile_cubin, sources, [DEFAULT_TARGET.arch] * len(sources)))
         return
     clock = Clock()
     where = clock.bench.describe()

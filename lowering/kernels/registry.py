@@ -23,10 +23,10 @@ from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.family import Family
 
@@ -64,7 +64,7 @@ class Choice:
     """Why families that are preferred do not compute it: `not NAME: REASON`."""
 
 
-def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
+def choose(callee: kernel.FuncOp, gpu: Target) -> Choice | Refusal:
     """The best config of the first family that computes all of `callee`, or why none does."""
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
@@ -78,19 +78,19 @@ def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
     return Refusal("; ".join(refused) or "there is no template")
 
 
-def legal_plans(problem: ContractionProblem, gpu: Gpu) -> dict[str, KernelPlan]:
+def legal_plans(problem: ContractionProblem, gpu: Target) -> dict[str, KernelPlan]:
     """Every config that may compute a contraction on a GPU, the best first as rules have it."""
     found: dict[str, KernelPlan] = {}
     for family in FAMILIES:
         configs = family.plan(problem.contraction, problem.epilogue, gpu)
         for config in () if isinstance(configs, Refusal) else configs:
-            plan = _plan(problem, family, str(config))
+            plan = _plan(problem, family, str(config), gpu)
             if isinstance(plan, KernelPlan):
                 found[str(config)] = plan
     return found
 
 
-def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
+def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
     """The launches of a config that may be written down anywhere, or why `gpu` does not run it."""
     family = family_of(config)
     if family is None:
@@ -98,7 +98,7 @@ def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | 
     configs = family.plan(problem.contraction, problem.epilogue, gpu)
     if isinstance(configs, Refusal):
         return configs
-    plan = _plan(problem, family, config)
+    plan = _plan(problem, family, config, gpu)
     if isinstance(plan, KernelPlan):
         needed = max(kernel.shared_bytes for kernel in plan.kernels)
         if needed > gpu.shared_bytes:
@@ -117,7 +117,9 @@ def family_of(config: str) -> Family | None:
     return next((family for family in FAMILIES if family.name == name), None)
 
 
-def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
+def plan_kernel(
+    callee: kernel.FuncOp, config: str, target: Target = DEFAULT_TARGET
+) -> KernelPlan | Refusal:
     """The launches of a family's config for `callee`, on its inputs and outputs.
 
     A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
@@ -126,13 +128,15 @@ def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
     if family is None:
         return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)
-    return problem if isinstance(problem, Refusal) else _plan(problem, family, config)
+    return problem if isinstance(problem, Refusal) else _plan(problem, family, config, target)
 
 
-def _plan(problem: ContractionProblem, family: Family, config: str) -> KernelPlan | Refusal:
+def _plan(
+    problem: ContractionProblem, family: Family, config: str, target: Target
+) -> KernelPlan | Refusal:
     try:
         parsed = family.parse(config)
     except ValueError as error:
         return Refusal(f"'{config}' is no config of {family.name}: {error}")
-    plan = family.kernels(problem.contraction, problem.epilogue, parsed)
+    plan = family.kernels(problem.contraction, problem.epilogue, parsed, target)
     return plan if isinstance(plan, Refusal) else plan.resolved(problem.place)

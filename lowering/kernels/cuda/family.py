@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
     from convir.dialects.refusal import Refusal
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+    from convir.lowering.kernels.target import Target
 
-Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
+Plans: TypeAlias = "Callable[[Contraction, Epilogue, Target], tuple[KernelConfig, ...] | Refusal]"
 """The configs that may compute a contraction on a GPU, best first, or why none may."""
 
-Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any], KernelPlan | Refusal]"
+Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any, Target], KernelPlan | Refusal]"
 """The launches of one config, or why it is not legal for the contraction."""
 
 

@@ -17,10 +17,10 @@ from convir.lowering.contraction.spec import STORAGE_BYTES, Weights
 from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
@@ -89,7 +89,7 @@ class Merged:
     inner: Family
 
     def plan(
-        self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
+        self, spec: Contraction, epilogue: Epilogue, gpu: Target
     ) -> tuple[MergedConfig, ...] | Refusal:
         """The configs of the template for all groups as one, best first."""
         merge = merge_of(spec)
@@ -112,13 +112,17 @@ class Merged:
         return MergedConfig(self.inner.parse(inner))
 
     def kernels(
-        self, spec: Contraction, epilogue: Epilogue, config: MergedConfig
+        self,
+        spec: Contraction,
+        epilogue: Epilogue,
+        config: MergedConfig,
+        target: Target = DEFAULT_TARGET,
     ) -> KernelPlan | Refusal:
         """The launches of a config: the one that merges weights, and the inner family's."""
         merge = merge_of(spec)
         if isinstance(merge, Refusal):
             return merge
-        plan = self.inner.kernels(merged(spec, merge), epilogue, config.inner)
+        plan = self.inner.kernels(merged(spec, merge), epilogue, config.inner, target)
         if isinstance(plan, Refusal):
             return plan
         workspace = len(plan.workspace)

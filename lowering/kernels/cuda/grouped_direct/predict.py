@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
     from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
+    from convir.lowering.kernels.target import Target
 
 MOST_DENSE = 32
 """Channels of a single group past which an implicit GEMM reuses more of what it reads."""
@@ -117,7 +117,7 @@ def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     read = reading(contraction, epilogue, _groups_of)
@@ -128,7 +128,7 @@ def plan(
     return configs or Refusal("no config has registers and shared memory for its weights")
 
 
-def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedConfig]:
+def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Target) -> Iterator[GroupedConfig]:
     channels = merged.groups * merged.columns
     for shape in _table(problem, merged):
         if shape.channels > channels or _wastes_rows(problem, shape):
@@ -167,7 +167,7 @@ def allowed_registers(config: GroupedConfig | GroupedWgradConfig) -> int:
     return registers_of(config.warps + config.loaders, resident)
 
 
-def _config(problem: DirectProblem, shape: _Shape, gpu: Gpu) -> GroupedConfig:
+def _config(problem: DirectProblem, shape: _Shape, gpu: Target) -> GroupedConfig:
     tiles = -(-problem.col_count // shape.cols)
     rows = min(shape.rows, problem.row_count)
     return GroupedConfig(

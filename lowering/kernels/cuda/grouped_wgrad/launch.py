@@ -29,6 +29,7 @@ from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
 from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, traded_registers
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -183,7 +184,10 @@ def legality(
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedWgradConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their sums; or why it is not legal."""
     read = reading(contraction, epilogue, merged_groups, "B")

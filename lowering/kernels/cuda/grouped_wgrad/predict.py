@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.target import Target
 
 OTHER_REGISTERS = 48
 """Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""
@@ -110,7 +110,7 @@ def registers(problem: DirectProblem, config: GroupedWgradConfig) -> int:
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedWgradConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     read = reading(contraction, epilogue, merged_groups, "B")
@@ -121,7 +121,9 @@ def plan(
     return configs or Refusal("no config has registers and shared memory for it")
 
 
-def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedWgradConfig]:
+def _legal(
+    problem: DirectProblem, merged: MergedGroups, gpu: Target
+) -> Iterator[GroupedWgradConfig]:
     for shape in (*_table(problem, merged), *_ANY):
         config = _config(problem, merged, shape, gpu)
         resident = config.blocks[1]
@@ -145,7 +147,7 @@ def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
 
 
 def _config(
-    problem: DirectProblem, merged: MergedGroups, shape: _Shape, gpu: Gpu
+    problem: DirectProblem, merged: MergedGroups, shape: _Shape, gpu: Target
 ) -> GroupedWgradConfig:
     tiles = -(-problem.col_count // shape.cols)
     config = GroupedWgradConfig(

@@ -17,13 +17,13 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.fused import EpilogueOperand
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import Place
@@ -55,7 +55,7 @@ class Relaid:
     families: Sequence[Family]
 
     def plan(
-        self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
+        self, spec: Contraction, epilogue: Epilogue, gpu: Target
     ) -> tuple[RelaidConfig, ...] | Refusal:
         """The configs of the first family that takes the copies, best first."""
         movable = _movable(spec, epilogue)
@@ -90,7 +90,11 @@ class Relaid:
         return RelaidConfig(operands, family.parse(inner))
 
     def kernels(
-        self, spec: Contraction, epilogue: Epilogue, config: RelaidConfig
+        self,
+        spec: Contraction,
+        epilogue: Epilogue,
+        config: RelaidConfig,
+        target: Target = DEFAULT_TARGET,
     ) -> KernelPlan | Refusal:
         """The launches of a config: copies, the kernel, and the copy of its result."""
         movable = _movable(spec, epilogue)
@@ -100,7 +104,7 @@ class Relaid:
         if not set(config.operands) <= set(movable):
             return Refusal(f"of '{config.operands}' only '{movable}' can be copied")
         moved, copies = copied(spec, config.operands)
-        plan = family.kernels(moved, epilogue, config.inner)
+        plan = family.kernels(moved, epilogue, config.inner, target)
         if isinstance(plan, Refusal):
             return plan
         first = len(plan.workspace)

@@ -22,9 +22,9 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, pa
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem
+    from convir.lowering.kernels.target import Target
 
 _STAGES = (6, 5, 4, 3)
 _FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
@@ -49,7 +49,9 @@ _MEET_CYCLES = 2500
 """Until parts know of each other."""
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[TapsWgradConfig, ...] | Refusal:
+def plan(
+    spec: Contraction, epilogue: Epilogue, gpu: Target
+) -> tuple[TapsWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     problem = taps_problem(spec, epilogue)
     if isinstance(problem, Refusal):
@@ -64,7 +66,7 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[TapsWgradConf
     return tuple(sorted(configs, key=lambda config: cost(spec, problem, config)))
 
 
-def candidates(spec: Contraction, problem: TapsProblem, gpu: Gpu) -> list[TapsWgradConfig]:
+def candidates(spec: Contraction, problem: TapsProblem, gpu: Target) -> list[TapsWgradConfig]:
     """Every tile with every pipeline, with as many stages as there is room for."""
     maths: tuple[Literal["wgmma", "mma"], ...] = ("wgmma",) if gpu.is_hopper else ("mma",)
     found: list[TapsWgradConfig] = []

@@ -21,6 +21,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     refusal,
     widths,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -38,7 +39,10 @@ MAX_GRID = (1 << 31) - 1
 
 
 def kernels(
-    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: ImplicitGemmConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of `config`: one, and one that adds the parts of a split reduction."""
     try:

@@ -22,8 +22,8 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.target import Target
 
 MIN_STEPS = 8
 """A part of a split reduction has at least so many steps: fewer do not pay for adding it."""
@@ -58,7 +58,7 @@ _FMA_TILES = (
 
 
 def plan(
-    spec: Contraction, epilogue: Epilogue, gpu: Gpu
+    spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[ImplicitGemmConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     refused = refusal(spec)
@@ -94,7 +94,7 @@ def _copies(spec: Contraction) -> str:
     return chosen
 
 
-def _best_split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> ImplicitGemmConfig:
+def _best_split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Target) -> ImplicitGemmConfig:
     """`tile`, its reduction split as often as costs least: blocks then come out in whole waves."""
     if len(spec.phases) > 1:
         return tile
@@ -109,7 +109,7 @@ def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
     return rows * spec.groups * -(-spec.columns // tile.n)
 
 
-def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
+def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Target) -> float:
     """Time in units of one multiplication on one multiprocessor, roughly.
 
     A block's steps cost multiplications at the rate that its tile allows, and copies; it pays once

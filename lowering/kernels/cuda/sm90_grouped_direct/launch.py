@@ -23,12 +23,12 @@ from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups, mer
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -193,7 +193,7 @@ def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) ->
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedPairsConfig, ...] | Refusal:
     """The config for a contraction, or why the template does not take it."""
     if not gpu.is_hopper:
@@ -217,7 +217,7 @@ def plan(
 
 
 def _configs(
-    problem: DirectProblem, merged: MergedGroups, gpu: Gpu
+    problem: DirectProblem, merged: MergedGroups, gpu: Target
 ) -> Iterator[GroupedPairsConfig]:
     """Strips of a whole image, of half of one, and so on."""
     of_image = max(2, -(-problem.row_count // 2))
@@ -237,7 +237,7 @@ def _steps(problem: DirectProblem, merged: MergedGroups, config: GroupedPairsCon
     return rounds * (sum(_group_positions(problem, config.pairs)) + TURN_POSITIONS)
 
 
-def _parts(groups: int, strips: int, gpu: Gpu) -> int:
+def _parts(groups: int, strips: int, gpu: Target) -> int:
     """Blocks of a group with which multiprocessors are busy evenly."""
     most = max(1, min(strips, 2 * gpu.multiprocessors // groups))
     return min(
@@ -266,7 +266,10 @@ def _filled(
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedPairsConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedPairsConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, _groups_of, anywhere=True)

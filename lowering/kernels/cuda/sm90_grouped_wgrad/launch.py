@@ -25,12 +25,12 @@ from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
@@ -148,7 +148,7 @@ def _parts(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedWgradPairsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     if not gpu.is_hopper:
@@ -180,7 +180,9 @@ def _strip_rows(problem: DirectProblem) -> Iterator[int]:
     return (-(-rows // strips) for strips in range(1, rows + 1))
 
 
-def _configs_of(problem: DirectProblem, rows: int, gpu: Gpu) -> Iterator[GroupedWgradPairsConfig]:
+def _configs_of(
+    problem: DirectProblem, rows: int, gpu: Target
+) -> Iterator[GroupedWgradPairsConfig]:
     """The config whose strips have so many rows, with as many slots as shared memory has."""
     blocks = gpu.multiprocessors, 1
     for slots in range(MOST_SLOTS, 1, -1):
@@ -222,7 +224,10 @@ def legality(problem: DirectProblem, config: GroupedWgradPairsConfig, shared: in
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradPairsConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedWgradPairsConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their sums; or why it is not legal."""
     read = reading(contraction, epilogue, _groups_of, "B")

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import (
     CudaKernel,
@@ -29,10 +28,10 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.predict import candidates, 
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, problem_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
@@ -46,7 +45,7 @@ HOLE_BYTES = 2
 """Of an element of a result whose holes the template fills."""
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, ...] | Refusal:
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[WgmmaConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
@@ -61,12 +60,17 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, 
     return tuple(sorted(configs, key=lambda config: order(spec, problem, config)))
 
 
-def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:
+def kernels(
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: WgmmaConfig,
+    target: Target = DEFAULT_TARGET,
+) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = _problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = illegality(problem, config, H200.shared_bytes)
+    reason = illegality(problem, config, target.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     tiles = sum(

@@ -20,8 +20,8 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+    from convir.lowering.kernels.target import Target
 
 _ROWS = (64, 128, 256)
 _STAGES = (8, 7, 6, 5, 4, 3)
@@ -33,7 +33,7 @@ _MAX_STAGED = 128
 _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpong")
 
 
-def candidates(problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
+def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
     """One config per tile and role, with as many stages as the GPU's shared memory holds."""
     found: list[WgmmaConfig] = []
     for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, _MATHS):

@@ -7,7 +7,6 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200_CLUSTERS
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     DEPTHS,
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+    from convir.lowering.kernels.target import Target
 
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
 """Stages, and steps that wait to be taken apart."""
@@ -97,7 +96,7 @@ _AGAIN_CYCLES = 1500
 
 
 def plan(
-    spec: Contraction, epilogue: Epilogue, gpu: Gpu
+    spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[StackedWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     if not gpu.is_hopper:
@@ -118,7 +117,7 @@ def plan(
 
 
 def candidates(
-    spec: Contraction, problem: StackedProblem, gpu: Gpu
+    spec: Contraction, problem: StackedProblem, gpu: Target
 ) -> Iterator[StackedWgradConfig]:
     """Every tile and pipeline with its fastest steps, in every partition of use."""
     columns = ceil(spec.columns / EIGHT) * EIGHT
@@ -149,7 +148,7 @@ def _divided(taps: int, most: int) -> list[int]:
 
 
 def _steps(
-    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Gpu
+    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Target
 ) -> Iterator[StackedWgradConfig]:
     """A tile with every shape of a step, and as many stages as there is room for."""
     for slab_rows in (1, 2):
@@ -166,7 +165,7 @@ def _steps(
 
 
 def _fitted(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
 ) -> Iterator[StackedWgradConfig]:
     """`config` with as many stages as there is room for, if it is legal with any."""
     for stages, waiting in _STAGES:
@@ -177,7 +176,7 @@ def _fitted(
 
 
 def _partitioned(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
 ) -> Iterator[StackedWgradConfig]:
     """`config` with every partition worth trying."""
     schedule = config.schedule(spec, problem)
@@ -193,7 +192,7 @@ def _partitioned(
     for parts in sorted(equal):
         if parts > 1:
             yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in H200_CLUSTERS.items() if config.y != "ring" else ():
+    for parts, clusters in gpu.clusters.items() if config.y != "ring" else ():
         if parts <= room and schedule.tiles <= clusters:
             within = Partition(SPLIT_K, parts, "slices")
             clustered = replace(config, partition=within, cluster=parts)
@@ -201,7 +200,7 @@ def _partitioned(
 
 
 def _asked_at_once(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
 ) -> Iterator[StackedWgradConfig]:
     """`config` with rows of more steps asked for, and taken apart, at once: of all steps of a
     block, if they are few, or of the first ones."""

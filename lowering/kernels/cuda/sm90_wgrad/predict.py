@@ -8,7 +8,6 @@ from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200_CLUSTERS
 from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
@@ -28,9 +27,9 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+    from convir.lowering.kernels.target import Target
 
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))
@@ -79,7 +78,7 @@ _SCATTERED = 1.3
 """How much longer steps take where blocks of a tile read places that are far apart."""
 
 
-def ranked(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
+def ranked(problem: WgradProblem, gpu: Target) -> list[WgmmaWgradConfig]:
     """The configs worth measuring, by falling estimate of their speed."""
     costs = {config: cost(problem, config, gpu) for config in _candidates(problem, gpu)}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
@@ -89,7 +88,7 @@ def ranked(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
     return found[:_MOST]
 
 
-def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> bool:
+def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> bool:
     """Whether warps that multiply may ask for copies as well as warps that do nothing else: for one
     part of a tile, all of which fits into the ring, or whose products are longer than asking, which
     takes longer where stages drain."""
@@ -104,7 +103,7 @@ def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> 
     return config.consumer_warpgroups > 1 and is_long and not config.drained
 
 
-def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
+def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[WgmmaWgradConfig]:
     """Every tile, with as many stages as the shared memory holds, in every partition of use."""
     # Squares first: of equal estimates they are the faster ones.
     for block_m, block_n in sorted(product(BLOCKS_M, BLOCKS_N), key=lambda tile: max(tile)):
@@ -118,14 +117,14 @@ def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
             if found is None:
                 continue
             if not divided:
-                divided = [*_divided(*found), *_sliced(*found)]
+                divided = [*_divided(*found), *_sliced(*found, gpu)]
             elif problem.taps > 1:
-                divided += _sliced(*found)
+                divided += _sliced(*found, gpu)
         yield from divided
 
 
 def _deepest(
-    problem: WgradProblem, gpu: Gpu, block_m: int, block_n: int, roles: tuple[int, int]
+    problem: WgradProblem, gpu: Target, block_m: int, block_n: int, roles: tuple[int, int]
 ) -> tuple[WgmmaWgradConfig, Schedule] | None:
     """Whole tiles with as many stages as the shared memory holds."""
     for stages in _STAGES:
@@ -144,13 +143,13 @@ def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgrad
         yield replace(whole, partition=partition)
 
 
-def _sliced(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
+def _sliced(whole: WgmmaWgradConfig, schedule: Schedule, gpu: Target) -> Iterator[WgmmaWgradConfig]:
     """Tiles whose parts all blocks add, which two warpgroups do apart."""
     most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
     for parts in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
         if parts > 1:
             yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
-    for blocks, clusters in H200_CLUSTERS.items():
+    for blocks, clusters in gpu.clusters.items():
         of_tile = min(clusters // schedule.tiles, most // blocks)
         for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
             if 0 < count <= of_tile:
@@ -171,7 +170,7 @@ def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
             return
 
 
-def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
+def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> float:
     """Estimated µs of a legal config's launch, without what every launch takes."""
     schedule = schedule_of(problem, config, gpu.shared_bytes)
     if isinstance(schedule, Refusal):
