@@ -12,7 +12,7 @@ from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_C
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
 from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
 from convir.lowering.kernels.cuda.launch import KernelPlan
-from convir.lowering.kernels.cuda.layout_conversion.family import layout_conversion
+from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
@@ -28,9 +28,9 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.cuda.family import Family
+    from convir.lowering.kernels.protocol import KernelFamily
 
-_WITHOUT_COPIES: tuple[Family, ...] = (
+_WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     FEW_OUTPUT_CHANNELS,
     SIMT_DIRECT,
     SM90_GROUPED_DIRECT,
@@ -47,9 +47,9 @@ _WITHOUT_COPIES: tuple[Family, ...] = (
 )
 """What computes a contraction where its operands lie, and mostly wants contiguous channels."""
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[KernelFamily, ...] = (
     *_WITHOUT_COPIES,
-    layout_conversion(_WITHOUT_COPIES),
+    LayoutConversion(_WITHOUT_COPIES),
     SM80_IMPLICIT_GEMM,
 )
 """Every family, the most specialised first: the first one that does not refuse is used."""
@@ -71,7 +71,7 @@ def choose(callee: kernel.FuncOp, gpu: Target) -> Choice | Refusal:
         return problem
     refused: list[str] = []
     for family in FAMILIES:
-        configs = family.plan(problem.contraction, problem.epilogue, gpu)
+        configs = family.candidates(problem, gpu)
         if not isinstance(configs, Refusal):
             return Choice(configs[0], tuple(refused))
         refused.append(f"not {family.name}: {configs.reason}")
@@ -82,7 +82,7 @@ def legal_plans(problem: ContractionProblem, gpu: Target) -> dict[str, KernelPla
     """Every config that may compute a contraction on a GPU, the best first as rules have it."""
     found: dict[str, KernelPlan] = {}
     for family in FAMILIES:
-        configs = family.plan(problem.contraction, problem.epilogue, gpu)
+        configs = family.candidates(problem, gpu)
         for config in () if isinstance(configs, Refusal) else configs:
             plan = _plan(problem, family, str(config), gpu)
             if isinstance(plan, KernelPlan):
@@ -95,7 +95,7 @@ def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan
     family = family_of(config)
     if family is None:
         return Refusal(f"there is no template of '{config}'")
-    configs = family.plan(problem.contraction, problem.epilogue, gpu)
+    configs = family.candidates(problem, gpu)
     if isinstance(configs, Refusal):
         return configs
     plan = _plan(problem, family, config, gpu)
@@ -111,7 +111,7 @@ def is_template(config: str) -> bool:
     return family_of(config) is not None
 
 
-def family_of(config: str) -> Family | None:
+def family_of(config: str) -> KernelFamily | None:
     """The family whose name a config's text begins with."""
     name = config.partition(" ")[0]
     return next((family for family in FAMILIES if family.name == name), None)
@@ -132,11 +132,11 @@ def plan_kernel(
 
 
 def _plan(
-    problem: ContractionProblem, family: Family, config: str, target: Target
+    problem: ContractionProblem, family: KernelFamily, config: str, target: Target
 ) -> KernelPlan | Refusal:
     try:
         parsed = family.parse(config)
     except ValueError as error:
         return Refusal(f"'{config}' is no config of {family.name}: {error}")
-    plan = family.kernels(problem.contraction, problem.epilogue, parsed, target)
+    plan = family.launch(problem, parsed, target)
     return plan if isinstance(plan, Refusal) else plan.resolved(problem.place)

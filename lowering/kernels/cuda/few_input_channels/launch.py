@@ -119,7 +119,7 @@ def legality(
     return None
 
 
-def _by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
+def by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
     """A contraction on an image whose channels are neighbours, and the copy that makes them so.
 
     A copy of few channels takes as long as reading it, and saves that of single elements.
@@ -132,7 +132,7 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[ShallowConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    contraction, _ = _by_pixel(contraction)
+    contraction, _ = by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read
@@ -183,7 +183,7 @@ def kernels(
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
-    contraction, copies = _by_pixel(contraction)
+    contraction, copies = by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read

@@ -13,8 +13,11 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import legality, shared_bytes_of
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import blocks_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
+    blocks_of,
+    legality,
+    shared_bytes_of,
+)
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,

@@ -61,7 +61,7 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConf
     """The configs that are legal for `spec` on `gpu`, the most stages first."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
-    problem = _problem(spec, epilogue)
+    problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     configs = [
@@ -82,7 +82,7 @@ def kernels(
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = _problem(spec, epilogue)
+    problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     reason = illegality(problem, config, target.shared_bytes)
@@ -106,7 +106,8 @@ def kernels(
     return KernelPlan((kernel,))
 
 
-def _problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+def fused_problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+    """What the family sees of a contraction and its epilogue, or why it does not take them."""
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
         return operands

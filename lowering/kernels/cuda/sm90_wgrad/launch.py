@@ -23,8 +23,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     WgmmaWgradConfig,
 )
 from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
-from convir.lowering.kernels.cuda.sm90_wgrad.predict import ranked
-from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_problem
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
@@ -40,21 +39,6 @@ FEW_TILES = 4
 """Tiles whose units are taken to read a position together."""
 
 
-def plan(
-    spec: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[WgmmaWgradConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
-    problem = _problem(spec, epilogue)
-    if isinstance(problem, Refusal):
-        return problem
-    found = ranked(problem, gpu)
-    if not found:
-        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(found)
-
-
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
@@ -62,7 +46,7 @@ def kernels(
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = _problem(spec, epilogue)
+    problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     schedule = schedule_of(problem, config, target.shared_bytes)
@@ -113,12 +97,6 @@ def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
     """Whether rows of a plain matrix are read by few tiles, all of them at about the same time."""
     is_matrix = not problem.rows.slides
     return is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
-
-
-def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
 
 
 def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap:

@@ -12,13 +12,13 @@ from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.candidates import plan
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     legality,
     parse,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.launch import kernels
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import plan
 from convir.lowering.kernels.registry import choose, plan_kernel
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 

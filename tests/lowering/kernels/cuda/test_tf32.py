@@ -12,9 +12,11 @@ from gpu import nvrtc_or_skip
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.protocol import Problem
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -56,7 +58,10 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: T
 def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     problem = contraction_of_line(f"{line} -F 1 {NHWC}")
     contraction = replace(problem.contraction, tf32=True)
-    choices = [(t.name, t.plan(contraction, problem.epilogue, DEFAULT_TARGET)) for t in FAMILIES]
+    choices = [
+        (t.name, t.candidates(Problem(contraction, problem.epilogue), DEFAULT_TARGET))
+        for t in FAMILIES
+    ]
     taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
     assert [family for family, _ in taken] == ["wgmma", "igemm"]
     plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
@@ -81,7 +86,9 @@ def test_warpgroups_refuse_other_weights_and_holes() -> None:
     ):
         problem = contraction_of_line(f"{line} {NHWC}")
         contraction = replace(problem.contraction, tf32=True)
-        assert wgmma.plan(contraction, problem.epilogue, DEFAULT_TARGET) == Refusal(reason)
+        assert wgmma_candidates.plan(contraction, problem.epilogue, DEFAULT_TARGET) == Refusal(
+            reason
+        )
 
 
 def test_it_is_part_of_the_signature() -> None:
@@ -102,8 +109,8 @@ def test_a_config_of_tensor_cores_is_not_legal_without_it() -> None:
     problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
     tf32 = replace(problem.contraction, tf32=True)
     igemm = next(template for template in FAMILIES if template.name == "igemm")
-    configs = igemm.plan(tf32, problem.epilogue, DEFAULT_TARGET)
+    configs = igemm.candidates(Problem(tf32, problem.epilogue), DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    refused = igemm.kernels(problem.contraction, problem.epilogue, configs[0])
+    refused = igemm.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert refused.reason == "tensor cores do not multiply f32 and f32"

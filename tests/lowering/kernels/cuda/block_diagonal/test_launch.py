@@ -72,7 +72,7 @@ def test_weights_come_first() -> None:
 )
 def test_what_is_not_merged(line: str, reason: str) -> None:
     problem = contraction_of_line(f"convfp16 {line} {NDHWC}" + ("" if "-F" in line else " -F 1"))
-    refused = template.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
+    refused = template.candidates(problem, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 

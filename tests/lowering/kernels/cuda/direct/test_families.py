@@ -11,8 +11,8 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.few_input_channels.config import parse as parse_shallow
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
+from convir.lowering.kernels.cuda.grouped_direct import candidates as grouped_rule
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
-from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
 from convir.lowering.kernels.cuda.grouped_direct.config import parse as parse_grouped
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
@@ -83,13 +83,13 @@ def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     problem = contraction_of_line(
         line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
     )
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
     assert template.name == family
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     nvrtc_or_skip()
     for kernel in plan.kernels:

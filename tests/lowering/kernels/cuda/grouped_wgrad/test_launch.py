@@ -7,8 +7,8 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
-from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.grouped_wgrad.config import parse as parse_grouped_wgrad
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import FAMILIES
@@ -38,13 +38,13 @@ TAKEN = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     problem = contraction_of_line(f"{TAKEN[name]} -F 4")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
     assert template.name == "grouped-wgrad"
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     nvrtc_or_skip()
     for kernel in plan.kernels:

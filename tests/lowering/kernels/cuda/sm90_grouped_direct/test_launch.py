@@ -74,11 +74,11 @@ def contraction_of(line: str) -> ContractionProblem:
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of(line)
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, DEFAULT_TARGET)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert [str(config) for config in configs] == [text]
     assert template.parse(text) == configs[0]
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]

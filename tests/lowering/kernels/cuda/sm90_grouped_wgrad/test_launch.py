@@ -45,11 +45,11 @@ TAKEN = {
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of_line(f"{line} -F 4 {NHWC}")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, DEFAULT_TARGET)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert str(configs[0]) == text
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     MOST_TURNS,
@@ -58,7 +59,7 @@ def test_long_tiles_are_not_followed_by_those_of_every_phase() -> None:
 def test_only_phases_that_differ_have_a_table() -> None:
     def turns(line: str) -> int:
         found = reading(line)
-        configs = wgmma.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+        configs = wgmma_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
         assert not isinstance(configs, Refusal)
         plan = wgmma.kernels(found.contraction, found.epilogue, configs[0])
         assert not isinstance(plan, Refusal)

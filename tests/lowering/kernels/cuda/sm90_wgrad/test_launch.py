@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
@@ -205,7 +206,7 @@ def test_illegal_configs(text: str, reason: str) -> None:
 )
 def test_refusals(text: str, reason: str) -> None:
     found = reading(text)
-    refused = wgmma_wgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    refused = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -225,7 +226,7 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
 
 def test_other_architectures_are_refused() -> None:
     found = reading(line(2, 64, 64, (9, 9), 3, 1, 1))
-    refused = wgmma_wgrad.plan(
+    refused = wgmma_wgrad_candidates.plan(
         found.contraction, found.epilogue, target_of("sm_80", 108, 163 << 10)
     )
     assert isinstance(refused, Refusal)
@@ -243,7 +244,7 @@ def test_other_architectures_are_refused() -> None:
 )
 def test_every_planned_config_is_legal(text: str) -> None:
     found = reading(text)
-    configs = wgmma_wgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert len(set(configs)) == len(configs) > 1
     for config in configs:
@@ -268,7 +269,7 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
     text: str, second: str | None
 ) -> None:
     found = reading(text)
-    configs = wgmma_wgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert configs[0].roles[0]
     uniform = [config for config in configs if not config.roles[0]]
