@@ -98,7 +98,7 @@ def test_the_rule_is_kept_where_spreads_overlap() -> None:
 
 
 def test_machines_name_files() -> None:
-    assert Machine("NVIDIA DEFAULT_TARGET", 132).slug == "nvidia-h200-132"
+    assert Machine("NVIDIA H200", 132).slug == "nvidia-h200-132"
     assert Machine("AMD EPYC(tm) 9654 / x", 8).slug == "amd-epyc-tm-9654-x-8"
 
 
