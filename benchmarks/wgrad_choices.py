@@ -26,20 +26,22 @@ from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as taps_wgrad_rule
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
-from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_rule
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates as stacked_wgrad_rule
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import predict as stacked_wgrad_rule
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import cycles_of
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.outline_kernels import outlined
 from convir.passes import run
 from convir.runtime.cuda.compile import compile_cubin
@@ -102,7 +104,7 @@ def taps_configs(found: ContractionProblem) -> list[TapsWgradConfig]:
     seen = taps_wgrad.taps_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal):
         return []
-    configs = taps_wgrad_rule.candidates(found.contraction, seen, H200)
+    configs = taps_wgrad_rule.candidates(found.contraction, seen, DEFAULT_TARGET)
     return sorted(configs, key=lambda c: taps_wgrad_rule.cost(found.contraction, seen, c))
 
 
@@ -110,7 +112,7 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
     """Every partition of the best tiles of both families."""
     found = contraction_of(problem)
     families: list[tuple[Any, list[Any]]] = [(taps_wgrad, list(taps_configs(found)))]
-    planned = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    planned = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     families.append((wgmma_wgrad, [] if isinstance(planned, Refusal) else list(planned)))
     for family, configs in families:
         name = "taps" if family is taps_wgrad else "wgmma"
@@ -139,15 +141,15 @@ def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
     spec, seen = found.contraction, stacked_wgrad.stacked_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal) or spec.columns > MAX_COLUMNS:
         return []
-    configs = stacked_wgrad_rule.candidates(spec, seen, H200)
-    return sorted(configs, key=lambda c: stacked_wgrad_rule.cost(spec, seen, c))
+    configs = stacked_wgrad_rule.candidates(spec, seen, DEFAULT_TARGET)
+    return sorted(configs, key=lambda c: cycles_of(spec, seen, c))
 
 
 def role_cases(problem: ConvProblem) -> Iterable[Case]:
     """The best configs of either pipeline, of every template that has one of them."""
     found = contraction_of(problem)
-    asked = (found.contraction, found.epilogue, H200)
-    dense = _planned(wgmma_wgrad.plan(*asked))
+    asked = (found.contraction, found.epilogue, DEFAULT_TARGET)
+    dense = _planned(wgmma_wgrad_candidates.plan(*asked))
     both: list[tuple[Any, list[Any]]] = [
         (stacked_wgrad, list(stacked_configs(found))),
         (taps_wgrad, list(taps_configs(found))),
@@ -257,7 +259,7 @@ def main() -> None:
     if arguments.compile_only:
         sources = {one.source for each in cases.values() for c in each for one in c.plan.kernels}
         with ProcessPoolExecutor(arguments.jobs) as pool:
-            list(pool.map(compile_cubin, sources, [H200.arch] * len(sources)))
+            list(pool.map(compile_cubin, sources, [DEFAULT_TARGET.arch] * len(sources)))
         return
     clock = Clock()
     where = clock.bench.describe()

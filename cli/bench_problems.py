@@ -13,8 +13,8 @@ from xdsl.passes import PassPipeline
 from convir.api.compile import DEFAULT_PIPELINE
 from convir.dialects.context import new_context
 from convir.frontends.conv_module import function_of
-from convir.lowering.cuda.gpu import Gpu
 from convir.lowering.kernel_code import cuda_plans
+from convir.lowering.kernels.target import Target
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.bench.row import LIBRARY, OURS, PLAIN
@@ -71,7 +71,9 @@ def precompile(
         list(pool.map(compiled, problems))
 
 
-def cuda_kernels(problem: ConvProblem, gpu: Gpu, *, allow_tf32: bool = False) -> list[CudaKernel]:
+def cuda_kernels(
+    problem: ConvProblem, gpu: Target, *, allow_tf32: bool = False
+) -> list[CudaKernel]:
     """The kernels that compute `problem` on a GPU after the default pipeline.
 
     Raises:
@@ -83,7 +85,7 @@ def cuda_kernels(problem: ConvProblem, gpu: Gpu, *, allow_tf32: bool = False) ->
 
 
 def _compile_kernels(problem: ConvProblem, gpu: str, *, allow_tf32: bool) -> None:
-    planned = Gpu.parse(gpu)
+    planned = Target.parse(gpu)
     try:
         for kernel in cuda_kernels(problem, planned, allow_tf32=allow_tf32):
             compile_cubin(kernel.source, planned.arch)

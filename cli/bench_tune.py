@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from convir.cli.arguments import Part
     from convir.dialects.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.launch import CudaKernel
+    from convir.lowering.kernels.target import Target
     from convir.lowering.records.record import Key, Measurement
     from convir.runtime.bench.device import BenchDevice, Candidate
     from convir.runtime.program import Array, Program
@@ -168,7 +168,7 @@ def _records_file() -> Path:
 
 
 def kernels_to_tune(
-    problems: Sequence[ConvProblem], gpu: Gpu | None, wanted: Wanted
+    problems: Sequence[ConvProblem], gpu: Target | None, wanted: Wanted
 ) -> list[ToTune]:
     """The kernels of a part that have no record for `gpu`, or for the host if it is None; where it
     is said, old ones too. What is compiled to tell or to measure them is in the cache then.
@@ -192,7 +192,7 @@ def kernels_to_tune(
     return [each for each, record in asked if record is None or each.is_of_other_code(record)]
 
 
-def compile_ahead(kernels: Sequence[ToTune], gpu: Gpu, jobs: int) -> None:
+def compile_ahead(kernels: Sequence[ToTune], gpu: Target, jobs: int) -> None:
     """Put the code of all configs into the cache of cubins, with so many processes and no GPU.
 
     What cannot be compiled is left out: it fails again, with a reason, where it is measured.
@@ -260,7 +260,7 @@ def _record(
     return Record(*each.key, str(problem), measured, each.compiler)
 
 
-def _spilled(launches: Sequence[CudaKernel], gpu: Gpu) -> CompileError | None:
+def _spilled(launches: Sequence[CudaKernel], gpu: Target) -> CompileError | None:
     """Why a kernel is not measured: it spills more than its config declares, and no rule would
     choose it.
 

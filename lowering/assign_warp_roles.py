@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.config import ChoosesRoles
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.cuda.family import Family
+    from convir.lowering.kernels.protocol import KernelFamily
 
 NAME = "assign-warp-roles"
 
@@ -38,9 +39,9 @@ class AssignWarpRolesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        def change(family: Family, config: KernelConfig) -> KernelConfig | Refusal:
-            if family.with_roles is None:
+        def change(family: KernelFamily, config: KernelConfig) -> KernelConfig | Refusal:
+            if not isinstance(config, ChoosesRoles):
                 return Refusal(f"{family.name} has no choice of warp roles")
-            return family.with_roles(config, self.load, self.math)
+            return config.with_roles(self.load, self.math)
 
         change_configs(op, NAME, change)

@@ -11,19 +11,19 @@ from convir.lowering.records.record import machine_of
 if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.dialects.refusal import Refusal
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernel_candidates import Candidates
+    from convir.lowering.kernels.target import Target
     from convir.lowering.planar_candidates import PlanarCandidates
     from convir.lowering.records.record import Machine
 
 
-def machine_for(gpu: Gpu | None) -> Machine:
+def machine_for(gpu: Target | None) -> Machine:
     """What times on a GPU belong to, or on the host if it is None."""
     return machine_of_cpu(target()) if gpu is None else machine_of(gpu)
 
 
 def candidates_for(
-    function: kernel.FuncOp, gpu: Gpu | None
+    function: kernel.FuncOp, gpu: Target | None
 ) -> Candidates | PlanarCandidates | Refusal:
     """The configs of a kernel on a GPU, or on the host if it is None; or why there are none."""
     if gpu is None:

@@ -36,10 +36,10 @@ from convir.dialects.batch import with_batch
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.convert_to_rt import ConvertToRtPass, buffer_type
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.implementations import HOST
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
 from convir.lowering.select_kernels import SelectKernelsPass
@@ -201,8 +201,8 @@ class ChunkBatchPass(ModulePass):
 
     device: str = HOST
     workspace_bytes: int | None = None
-    gpu: str = str(H200)
-    """The GPU that kernels are chosen for, as `Gpu` prints it."""
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are chosen for, as `Target` prints it."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from convir.dialects import kernel
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.launch import CudaKernel
+    from convir.lowering.kernels.target import Target
 
 FURTHER_SHARE = 4
 """A template that is not preferred has one of so many chances to be measured: where it is the
@@ -30,7 +30,7 @@ class Candidates:
     """The configs of one kernel on one GPU."""
 
     problem: ContractionProblem
-    gpu: Gpu
+    gpu: Target
     has_gemm: bool
     """Whether a library's GEMM computes it."""
     template_first: bool = False
@@ -79,7 +79,7 @@ class Candidates:
         return plan if isinstance(plan, Refusal) else None
 
 
-def candidates_of(function: kernel.FuncOp, gpu: Gpu) -> Candidates | Refusal:
+def candidates_of(function: kernel.FuncOp, gpu: Target) -> Candidates | Refusal:
     """The configs of a kernel, or why nothing but loops computes it."""
     problem = read_problem(function)
     if isinstance(problem, Refusal):

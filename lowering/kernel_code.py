@@ -9,7 +9,6 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects import kernel, rt
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.cuda.planar import plan_planar
 from convir.lowering.implementations import (
@@ -24,6 +23,7 @@ from convir.lowering.implementations import (
     is_planar,
 )
 from convir.lowering.kernels.registry import is_template, plan_kernel
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.llvm.contraction.plan import plan_contraction
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
@@ -136,7 +136,7 @@ def _cuda_config(function: kernel.FuncOp) -> str:
 def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...]) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
     if config == PLANAR:
-        planar = plan_planar(function, H200)
+        planar = plan_planar(function, DEFAULT_TARGET)
         if isinstance(planar, Refusal):
             raise DiagnosticError(error_at(function, planar.reason))
         return planar

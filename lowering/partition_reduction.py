@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.config import ChoosesPartition
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
     PERSISTENT,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.cuda.family import Family
+    from convir.lowering.kernels.protocol import KernelFamily
 
 NAME = "partition-reduction"
 
@@ -63,9 +64,9 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
 
-        def change(family: Family, config: KernelConfig) -> KernelConfig | Refusal:
-            if family.with_partition is None:
+        def change(family: KernelFamily, config: KernelConfig) -> KernelConfig | Refusal:
+            if not isinstance(config, ChoosesPartition):
                 return Refusal(f"{family.name} has no choice of partition")
-            return family.with_partition(config, partition)
+            return config.with_partition(partition)
 
         change_configs(op, NAME, change)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.chunk_batch import ChunkBatchPass
 from convir.lowering.convert_to_rt import ConvertToRtPass
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.fuse_frames import FuseFramesPass
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.outline_kernels import OutlineKernelsPass
 from convir.lowering.plan_memory import PlanMemoryPass
 from convir.lowering.select_kernels import SelectKernelsPass
@@ -17,13 +17,13 @@ from convir.lowering.select_kernels import SelectKernelsPass
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.target import Target
 
 
 def lowering_passes(
     device: str = "host",
     workspace_bytes: int | None = None,
-    gpu: Gpu = H200,
+    gpu: Target = DEFAULT_TARGET,
     records: tuple[str, ...] = (),
 ) -> tuple[ModulePass, ...]:
     """The passes that turn functions on tensors into rt programs, one for each of `STAGES`.

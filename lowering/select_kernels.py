@@ -29,7 +29,6 @@ from convir.dialects.dependence import backward_slice
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.lowering.candidates import candidates_for, machine_for
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.implementations import (
     CONTRACTION,
     CUDA,
@@ -42,6 +41,7 @@ from convir.lowering.implementations import (
     attach_config,
     config_of,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
 from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.scatter import read_scatter
@@ -72,16 +72,16 @@ class Chosen:
     reasons: tuple[str, ...] = ()
 
 
-Chooses: TypeAlias = Callable[[kernel.FuncOp, Gpu], Chosen | Refusal]
+Chooses: TypeAlias = Callable[[kernel.FuncOp, Target], Chosen | Refusal]
 
 
-def _host_contraction(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _host_contraction(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     del gpu
     call = read_host_contraction(function)
     return call if isinstance(call, Refusal) else Chosen(CONTRACTION)
 
 
-def _host_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _host_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     element_types = {getattr(t, "element_type", None) for t in function.function_type.inputs}
     for element_type in element_types:
         if not isinstance(element_type, Float32Type | Float64Type):
@@ -89,12 +89,12 @@ def _host_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return _gemm(function, gpu)
 
 
-def _gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     del gpu
     return gemm_refusal(function) or Chosen(GEMM)
 
 
-def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     chosen = _gemm(function, gpu)
     reason = template_first(function)
     if isinstance(chosen, Refusal) or reason is None:
@@ -106,7 +106,7 @@ def _cuda_gemm(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return Refusal(f"{reason}: {family} is preferred")
 
 
-def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     # The host needs none of the templates.
     from convir.lowering.kernels.registry import choose  # noqa: PLC0415
 
@@ -116,13 +116,13 @@ def _template(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
     return Chosen(str(choice.config), choice.refused)
 
 
-def _host_scatter(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _host_scatter(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     del gpu
     scatter = read_scatter(function)
     return scatter if isinstance(scatter, Refusal) else Chosen(SCATTER)
 
 
-def _host_planar(function: kernel.FuncOp, gpu: Gpu) -> Chosen | Refusal:
+def _host_planar(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     del gpu
     planar = read_planar(function)
     return planar if isinstance(planar, Refusal) else Chosen(PLANAR)
@@ -141,11 +141,11 @@ IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
 
 
 @dataclass(frozen=True)
-class Target:
-    """What kernels are chosen for."""
+class Selection:
+    """What kernels are chosen for, and what may be chosen."""
 
     device: str
-    gpu: Gpu = H200
+    gpu: Target = DEFAULT_TARGET
     """Where the device is a GPU."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
@@ -153,12 +153,12 @@ class Target:
     """Implementations that may not be chosen; where there are any, no record is asked."""
 
     @property
-    def tuned_gpu(self) -> Gpu | None:
+    def tuned_gpu(self) -> Target | None:
         """What records are of: the GPU, or None for the host."""
         return self.gpu if self.device == CUDA else None
 
 
-def select(region: kernel.RegionOp, to: Target) -> None:
+def select(region: kernel.RegionOp, to: Selection) -> None:
     """Attach a config for a device to `region`, splitting it where an implementation does part."""
     device = to.device
     chosen, reasons = _choose(region, to)
@@ -197,7 +197,7 @@ def _is_elementwise(op: Operation) -> bool:
     return view is not None and set(view.iterators) == {"parallel"}
 
 
-def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[str]]:
+def _choose(region: kernel.RegionOp, to: Selection) -> tuple[Chosen | None, list[str]]:
     """What a record says, or the first implementation that computes `region`; or why none does."""
     function, _ = outlined(region, "candidate")
     reasons: list[str] = []
@@ -217,7 +217,7 @@ def _choose(region: kernel.RegionOp, to: Target) -> tuple[Chosen | None, list[st
     return None, reasons
 
 
-def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
+def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None:
     """What the record of a kernel says, or why it is not used; None if there is none."""
     machine, tables = _records(to)
     if not tables:
@@ -238,13 +238,13 @@ def _recorded(function: kernel.FuncOp, to: Target) -> Chosen | Refusal | None:
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
 
 
-def _records(to: Target) -> tuple[Machine, list[Mapping[Key, Record]]]:
+def _records(to: Selection) -> tuple[Machine, list[Mapping[Key, Record]]]:
     """The machine that times belong to, and the files that have some which may be used."""
     machine = machine_for(to.tuned_gpu)
     return machine, [] if to.without else records_of(machine, to.records)
 
 
-def _refine(region: kernel.RegionOp, to: Target) -> None:
+def _refine(region: kernel.RegionOp, to: Selection) -> None:
     """Let a record choose the register tile of a planar kernel."""
     if not _records(to)[1]:
         return
@@ -291,8 +291,8 @@ class SelectKernelsPass(ModulePass):
     name = NAME
 
     device: str = HOST
-    gpu: str = str(H200)
-    """The GPU that kernels are chosen for, as `Gpu` prints it."""
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are chosen for, as `Target` prints it."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
@@ -308,13 +308,13 @@ class SelectKernelsPass(ModulePass):
         """
         check_device(self.device)
         try:
-            gpu = Gpu.parse(self.gpu)
+            gpu = Target.parse(self.gpu)
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         for name in self.without:
             if all(name != known for known, _ in IMPLEMENTATIONS[self.device]):
                 raise PassFailedException(f"'{name}' is no implementation for {self.device}")
-        to = Target(self.device, gpu, self.records, self.without)
+        to = Selection(self.device, gpu, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             given = config_of(region, self.device)
             if given is None or given in self.without:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.cuda.family import Family
+    from convir.lowering.kernels.protocol import KernelFamily
 
 Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
-Change: TypeAlias = "Callable[[Family, KernelConfig], KernelConfig | Refusal]"
+Change: TypeAlias = "Callable[[KernelFamily, KernelConfig], KernelConfig | Refusal]"
 """A config with another choice, or why its template has none; ValueError if there is no such."""
 
 

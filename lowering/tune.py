@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernel_candidates import Candidates
+    from convir.lowering.kernels.target import Target
     from convir.lowering.planar_candidates import PlanarCandidates
     from convir.lowering.records.record import Machine
 
@@ -43,7 +43,7 @@ class Tunable:
     """A module whose kernels are selected for a device, but not outlined."""
 
     module: ModuleOp
-    gpu: Gpu | None
+    gpu: Target | None
     """None for the host."""
     kernels: tuple[TunableKernel, ...]
 
@@ -68,15 +68,15 @@ class Tunable:
         return module
 
 
-def _kind(gpu: Gpu | None) -> str:
+def _kind(gpu: Target | None) -> str:
     return HOST if gpu is None else CUDA
 
 
-def _passes(gpu: Gpu | None) -> tuple[ModulePass, ...]:
+def _passes(gpu: Target | None) -> tuple[ModulePass, ...]:
     return lowering_passes(_kind(gpu)) if gpu is None else lowering_passes(CUDA, gpu=gpu)
 
 
-def tunable(module: ModuleOp, gpu: Gpu | None) -> Tunable:
+def tunable(module: ModuleOp, gpu: Target | None) -> Tunable:
     """The kernels of a module on tensors that have configs to choose from on a GPU, or on the host
     if it is None; `module` is kept."""
     selected = module.clone()

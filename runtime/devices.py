@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.target import Target
     from convir.runtime.executable import DeviceProgram
     from convir.runtime.program import Program
 
@@ -29,10 +29,10 @@ class Device:
     """Which GPU."""
 
     @property
-    def gpu(self) -> Gpu:
+    def gpu(self) -> Target:
         """What cuda kernels are chosen for: this GPU; on the host a default that nothing reads."""
         if self.kind == HOST:
-            return H200
+            return DEFAULT_TARGET
         from convir.runtime.cuda import toolkit  # noqa: PLC0415
 
         with toolkit.cupy().cuda.Device(self.index):

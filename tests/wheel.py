@@ -14,14 +14,16 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# Folders of the tree that the package leaves out on purpose.
-NOT_SHIPPED = {"tests", "lit", "docs", "benchmarks", "examples", "build", "dist"}
-SHIPPED_SUFFIXES = (".py", ".cuh", ".ll", ".jsonl")
+# Folders and files of the tree that the package leaves out on purpose.
+NOT_SHIPPED = {"tests", "lit", "docs", "benchmarks", "examples", "build", "dist", "pyproject.toml"}
+SHIPPED_SUFFIXES = (".py", ".cuh", ".ll", ".jsonl", ".toml")
 SMOKE = """
 import convir, pathlib, sys
 assert pathlib.Path(convir.__file__).is_relative_to(sys.prefix), convir.__file__
 from convir.dialects.context import parse_module
 import convir.passes
+from convir.lowering.kernels import target
+assert target.named("h200") == target.DEFAULT_TARGET
 parse_module("func.func @f() { return }").verify()
 """
 

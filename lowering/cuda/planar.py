@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from convir.dialects import kernel
     from convir.lowering.contraction.scalar_program import Term as Scalar
-    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.target import Target
     from convir.lowering.planar.program import Binding, PlanarProgram, Read, Stage, Term
 
 _THREADS = 256
@@ -78,7 +78,7 @@ class PlanarCode:
 
 
 def planar_code(
-    launches: Sequence[PlanarLaunch], packed: Pointer, gpu: Gpu
+    launches: Sequence[PlanarLaunch], packed: Pointer, gpu: Target
 ) -> PlanarCode | Refusal:
     """The kernel of launches, one after the other, or why there is none.
 
@@ -109,7 +109,7 @@ def planar_code(
     return code
 
 
-def plan_planar(callee: kernel.FuncOp, gpu: Gpu) -> KernelPlan | Refusal:
+def plan_planar(callee: kernel.FuncOp, gpu: Target) -> KernelPlan | Refusal:
     """The kernel of a launch of its own, whose packed array is its workspace."""
     found = read_planar(callee, splits=False)
     if isinstance(found, Refusal):

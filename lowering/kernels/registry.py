@@ -12,7 +12,7 @@ from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_C
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
 from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
 from convir.lowering.kernels.cuda.launch import KernelPlan
-from convir.lowering.kernels.cuda.layout_conversion.family import layout_conversion
+from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
@@ -23,14 +23,14 @@ from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.cuda.family import Family
+    from convir.lowering.kernels.protocol import KernelFamily
 
-_WITHOUT_COPIES: tuple[Family, ...] = (
+_WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     FEW_OUTPUT_CHANNELS,
     SIMT_DIRECT,
     SM90_GROUPED_DIRECT,
@@ -47,9 +47,9 @@ _WITHOUT_COPIES: tuple[Family, ...] = (
 )
 """What computes a contraction where its operands lie, and mostly wants contiguous channels."""
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[KernelFamily, ...] = (
     *_WITHOUT_COPIES,
-    layout_conversion(_WITHOUT_COPIES),
+    LayoutConversion(_WITHOUT_COPIES),
     SM80_IMPLICIT_GEMM,
 )
 """Every family, the most specialised first: the first one that does not refuse is used."""
@@ -64,41 +64,41 @@ class Choice:
     """Why families that are preferred do not compute it: `not NAME: REASON`."""
 
 
-def choose(callee: kernel.FuncOp, gpu: Gpu) -> Choice | Refusal:
+def choose(callee: kernel.FuncOp, gpu: Target) -> Choice | Refusal:
     """The best config of the first family that computes all of `callee`, or why none does."""
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
         return problem
     refused: list[str] = []
     for family in FAMILIES:
-        configs = family.plan(problem.contraction, problem.epilogue, gpu)
+        configs = family.candidates(problem, gpu)
         if not isinstance(configs, Refusal):
             return Choice(configs[0], tuple(refused))
         refused.append(f"not {family.name}: {configs.reason}")
     return Refusal("; ".join(refused) or "there is no template")
 
 
-def legal_plans(problem: ContractionProblem, gpu: Gpu) -> dict[str, KernelPlan]:
+def legal_plans(problem: ContractionProblem, gpu: Target) -> dict[str, KernelPlan]:
     """Every config that may compute a contraction on a GPU, the best first as rules have it."""
     found: dict[str, KernelPlan] = {}
     for family in FAMILIES:
-        configs = family.plan(problem.contraction, problem.epilogue, gpu)
+        configs = family.candidates(problem, gpu)
         for config in () if isinstance(configs, Refusal) else configs:
-            plan = _plan(problem, family, str(config))
+            plan = _plan(problem, family, str(config), gpu)
             if isinstance(plan, KernelPlan):
                 found[str(config)] = plan
     return found
 
 
-def plan_on(gpu: Gpu, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
+def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
     """The launches of a config that may be written down anywhere, or why `gpu` does not run it."""
     family = family_of(config)
     if family is None:
         return Refusal(f"there is no template of '{config}'")
-    configs = family.plan(problem.contraction, problem.epilogue, gpu)
+    configs = family.candidates(problem, gpu)
     if isinstance(configs, Refusal):
         return configs
-    plan = _plan(problem, family, config)
+    plan = _plan(problem, family, config, gpu)
     if isinstance(plan, KernelPlan):
         needed = max(kernel.shared_bytes for kernel in plan.kernels)
         if needed > gpu.shared_bytes:
@@ -111,13 +111,15 @@ def is_template(config: str) -> bool:
     return family_of(config) is not None
 
 
-def family_of(config: str) -> Family | None:
+def family_of(config: str) -> KernelFamily | None:
     """The family whose name a config's text begins with."""
     name = config.partition(" ")[0]
     return next((family for family in FAMILIES if family.name == name), None)
 
 
-def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
+def plan_kernel(
+    callee: kernel.FuncOp, config: str, target: Target = DEFAULT_TARGET
+) -> KernelPlan | Refusal:
     """The launches of a family's config for `callee`, on its inputs and outputs.
 
     A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
@@ -126,13 +128,15 @@ def plan_kernel(callee: kernel.FuncOp, config: str) -> KernelPlan | Refusal:
     if family is None:
         return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)
-    return problem if isinstance(problem, Refusal) else _plan(problem, family, config)
+    return problem if isinstance(problem, Refusal) else _plan(problem, family, config, target)
 
 
-def _plan(problem: ContractionProblem, family: Family, config: str) -> KernelPlan | Refusal:
+def _plan(
+    problem: ContractionProblem, family: KernelFamily, config: str, target: Target
+) -> KernelPlan | Refusal:
     try:
         parsed = family.parse(config)
     except ValueError as error:
         return Refusal(f"'{config}' is no config of {family.name}: {error}")
-    plan = family.kernels(problem.contraction, problem.epilogue, parsed)
+    plan = family.launch(problem, parsed, target)
     return plan if isinstance(plan, Refusal) else plan.resolved(problem.place)

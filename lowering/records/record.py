@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from convir.lowering.cuda.gpu import Gpu
+    from convir.lowering.kernels.target import Target
 
 TIE = 0.02
 """A config within this share of the fastest one's time is as fast: medians repeat no better."""
@@ -31,7 +31,7 @@ class Machine:
         return "-".join([*letters.split(), str(self.units)])
 
 
-def machine_of(gpu: Gpu) -> Machine:
+def machine_of(gpu: Target) -> Machine:
     """A GPU as what times belong to."""
     return Machine(gpu.name, gpu.multiprocessors)
 

@@ -16,8 +16,8 @@ from convir.runtime.program import Buffer, Copy, Launch, Space, buffers_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.cuda.planar import PlanarCode
+    from convir.lowering.kernels.target import Target
     from convir.runtime.program import Array, Call
 
 PACKED = Pointer("workspace")
@@ -57,7 +57,7 @@ def in_runs(calls: Iterable[Call]) -> list[tuple[Call, ...]]:
 
 
 def planar_run(
-    launches: Sequence[Launch], gpu: Gpu
+    launches: Sequence[Launch], gpu: Target
 ) -> tuple[PlanarCode, dict[Pointer, Buffer]] | Refusal:
     """The kernel of neighbouring launches and what its pointers are, or why there is none."""
     pointers: dict[tuple[Space, int, int], Pointer] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from convir.lowering.cuda.gpu import Gpu
+from convir.lowering.kernels.target import Target, target_of
 
 OLDEST_CAPABILITY = 80
 """Ampere: the first with bf16 and asynchronous copies, which kernels use."""
@@ -66,7 +66,7 @@ def architecture() -> str:
     return f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
 
 
-def gpu() -> Gpu:
+def gpu() -> Target:
     """The current device, as kernels are planned for it.
 
     Raises:
@@ -74,7 +74,7 @@ def gpu() -> Gpu:
     """
     device = cupy().cuda.Device()
     attributes = device.attributes
-    return Gpu(
+    return target_of(
         architecture(),
         attributes["MultiProcessorCount"],
         attributes["MaxSharedMemoryPerBlockOptin"],

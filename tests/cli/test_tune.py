@@ -13,8 +13,8 @@ from convir.cli.arguments import Part
 from convir.cli.bench import main
 from convir.cli.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.implementations import GEMM
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.records.read import read_records
 from convir.lowering.records.record import Measurement, machine_of
 from convir.lowering.records.write import save
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 LINE = f"convfp16 -n 3 -c 64 -H 6 -W 6 -k 32 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
-GPU = replace(H200, name="Some GPU")
+GPU = replace(DEFAULT_TARGET, name="Some GPU")
 MOST = 100
 """More than any template has configs."""
 EFFORT = Effort(seed=0, budget_s=1.0, rounds=5)

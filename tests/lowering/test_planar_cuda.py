@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from planar_cases import Case, Problem, cases, convolution, layer
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.cuda.planar import PlanarCode, PlanarLaunch, planar_code
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import kernel_usage
 from convir.runtime.cuda.launch import LoadedKernel
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-WITHOUT_CLUSTERS = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+WITHOUT_CLUSTERS = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 FRAMES = (1, 17, 32, 33, 64, 100, 513)
 
 
-def code_of(problem: Problem, gpu: Gpu) -> PlanarCode:
+def code_of(problem: Problem, gpu: Target) -> PlanarCode:
     """The kernel of a problem; the packed array is the argument behind the last one."""
     numbers = range(len(problem.arrays))
     launch = PlanarLaunch(
@@ -98,9 +98,9 @@ def test_a_layer_emulated(frames: int, tmp_path: Path) -> None:
     run_emulated(layer(frames), tmp_path)
 
 
-@pytest.mark.parametrize("gpu", [H200, WITHOUT_CLUSTERS], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("gpu", [DEFAULT_TARGET, WITHOUT_CLUSTERS], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("frames", [17, 64, 513])
-def test_a_layer_compiles_without_spills(frames: int, gpu: Gpu) -> None:
+def test_a_layer_compiles_without_spills(frames: int, gpu: Target) -> None:
     nvrtc_or_skip()
     kernel = code_of(layer(frames), gpu).kernel
     usage = kernel_usage(kernel.source, gpu.arch)
@@ -122,7 +122,7 @@ def test_launches_of_one_program_share_a_function() -> None:
         PlanarLaunch(p.program, p.binding, tuple(Pointer("input", 3 * i + n) for n in range(3)))
         for i, p in enumerate(problems)
     ]
-    code = planar_code(launches, Pointer("workspace"), H200)
+    code = planar_code(launches, Pointer("workspace"), DEFAULT_TARGET)
     assert not isinstance(code, Refusal)
     assert code.kernel.source.count("void planar0(") == 1
     assert code.kernel.source.count("  planar0(") == len(launches)

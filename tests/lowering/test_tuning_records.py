@@ -20,11 +20,11 @@ from convir.dialects.context import new_context
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.implementations import CUDA, GEMM
 from convir.lowering.kernel_candidates import Candidates, candidates_of
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.records.read import find, read_records, records_of, shipped_file
 from convir.lowering.records.record import TIE, Machine, Measurement, Record, machine_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.problem import ContractionProblem
 
 LINE = f"convfp16 -n 3 -c 64 -H 14 -W 12 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
-GPU = replace(H200, name="Some GPU")
+GPU = replace(DEFAULT_TARGET, name="Some GPU")
 MACHINE = machine_of(GPU)
 SLOW = (9.0, 8.0, 10.0)
 
@@ -172,7 +172,7 @@ def signature(problem: ContractionProblem) -> str:
     return signature_of(problem.contraction, problem.epilogue.signature)
 
 
-def selected(line: str, gpu: Gpu, file: Path) -> tuple[str, str]:
+def selected(line: str, gpu: Target, file: Path) -> tuple[str, str]:
     """The config that is chosen for a line's only kernel, and why."""
     module = module_of(line)
     with collect() as remarks:
@@ -216,7 +216,7 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert config == slowest != ruled
     assert reason.endswith("measured, 5.0 µs, the best of 2 configs")
     assert not caplog.records
-    for other in (replace(GPU, name="Another"), replace(GPU, multiprocessors=66), H200):
+    for other in (replace(GPU, name="Another"), replace(GPU, multiprocessors=66), DEFAULT_TARGET):
         assert selected(LINE, other, file)[0].split()[0] == ruled.split()[0]
         assert "measured" not in selected(LINE, other, file)[1]
 
@@ -247,7 +247,7 @@ def test_illegal_records_fall_through(
 
 
 def test_configs_for_another_gpu_are_refused() -> None:
-    small = Gpu("sm_86", multiprocessors=28, shared_bytes=99 << 10, name="Small")
+    small = target_of("sm_86", multiprocessors=28, shared_bytes=99 << 10, name="Small")
     on_small = replace(candidates(LINE), gpu=small)
     wgmma = "wgmma 128x128 stages=4 math=pingpong cluster=1 store=direct:64 blocks=132"
     large = "igemm 128x256x32 stages=4 warps=2x4"
@@ -270,11 +270,11 @@ def test_what_is_shipped_is_legal() -> None:
 
 
 def test_what_is_shipped_is_used(tmp_path: Path) -> None:
-    shipped = read_records(shipped_file(machine_of(H200)))
+    shipped = read_records(shipped_file(machine_of(DEFAULT_TARGET)))
     assert shipped
     for each in shipped:
         assert each.best is not None
-        config, reason = selected(each.problem, H200, tmp_path / "none")
+        config, reason = selected(each.problem, DEFAULT_TARGET, tmp_path / "none")
         assert config == each.best.config
         assert f"the best of {len(each.measurements)} configs" in reason
 
@@ -283,12 +283,12 @@ def test_what_is_shipped_was_measured_with_the_same_code() -> None:
     """The best config of every record compiles to the cubin that was measured."""
     nvrtc_or_skip()
     other: list[str] = []
-    for each in read_records(shipped_file(machine_of(H200))):
+    for each in read_records(shipped_file(machine_of(DEFAULT_TARGET))):
         if each.best is None or each.compiler != compiler():
             continue
-        found = replace(candidates(each.problem), gpu=H200)
+        found = replace(candidates(each.problem), gpu=DEFAULT_TARGET)
         assert found.signature == each.signature
         sources = [launch.source for launch in found.launches[each.best.config]]
-        if cubins_digest(sources, H200.arch) != each.best.code:
+        if cubins_digest(sources, DEFAULT_TARGET.arch) != each.best.code:
             other.append(f"{each.problem}: {each.best.config}")
     assert not other, "\n".join(other)

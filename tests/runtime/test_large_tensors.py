@@ -23,8 +23,8 @@ from convir.dialects.conv_geometry import Direction
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.registry import choose
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.bench.torch_reference import convolve
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_contraction(name: str, cupy: Any) -> None:
     problem = problem_of(name)
     assert max(map(prod, problem.shapes)) > LIMIT
     (callee,) = kernels_of(problem)
-    choice = choose(callee, H200)
+    choice = choose(callee, DEFAULT_TARGET)
     assert not isinstance(choice, Refusal)
     assert name.split(maxsplit=1)[0] in ("any", str(choice.config).split()[0])
     executable = convir_compile(ModuleOp([function_of("main", problem)]), device="cuda")

@@ -15,8 +15,8 @@ from xdsl.passes import PassPipeline
 from convir.api.sources import nam_source
 from convir.dialects.context import new_context
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.target import target_of
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.cuda.planar_run import PACKED, in_runs, packed, planar_run
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from convir.runtime.program import Program
 
-GPU = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+GPU = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 FRAMES = 24
 
 

@@ -14,8 +14,8 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.registry import choose
+from convir.lowering.kernels.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +26,7 @@ def check_template(line: str, families: Collection[str]) -> None:
     cupy = cupy_or_skip()
     (problem,) = parse_line(line).problems.values()
     (callee,) = kernels_of(problem)
-    choice = choose(callee, H200)
+    choice = choose(callee, DEFAULT_TARGET)
     assert not isinstance(choice, Refusal)
     assert str(choice.config).split()[0] in families
     lhs, rhs = (small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2]))

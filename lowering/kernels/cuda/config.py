@@ -7,7 +7,10 @@ parses back from it; that string is what `configs = {cuda = "…"}` and tuning r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 
 GROUP_WARPS = 4
 """Warps of a group that multiplies."""
@@ -22,6 +25,24 @@ class KernelConfig(Protocol):
 
     def __str__(self) -> str:
         """The canonical string, which the family's `parse` reads."""
+        ...
+
+
+@runtime_checkable
+class ChoosesPartition(KernelConfig, Protocol):
+    """A config whose reduction may be divided in several ways."""
+
+    def with_partition(self, partition: Partition) -> KernelConfig:
+        """The config with another partition; ValueError where there is none such."""
+        ...
+
+
+@runtime_checkable
+class ChoosesRoles(KernelConfig, Protocol):
+    """A config whose warps may be divided in several ways into those that load and multiply."""
+
+    def with_roles(self, load: int, math: int) -> KernelConfig:
+        """The config with so many warps of each; ValueError where there are none such."""
         ...
 
 

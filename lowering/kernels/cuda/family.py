@@ -1,39 +1,76 @@
-"""What a family of kernels is: the configs that it has for a contraction, and their launches."""
+"""A family of kernels as functions of its modules: what they plan, parse, predict and launch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.config import KernelConfig
+from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.dialects.refusal import Refusal
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+    from convir.lowering.kernels.target import Target
 
-Plans: TypeAlias = "Callable[[Contraction, Epilogue, Gpu], tuple[KernelConfig, ...] | Refusal]"
-"""The configs that may compute a contraction on a GPU, best first, or why none may."""
-
-Launches: TypeAlias = "Callable[[Contraction, Epilogue, Any], KernelPlan | Refusal]"
-"""The launches of one config, or why it is not legal for the contraction."""
+C = TypeVar("C", bound=KernelConfig)
 
 
 @dataclass(frozen=True)
-class Family:
-    """A family of kernels."""
+class Family(Generic[C]):
+    """A `KernelFamily` whose configs are of type `C`."""
 
     name: str
     """The first word of its configs."""
-    plan: Plans
-    parse: Callable[[str], KernelConfig]
+    config: type[C]
+    reads: Callable[[Contraction, Epilogue], object]
+    """What its kernels see of a contraction, or a `Refusal`."""
+    plan: Callable[[Contraction, Epilogue, Target], tuple[C, ...] | Refusal]
+    """The configs that may compute a contraction on a GPU, or why none may."""
+    parse: Callable[[str], C]
     """The config that prints as a text; raises ValueError where none does."""
-    kernels: Launches
-    with_partition: Callable[[Any, Partition], KernelConfig] | None = None
-    """A config with another partition; None where a family has no choice."""
-    with_roles: Callable[[Any, int, int], KernelConfig] | None = None
-    """A config with so many warps that load and that multiply; None likewise."""
+    time: Callable[[Contraction, Epilogue, C, Target], float]
+    """What a legal config takes, in µs."""
+    kernels: Callable[[Contraction, Epilogue, C, Target], KernelPlan | Refusal]
+    """The launches of one config, or why it is not legal for the contraction."""
+
+    def problem(
+        self, contraction: Contraction, epilogue: Epilogue, target: Target
+    ) -> Problem | Refusal:
+        """What the family takes of a contraction, or why it does not."""
+        del target
+        read = self.reads(contraction, epilogue)
+        return read if isinstance(read, Refusal) else Problem(contraction, epilogue)
+
+    def candidates(self, problem: Problem, target: Target) -> tuple[C, ...] | Refusal:
+        """The configs worth considering, or why there are none."""
+        return self.plan(problem.contraction, problem.epilogue, target)
+
+    def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
+        """Why a config may not run on `target`; None if it may."""
+        plan = self.launch(problem, config, target)
+        if isinstance(plan, Refusal):
+            return plan
+        needed = max(kernel.shared_bytes for kernel in plan.kernels)
+        if needed > target.shared_bytes:
+            return Refusal(f"it needs {needed} bytes of shared memory of {target.shared_bytes}")
+        return None
+
+    def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
+        """The time of a legal config in µs."""
+        return self.time(problem.contraction, problem.epilogue, self._own(config), target)
+
+    def launch(
+        self, problem: Problem, config: KernelConfig, target: Target
+    ) -> KernelPlan | Refusal:
+        """The launches of a config, or why it is not legal for the problem."""
+        return self.kernels(problem.contraction, problem.epilogue, self._own(config), target)
+
+    def _own(self, config: KernelConfig) -> C:
+        if not isinstance(config, self.config):
+            raise TypeError(f"'{config}' is no config of {self.name}")
+        return config

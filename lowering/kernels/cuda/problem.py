@@ -20,6 +20,7 @@ from convir.lowering.contraction.read_fused import read_fused
 from convir.lowering.cuda.scalars import ScalarPrinter
 from convir.lowering.kernels.cuda.epilogue import Epilogue
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -37,12 +38,9 @@ _TYPES: dict[StorageType, AnyFloat] = {
 
 
 @dataclass(frozen=True)
-class ContractionProblem:
-    """What a kernel computes, for templates, and which of its arguments is which operand."""
+class ContractionProblem(Problem):
+    """What a kernel computes, for families, and which of its arguments is which operand."""
 
-    contraction: Contraction
-    """Its result has the type that is stored; `accumulate` is part of the epilogue."""
-    epilogue: Epilogue
     a: int
     other: int
     """The input that is B where C is computed, and C where B is."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.cuda.gpu import H200_CACHE_BYTES
 from convir.lowering.kernels.cuda.launch import Im2colMap
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import ALIGNMENT
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.launch import Pointer
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import RowMap
+    from convir.lowering.kernels.target import Target
 
 
 def im2col_map(
@@ -46,10 +46,10 @@ def im2col_map(
     )
 
 
-def promotion_of(size: int) -> Literal[128, 256]:
+def promotion_of(size: int, target: Target) -> Literal[128, 256]:
     """Bytes that a miss should bring of an operand of `size` bytes, in copies 128 bytes wide: their
     neighbours too, unless the L2 cache has lost these when they are wanted."""
-    return 256 if size <= H200_CACHE_BYTES else 128
+    return 256 if size <= target.l2_bytes else 128
 
 
 def stride_bytes(elements: int, element: StorageType) -> int:

@@ -64,10 +64,10 @@ def random_problem(c: Choices) -> ConvProblem:
 
 def convolution(k: RandomFunction) -> Value:
     """A convolution of new arguments."""
-    problem, c = random_problem(k.choices), k.choices
+    problem = random_problem(k.choices)
     geometry, (lhs, rhs, out) = problem.geometry, problem.shapes
     operands = [k.input(shape, problem.dtype) for shape in (lhs, rhs)]
-    init = k.empty(out, problem.dtype) if c.below(3) else k.uniform(out, problem.dtype, 0)
+    init = k.uniform(out, problem.dtype, 0)
     numbers = {
         "strides": ", ".join(map(str, geometry.strides)),
         "padding": ", ".join(

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES, Weights
-from convir.lowering.kernels.cuda.family import Family
+from convir.lowering.kernels.cuda.block_diagonal.predict import time_of
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
+from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.target import Target
 
 FAMILY = "merged"
 MOST_CHANNELS = 128
@@ -83,19 +85,28 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Merged:
+class BlockDiagonal:
     """The family over another one."""
 
-    inner: Family
+    inner: KernelFamily
+    name: str = FAMILY
 
-    def plan(
-        self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
-    ) -> tuple[MergedConfig, ...] | Refusal:
-        """The configs of the template for all groups as one, best first."""
-        merge = merge_of(spec)
+    def problem(
+        self, contraction: Contraction, epilogue: Epilogue, target: Target
+    ) -> Problem | Refusal:
+        """The contraction, or why its groups are not merged."""
+        merge = merge_of(contraction)
         if isinstance(merge, Refusal):
             return merge
-        configs = self.inner.plan(merged(spec, merge), epilogue, gpu)
+        read = self.inner.problem(merged(contraction, merge), epilogue, target)
+        return read if isinstance(read, Refusal) else Problem(contraction, epilogue)
+
+    def candidates(self, problem: Problem, target: Target) -> tuple[MergedConfig, ...] | Refusal:
+        """The configs of the inner family for all groups as one."""
+        whole = _merged(problem)
+        if isinstance(whole, Refusal):
+            return whole
+        configs = self.inner.candidates(whole[0], target)
         if isinstance(configs, Refusal):
             return Refusal(f"as one group, {configs.reason}")
         return tuple(map(MergedConfig, configs))
@@ -111,22 +122,56 @@ class Merged:
             raise ValueError(f"a config of {self.inner.name} follows")
         return MergedConfig(self.inner.parse(inner))
 
-    def kernels(
-        self, spec: Contraction, epilogue: Epilogue, config: MergedConfig
+    def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
+        """Why a config may not run on `target`; None if it may."""
+        whole = _merged(problem)
+        if isinstance(whole, Refusal):
+            return whole
+        return self.inner.refusal(whole[0], _own(config).inner, target)
+
+    def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
+        """µs of the launch that merges weights, and of the inner family's.
+
+        Raises:
+            ValueError: the groups cannot be merged.
+        """
+        whole = _merged(problem)
+        if isinstance(whole, Refusal):
+            raise ValueError(whole.reason)
+        inner = self.inner.predict(whole[0], _own(config).inner, target)
+        return time_of(inner, whole[1].nbytes, target)
+
+    def launch(
+        self, problem: Problem, config: KernelConfig, target: Target
     ) -> KernelPlan | Refusal:
         """The launches of a config: the one that merges weights, and the inner family's."""
-        merge = merge_of(spec)
-        if isinstance(merge, Refusal):
-            return merge
-        plan = self.inner.kernels(merged(spec, merge), epilogue, config.inner)
+        whole = _merged(problem)
+        if isinstance(whole, Refusal):
+            return whole
+        plan = self.inner.launch(whole[0], _own(config).inner, target)
         if isinstance(plan, Refusal):
             return plan
         workspace = len(plan.workspace)
         weights = Pointer("workspace", workspace)
         inner = plan.resolved(lambda pointer: weights if pointer.place == "b" else pointer)
+        merge = whole[1]
         return KernelPlan(
             (merge.kernel(workspace), *inner.kernels), (*plan.workspace, merge.nbytes), plan.state
         )
+
+
+def _own(config: KernelConfig) -> MergedConfig:
+    if not isinstance(config, MergedConfig):
+        raise TypeError(f"'{config}' is no config of {FAMILY}")
+    return config
+
+
+def _merged(problem: Problem) -> tuple[Problem, Merge] | Refusal:
+    """The problem with all groups as one, or why they are not merged."""
+    merge = merge_of(problem.contraction)
+    if isinstance(merge, Refusal):
+        return merge
+    return Problem(merged(problem.contraction, merge), problem.epilogue), merge
 
 
 def merge_of(spec: Contraction) -> Merge | Refusal:
@@ -184,5 +229,4 @@ def merged(spec: Contraction, merge: Merge) -> Contraction:
     )
 
 
-_merged = Merged(SM90_IMPLICIT_GEMM)
-BLOCK_DIAGONAL = Family(FAMILY, _merged.plan, _merged.parse, _merged.kernels)
+BLOCK_DIAGONAL = BlockDiagonal(SM90_IMPLICIT_GEMM)

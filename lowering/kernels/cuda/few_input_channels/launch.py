@@ -19,12 +19,12 @@ from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
@@ -119,7 +119,7 @@ def legality(
     return None
 
 
-def _by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
+def by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
     """A contraction on an image whose channels are neighbours, and the copy that makes them so.
 
     A copy of few channels takes as long as reading it, and saves that of single elements.
@@ -129,10 +129,10 @@ def _by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[ShallowConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    contraction, _ = _by_pixel(contraction)
+    contraction, _ = by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read
@@ -141,7 +141,7 @@ def plan(
     return tuple(configs) or Refusal("no strip of its rows fits into shared memory")
 
 
-def _legal(problem: DirectProblem, lines: Lines, gpu: Gpu) -> Iterator[ShallowConfig]:
+def _legal(problem: DirectProblem, lines: Lines, gpu: Target) -> Iterator[ShallowConfig]:
     columns = COLUMNS[0] if problem.contraction.columns > COLUMNS[1] else COLUMNS[1]
     for resident in RESIDENT:
         shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
@@ -177,10 +177,13 @@ _SINGLE = 1.3
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: ShallowConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: ShallowConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
-    contraction, copies = _by_pixel(contraction)
+    contraction, copies = by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
         return read

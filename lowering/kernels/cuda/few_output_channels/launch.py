@@ -23,12 +23,12 @@ from convir.lowering.kernels.cuda.direct.ring import (
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.few_output_channels.config import NarrowConfig
 from convir.lowering.kernels.cuda.registers import WARP
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -133,7 +133,7 @@ def legality(problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: i
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[NarrowConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     read = reading(contraction, epilogue, runs_of)
@@ -144,7 +144,7 @@ def plan(
     return configs or Refusal("no config has registers and shared memory for its weights")
 
 
-def _legal(problem: DirectProblem, runs: Runs, gpu: Gpu) -> Iterator[NarrowConfig]:
+def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[NarrowConfig]:
     window = problem.rows.window * problem.cols.window
     columns = runs.columns(problem.contraction.columns)
     weights = window * problem.contraction.depth * columns // (COLUMN_TILE * VECTOR)
@@ -164,7 +164,10 @@ def _legal(problem: DirectProblem, runs: Runs, gpu: Gpu) -> Iterator[NarrowConfi
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: NarrowConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: NarrowConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, runs_of)

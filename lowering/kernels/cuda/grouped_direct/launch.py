@@ -28,6 +28,7 @@ from convir.lowering.kernels.cuda.direct.ring import (
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -161,7 +162,10 @@ def _wgmma_refusal(merged: MergedGroups, config: GroupedConfig) -> str | None:
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, merged_groups)

@@ -1,186 +1,141 @@
-"""Which config of `grouped` a problem gets, best first.
-
-The figures behind the table are in `README.md`. What moves it: weights stay in
-registers, so channels of a group decide how many warps fit; a stride of 1 reads each pixel for nine
-outputs, so several output rows share what is read; a strided backward pass writes four times what
-it reads, so wide blocks whose stores cover whole lines win.
-"""
+"""`grouped`: steps of positions, whose pixels warps multiply by weights that they hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import MMA, WGMMA, Math
-from convir.lowering.kernels.cuda.direct.problem import VECTOR
-from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
-from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
-from convir.lowering.kernels.cuda.grouped_direct.launch import (
-    legality,
-    merged_groups,
-    registers,
-)
-from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, traded_registers
+from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
-    from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
-
-MOST_DENSE = 32
-"""Channels of a single group past which an implicit GEMM reuses more of what it reads."""
-
-RESERVED_BYTES = 1024
-"""Shared memory that every block takes beside its own."""
-
-SLICE = 32
-"""Output channels of a warp, at most."""
-
-OLDER_REGISTERS = 8
-"""Registers that the instructions before sm_90 take beside."""
-
-LEAST_USED = 8
-"""Rows of an image for each that is computed beside it."""
+    from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
+    from convir.lowering.kernels.target import Target
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """A line of the table: a config without what the problem's sizes decide."""
+class Constants:
+    """Fitted; cycles of a multiprocessor."""
 
-    channels: int
-    cols: int
-    slice: int
-    rows: int
-    outputs: int
+    fragment: float = 3.925
+    """For 16 x 16 elements from shared memory."""
+    multiply: float = 1.7
+    """For 16 x 8 x 16 products of `mma.sync`."""
+    wgmma: float = 0.7305
+    """How many of them a product of `wgmma` takes."""
+    store: float = 1.017
+    """For 16 x 8 results."""
+    copied: float = 3.116
+    """For 128 bytes that threads copy."""
+    brought: float = 1.401
+    """For 128 bytes that the copy engine brings."""
+    tile: float = 10.06
+    """Of a warp, for each tile of 16 positions, beside its instructions."""
+    issue: float = 2.639
+    """Cycles between two instructions of a warp on its own: fragments and products."""
+    step: float = 841.4
+    """Of a step that waits: all warps copy."""
+    loaded: float = 582.7
+    """The same where warps of their own do."""
+    start: float = 5.39
+    """µs beside an empty launch."""
+    weight: float = 100.4
+    """Cycles of a block for 16 bytes of weights, by thread."""
+    dram: float = 0.9098
+    """A factor of the time of DRAM."""
+    power: float = 2.335
+    dram_power: float = 2.51
+
+
+FIXED = ("multiply",)
+FITTED = Constants()
+BOUNDS = {"store": (1.0, 60.0), "tile": (10.0, 900.0)}
+"""What the fit keeps constants within."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    steps: int
+    """Of the busiest block."""
+    blocks: int
+    """Of a multiprocessor."""
+    fragments: float
+    """Of a step and block."""
+    products: float
+    stores: float
+    bytes: float
     tiles: int
     warps: int
-    loaders: int
-    resident: int
-    copies: Copies = ASYNC
-    math: Math = MMA
+    is_tma: bool
+    is_wgmma: bool
+    has_loaders: bool
+    weights: float
+    """16 bytes of a block, by thread."""
+    traffic: Traffic
 
 
-_STRIDED = (
-    _Shape(128, 25, 32, 1, 4, 2, 8, 0, 1),
-    _Shape(128, 25, 32, 1, 2, 2, 8, 0, 1),
-    _Shape(64, 25, 32, 1, 1, 4, 8, 0, 1),
-    _Shape(64, 25, 32, 1, 1, 2, 8, 0, 1),
-    _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
-    _Shape(32, 16, 32, 1, 1, 1, 4, 0, 1),
-    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
-    _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
-)
-"""For several phases, or strided reads: what is stored, or read, outweighs the other."""
-
-_DEEP_STRIDED = (_Shape(64, 25, 32, 1, 1, 4, 8, 0, 1), *_STRIDED)
-"""The same, where a group's channels of A fill slices."""
-
-_DENSE = (
-    _Shape(64, 25, 32, 2, 2, 1, 4, 1, 2, TMA),
-    _Shape(64, 25, 32, 2, 2, 1, 4, 1, 2),
-    _Shape(64, 25, 16, 2, 2, 1, 8, 0, 2),
-    _Shape(64, 25, 16, 5, 5, 1, 8, 4, 1),
-    _Shape(32, 25, 32, 2, 2, 1, 4, 0, 2),
-    _Shape(64, 25, 16, 1, 1, 1, 8, 0, 1),
-    _Shape(32, 16, 32, 1, 1, 1, 4, 0, 1),
-    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
-    _Shape(64, 8, 16, 1, 1, 1, 4, 0, 1),
-)
-"""For one phase."""
-
-_DEEP = (_Shape(32, 25, 32, 2, 2, 1, 12, 4, 1, TMA, WGMMA), *_DENSE)
-"""The same, where a group's channels of A fill slices: their weights leave few registers."""
-
-_SHALLOW = (
-    _Shape(64, 28, 32, 4, 4, 1, 8, 1, 1, TMA),
-    _Shape(64, 28, 32, 4, 4, 1, 8, 0, 1),
-    _Shape(64, 25, 32, 4, 4, 1, 8, 0, 1),
-    *_DENSE,
-)
-"""The same, where a group has 8 channels of A."""
-
-
-def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
-    contraction = problem.contraction
-    if contraction.groups == problem.taps == 1:
-        return Refusal("it is a matrix product")
-    if contraction.groups == 1 and max(contraction.depth, contraction.columns) > MOST_DENSE:
-        return Refusal("one group of many channels is an implicit GEMM's")
-    return merged_groups(problem)
-
-
-def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
-) -> tuple[GroupedConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
-    read = reading(contraction, epilogue, _groups_of)
-    if isinstance(read, Refusal):
-        return read
+def work(spec: Contraction, epilogue: Epilogue, config: GroupedConfig, target: Target) -> Work:
+    """Count."""
+    read = reading(spec, epilogue, grouped.merged_groups)
+    assert not isinstance(read, Refusal)
     problem, merged = read
-    configs = tuple(_legal(problem, merged, gpu))
-    return configs or Refusal("no config has registers and shared memory for its weights")
-
-
-def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedConfig]:
-    channels = merged.groups * merged.columns
-    for shape in _table(problem, merged):
-        if shape.channels > channels or _wastes_rows(problem, shape):
-            continue
-        config = _config(problem, shape, gpu)
-        resident = config.blocks[1]
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
-        spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        if not gpu.is_hopper and (config.copies == TMA or config.math == WGMMA):
-            continue
-        if registers(problem, merged, config) + spare > allowed_registers(config):
-            continue
-        if legality(problem, merged, config, shared) is None:
-            yield config
-
-
-def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
-    if len(problem.phases) > 1 or problem.cols.step > 1:
-        return _DEEP_STRIDED if merged.depth >= SLICE else _STRIDED
-    if merged.depth >= SLICE:
-        return _DEEP
-    return _SHALLOW if merged.depth == VECTOR else _DENSE
-
-
-def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
-    """Whether many of the output rows that share what they read lie outside of the image."""
-    rows = problem.row_count
-    return rows >= shape.rows and -rows % shape.rows * LEAST_USED > rows
-
-
-def allowed_registers(config: GroupedConfig | GroupedWgradConfig) -> int:
-    """Registers that a thread which computes may have."""
-    resident = config.blocks[1]
-    if config.copies == TMA and config.loaders == WARPGROUP:
-        return traded_registers(config.warps, resident)
-    return registers_of(config.warps + config.loaders, resident)
-
-
-def _config(problem: DirectProblem, shape: _Shape, gpu: Gpu) -> GroupedConfig:
-    tiles = -(-problem.col_count // shape.cols)
-    rows = min(shape.rows, problem.row_count)
-    return GroupedConfig(
-        channels=shape.channels,
-        cols=-(-problem.col_count // tiles),
-        slice=shape.slice,
-        rows=rows,
-        outputs=min(shape.outputs, rows) if len(problem.phases) == 1 else shape.outputs,
-        tiles=shape.tiles,
-        stages=2,
-        warps=shape.warps,
-        loaders=shape.loaders,
-        copies=shape.copies,
-        math=shape.math,
-        blocks=(gpu.multiprocessors, shape.resident),
+    channel_blocks = -(-merged.groups * merged.columns // config.channels)
+    at_once = config.blocks[0] * config.blocks[1]
+    parts = max(1, at_once // channel_blocks)
+    waves = ceil(channel_blocks * parts / at_once)
+    column_tiles = -(-problem.col_count // config.cols)
+    rows = -(-problem.row_count // config.rows)
+    positions = problem.images * rows * column_tiles * config.cols
+    steps = ceil(ceil(positions / config.step_positions) / parts) * waves
+    slice_depth = max(1, config.slice // merged.columns) * merged.depth
+    of_product = max(1.0, merged.depth / 16)
+    window = ((config.rows - 1) * problem.rows.step + problem.rows.window) * problem.cols.window
+    outputs = config.rows * len(problem.phases)
+    passes = outputs // config.outputs
+    taps = problem.taps * config.rows
+    groups = config.warps * config.tiles
+    used = min(1.0, taps / window)
+    depth = config.channels // merged.columns * merged.depth
+    halo = ((config.cols - 1) * problem.cols.step + problem.cols.window) / config.cols
+    line = config.step_positions * halo * config.rows * problem.rows.step
+    return Work(
+        steps=steps,
+        blocks=config.blocks[1],
+        fragments=window * used * slice_depth / 16 * groups * min(passes, taps),
+        products=taps * config.slice / 8 * of_product * groups,
+        stores=outputs * config.slice / 8 * groups,
+        bytes=line * depth * 2,
+        tiles=config.tiles,
+        warps=config.warps,
+        is_tma=config.copies == "tma",
+        is_wgmma=config.math == "wgmma",
+        has_loaders=config.loaders > 0,
+        weights=problem.taps * config.channels * merged.depth / 8 / config.warps / 32,
+        traffic=traffic_of(spec, epilogue),
     )
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    tensor = k.multiply * work.products * (k.wgmma if work.is_wgmma else 1.0)
+    shared = k.fragment * work.fragments * (0.5 if work.is_wgmma else 1.0)
+    shared += (k.brought if work.is_tma else k.copied) * work.bytes / 128
+    step = overlap(k.power, tensor, shared, k.store * work.stores)
+    of_warp = k.tile * work.tiles + (k.loaded if work.has_loaders else k.step)
+    of_warp += k.issue * (work.fragments + work.products) / work.warps
+    busy = work.steps * overlap(k.power, step * work.blocks, of_warp) + k.weight * work.weights
+    time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
+    return target.launch + k.start + time
+
+
+def predict(spec: Contraction, epilogue: Epilogue, config: GroupedConfig, target: Target) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

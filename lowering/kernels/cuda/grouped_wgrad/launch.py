@@ -29,6 +29,7 @@ from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
 from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, traded_registers
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -105,11 +106,11 @@ def shared_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWg
 def _sums_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Bytes in which warps add their sums up, and threads those of other blocks."""
     is_shared = config.warps > jobs(merged, config)
-    folded = _job_bytes(problem, merged, config) if is_shared else 0
+    folded = job_bytes(problem, merged, config) if is_shared else 0
     return max(folded, config.warps * WARP * VECTOR * ELEMENT_BYTES)
 
 
-def _job_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
+def job_bytes(problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig) -> int:
     """Bytes of the sums of a block that are of one group, when warps that share them have added
     up: half of them, where a tile has the channels of two groups."""
     halves = 2 if merged == MergedGroups(2, merged.groups, DEPTH, DEPTH) else 1
@@ -183,7 +184,10 @@ def legality(
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedWgradConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their sums; or why it is not legal."""
     read = reading(contraction, epilogue, merged_groups, "B")
@@ -233,5 +237,5 @@ def kernels(
         (rows, gradients),
         channel_blocks,
         config.blocks[1],
-        _job_bytes(problem, merged, config),
+        job_bytes(problem, merged, config),
     )

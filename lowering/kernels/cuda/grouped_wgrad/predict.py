@@ -1,164 +1,123 @@
-"""Which config of `grouped-wgrad` a problem gets, best first.
-
-The figures behind the table are in `README.md`.
-"""
+"""`grouped-wgrad`: steps of positions, both operands from shared memory, sums in registers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
-from convir.lowering.kernels.cuda.grouped_direct.predict import (
-    OLDER_REGISTERS,
-    RESERVED_BYTES,
-    allowed_registers,
-)
-from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
-from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
-    DEPTH,
-    jobs,
-    legality,
-    merged_groups,
-    sums,
-)
+from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
-
-OTHER_REGISTERS = 48
-"""Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""
-
-COPY_REGISTERS = 15
-"""Registers of a thread that also copies rows."""
+    from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
+    from convir.lowering.kernels.target import Target
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """A line of the table: a config without what the problem's sizes decide."""
+class Constants:
+    """Fitted; cycles of a multiprocessor."""
 
-    channels: int
-    cols: int
-    slice: int
-    rows: int
-    tiles: int
-    stages: int
+    fragment: float = 4.691
+    """For 16 x 16 elements from shared memory."""
+    multiply: float = 1.7
+    """For 16 x 8 x 16 products of `mma.sync`."""
+    copied: float = 6.415
+    """For 128 bytes that threads copy."""
+    brought: float = 3.857
+    """For 128 bytes that the copy engine brings."""
+    issue: float = 8.679
+    """Cycles between two instructions of a warp on its own: fragments and products."""
+    step: float = 739.6
+    """Of a step that waits: all warps copy."""
+    loaded: float = 126.4
+    """The same where warps of their own do."""
+    start: float = 9.203
+    """µs beside an empty launch: the first rows, and parts that meet."""
+    part: float = 0.002133
+    """A factor of the time for parts, written and read in L2."""
+    dram: float = 0.9002
+    """A factor of the time of DRAM."""
+    power: float = 6.16
+    dram_power: float = 11.68
+
+
+FIXED = ("multiply",)
+FITTED = Constants()
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    steps: int
+    blocks: int
+    fragments: float
+    products: float
+    bytes: float
     warps: int
-    loaders: int
-    resident: int
-    copies: Copies = ASYNC
+    is_tma: bool
+    has_loaders: bool
+    part_bytes: float
+    traffic: Traffic
 
 
-_STRIDED = (
-    _Shape(64, 25, 32, 1, 1, 3, 8, 4, 1, TMA),
-    _Shape(64, 25, 32, 1, 1, 4, 8, 4, 1, TMA),
-    _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
-    _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
-)
-"""For positions that share little of what they read."""
-
-_NARROW_STRIDED = (
-    _Shape(64, 100, 16, 1, 1, 7, 4, 4, 1, TMA),
-    _Shape(64, 100, 16, 1, 1, 5, 4, 4, 1, TMA),
-    _Shape(64, 25, 16, 1, 1, 3, 8, 4, 1, TMA),
-    _Shape(128, 25, 16, 1, 1, 2, 8, 1, 1),
-    *_STRIDED,
-)
-"""The same, where a warp has all columns of a group of 16."""
-
-_DENSE = (
-    _Shape(64, 25, 32, 3, 1, 3, 8, 4, 1, TMA),
-    _Shape(64, 25, 32, 2, 1, 2, 4, 0, 2),
-    _Shape(64, 25, 16, 2, 1, 2, 8, 0, 1),
-)
-"""For neighbouring rows that share their windows."""
-
-_NARROW_DENSE = (
-    _Shape(64, 100, 16, 2, 1, 5, 8, 4, 1, TMA),
-    _Shape(64, 25, 16, 3, 1, 4, 8, 4, 1, TMA),
-    _Shape(64, 50, 16, 2, 1, 4, 8, 4, 1, TMA),
-    _Shape(64, 50, 16, 2, 1, 5, 4, 1, 2, TMA),
-    _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
-    _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
-    *_DENSE,
-)
-"""The same, where a warp has all columns of a group of 16."""
-
-_WHOLE_DENSE = (_Shape(64, 50, 16, 2, 1, 8, 4, 4, 1, TMA), *_NARROW_DENSE)
-"""The same for groups that are not merged: a warp for each part of the channels."""
-
-_ANY = (
-    _Shape(64, 25, 32, 1, 1, 1, 8, 0, 1),
-    _Shape(64, 25, 16, 1, 1, 1, 4, 0, 1),
-    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
-    _Shape(16, 8, 16, 1, 1, 1, 2, 0, 1),
-)
-
-
-def registers(problem: DirectProblem, config: GroupedWgradConfig) -> int:
-    """Registers of a thread, roughly."""
-    copying = 0 if config.loaders else COPY_REGISTERS
-    return sums(problem, config) + config.rows * config.slice // 4 + OTHER_REGISTERS + copying
-
-
-def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
-) -> tuple[GroupedWgradConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
-    read = reading(contraction, epilogue, merged_groups, "B")
-    if isinstance(read, Refusal):
-        return read
+def work(spec: Contraction, epilogue: Epilogue, config: GroupedWgradConfig, target: Target) -> Work:
+    """Count."""
+    read = reading(spec, epilogue, grouped_wgrad.merged_groups, "B")
+    assert not isinstance(read, Refusal)
     problem, merged = read
-    configs = tuple(_legal(problem, merged, gpu))
-    return configs or Refusal("no config has registers and shared memory for it")
-
-
-def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Gpu) -> Iterator[GroupedWgradConfig]:
-    for shape in (*_table(problem, merged), *_ANY):
-        config = _config(problem, merged, shape, gpu)
-        resident = config.blocks[1]
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
-        spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        if config.copies == TMA and not gpu.is_hopper:
-            continue
-        if registers(problem, config) + spare > allowed_registers(config):
-            continue
-        if legality(problem, merged, config, shared) is None:
-            yield config
-
-
-def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
-    is_narrow = merged.columns == DEPTH
-    if problem.rows.step == 1 and problem.row_count > 1:
-        if not is_narrow:
-            return _DENSE
-        return _WHOLE_DENSE if merged.merged == 1 else _NARROW_DENSE
-    return _NARROW_STRIDED if is_narrow else _STRIDED
-
-
-def _config(
-    problem: DirectProblem, merged: MergedGroups, shape: _Shape, gpu: Gpu
-) -> GroupedWgradConfig:
-    tiles = -(-problem.col_count // shape.cols)
-    config = GroupedWgradConfig(
-        channels=min(max(1, shape.channels // merged.depth), merged.groups) * merged.depth,
-        cols=-(-problem.col_count // tiles),
-        slice=DEPTH if merged.columns % shape.slice != 0 else shape.slice,
-        rows=min(shape.rows, problem.row_count),
-        tiles=shape.tiles,
-        stages=shape.stages,
-        warps=shape.warps,
-        loaders=shape.loaders,
-        copies=shape.copies,
-        blocks=(gpu.multiprocessors, shape.resident),
+    channel_blocks = -(-merged.groups * merged.depth // config.channels)
+    at_once = config.blocks[0] * config.blocks[1]
+    parts = min(max(1, at_once // channel_blocks), grouped_wgrad.list_rows(problem, config))
+    waves = ceil(channel_blocks * parts / at_once)
+    column_tiles = -(-problem.col_count // config.cols)
+    rows = -(-problem.row_count // config.rows)
+    positions = problem.images * rows * column_tiles * config.cols
+    of_step = grouped_wgrad.step_positions(merged, config)
+    steps = ceil(ceil(positions / of_step) / parts) * waves
+    window = ((config.rows - 1) * problem.rows.step + problem.rows.window) * problem.cols.window
+    tiles = config.warps * config.tiles
+    taps = problem.taps * config.rows
+    halo = ((config.cols - 1) * problem.cols.step + problem.cols.window) / config.cols
+    of_c = grouped_wgrad.gradient_channels(merged, config)
+    line = of_step * config.rows * 2
+    nbytes = line * (halo * problem.rows.step * config.channels + of_c)
+    sums = grouped_wgrad.job_bytes(problem, merged, config)
+    return Work(
+        steps=steps,
+        blocks=config.blocks[1],
+        fragments=(min(window, taps) + config.rows * config.slice / 16) * tiles,
+        products=taps * config.slice / 8 * tiles,
+        bytes=nbytes,
+        warps=config.warps,
+        is_tma=config.copies == "tma",
+        has_loaders=config.loaders > 0,
+        part_bytes=float(sums * channel_blocks * parts) if parts > 1 else 0.0,
+        traffic=traffic_of(spec, epilogue),
     )
-    sharing = jobs(merged, config)
-    return replace(config, warps=max(1, shape.warps // sharing) * sharing)
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    shared = k.fragment * work.fragments
+    shared += (k.brought if work.is_tma else k.copied) * work.bytes / 128
+    step = overlap(k.power, k.multiply * work.products, shared)
+    of_warp = k.loaded if work.has_loaders else k.step
+    of_warp += k.issue * (work.fragments + work.products) / work.warps
+    busy = work.steps * overlap(k.power, step * work.blocks, of_warp)
+    time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
+    l2 = target.l2_rate * target.multiprocessors * target.clock_mhz
+    return target.launch + k.start + time + k.part * 2 * work.part_bytes / l2
+
+
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: GroupedWgradConfig, target: Target
+) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

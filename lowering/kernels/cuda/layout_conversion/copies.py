@@ -47,16 +47,16 @@ class Copy:
     @property
     def nbytes(self) -> int:
         """Bytes of the copy."""
-        return self._rows * self.channels * STORAGE_BYTES[self.type]
+        return self.rows * self.channels * STORAGE_BYTES[self.type]
 
     def kernel(self, workspace: int) -> CudaKernel:
         """The launch that writes the copy to a workspace, or reads it from there."""
-        channels, positions = self._tile
+        channels, positions = self.tile
         operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
         return CudaKernel(
             self._source(),
             self._symbol,
-            (-(-self._rows // positions), -(-self.channels // channels), 1),
+            (-(-self.rows // positions), -(-self.channels // channels), 1),
             (THREADS, 1, 1),
             0,
             (copy, operand) if self.back else (operand, copy),
@@ -67,7 +67,8 @@ class Copy:
         return "to_channels_first" if self.back else "to_channels_last"
 
     @property
-    def _rows(self) -> int:
+    def rows(self) -> int:
+        """Positions of the copy."""
         return prod(size for size, _ in self.positions)
 
     @property
@@ -82,7 +83,7 @@ class Copy:
         return tuple(merged)
 
     @property
-    def _plane_width(self) -> int:
+    def plane_width(self) -> int:
         """Elements of an access along positions: all of them begin at its multiples."""
         *outer, (size, stride) = self._dense
         if stride != 1:
@@ -92,14 +93,14 @@ class Copy:
         return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], size, channel, *steps)
 
     @property
-    def _channel_width(self) -> int:
+    def channel_width(self) -> int:
         """Elements of an access along channels."""
         return gcd(VECTOR_BYTES // STORAGE_BYTES[self.type], self.channels)
 
     @property
-    def _tile(self) -> tuple[int, int]:
+    def tile(self) -> tuple[int, int]:
         """Channels and positions of a block: all channels, or equal parts of them."""
-        nbytes, width = STORAGE_BYTES[self.type], self._channel_width
+        nbytes, width = STORAGE_BYTES[self.type], self.channel_width
         parts = -(-self.channels * nbytes // LINE_BYTES)
         channels = -(-self.channels // (parts * width)) * width
         positions = TILE_BYTES // (nbytes * channels)
@@ -108,8 +109,8 @@ class Copy:
     def _source(self) -> str:
         sizes = ", ".join(str(size) for size, _ in self._dense)
         strides = ", ".join(str(stride) for _, stride in self._dense)
-        channels, positions = self._tile
-        index = "unsigned" if self._rows < SMALL else "unsigned long long"
+        channels, positions = self.tile
+        index = "unsigned" if self.rows < SMALL else "unsigned long long"
         call = "copy_channels_first" if self.back else "copy_channels_last"
         return (
             '#include "layout_conversion/kernel.cuh"\n\n'
@@ -117,14 +118,14 @@ class Copy:
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
             f"  static constexpr int kAxes = {len(self._dense)};\n"
-            f"  static constexpr long long kPositions = {self._rows};\n"
+            f"  static constexpr long long kPositions = {self.rows};\n"
             f"  static constexpr int kChannels = {self.channels};\n"
             f"  static constexpr long long kChannelStride = {self.stride};\n"
             f"  static constexpr long long kSize[] = {{{sizes}}};\n"
             f"  static constexpr long long kStride[] = {{{strides}}};\n"
             f"  static constexpr int kTileChannels = {channels}, kTilePositions = {positions};\n"
-            f"  static constexpr int kPlaneWidth = {self._plane_width};\n"
-            f"  static constexpr int kChannelWidth = {self._channel_width};\n"
+            f"  static constexpr int kPlaneWidth = {self.plane_width};\n"
+            f"  static constexpr int kChannelWidth = {self.channel_width};\n"
             "};\n\n"
             f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
             f"{self._symbol}(const convir::Copied<Problem>* from, convir::Copied<Problem>* to) {{\n"

@@ -14,19 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.kernels.cuda.layout_conversion.predict import copy_work, time_of
+from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.fused import EpilogueOperand
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import Place
+    from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
+    from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.target import Target
 
 FAMILY = "relaid"
 WIDE_GROUPS = 64
@@ -49,15 +52,23 @@ class RelaidConfig:
 
 
 @dataclass(frozen=True)
-class Relaid:
+class LayoutConversion:
     """The family over others."""
 
-    families: Sequence[Family]
+    families: Sequence[KernelFamily]
+    name: str = FAMILY
 
-    def plan(
-        self, spec: Contraction, epilogue: Epilogue, gpu: Gpu
-    ) -> tuple[RelaidConfig, ...] | Refusal:
-        """The configs of the first family that takes the copies, best first."""
+    def problem(
+        self, contraction: Contraction, epilogue: Epilogue, target: Target
+    ) -> Problem | Refusal:
+        """The contraction, or why none of its operands is copied."""
+        del target
+        movable = _movable(contraction, epilogue)
+        return movable if isinstance(movable, Refusal) else Problem(contraction, epilogue)
+
+    def candidates(self, problem: Problem, target: Target) -> tuple[RelaidConfig, ...] | Refusal:
+        """The configs of the first family that takes the copies."""
+        spec, epilogue = problem.contraction, problem.epilogue
         movable = _movable(spec, epilogue)
         if isinstance(movable, Refusal):
             return movable
@@ -68,7 +79,7 @@ class Relaid:
         for family in self.families:
             for operands in dict.fromkeys((planes, movable)):
                 moved, _ = copied(spec, operands)
-                configs = family.plan(moved, epilogue, gpu)
+                configs = family.candidates(Problem(moved, epilogue), target)
                 if not isinstance(configs, Refusal):
                     return tuple(RelaidConfig(operands, config) for config in configs)
                 reason = f"on copies, {family.name}: {configs.reason}"
@@ -84,23 +95,34 @@ class Relaid:
         operands, _, inner = rest.partition(" ")
         if family != FAMILY or operands not in MOVED:
             raise ValueError(f"operands are one of {', '.join(MOVED)}, then a config")
-        family = self._family_of(inner)
-        if family is None:
-            raise ValueError(f"there is no template of '{inner}'")
-        return RelaidConfig(operands, family.parse(inner))
+        return RelaidConfig(operands, self._family_of(inner).parse(inner))
 
-    def kernels(
-        self, spec: Contraction, epilogue: Epilogue, config: RelaidConfig
+    def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
+        """Why a config may not run on `target`; None if it may."""
+        relaid = _own(config)
+        moved = self._moved(problem, relaid)
+        if isinstance(moved, Refusal):
+            return moved
+        return self._family_of(relaid.inner).refusal(moved[0], relaid.inner, target)
+
+    def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
+        """µs of the copies, and of the kernel between them."""
+        relaid = _own(config)
+        moved, copies = copied(problem.contraction, relaid.operands)
+        on_copies = Problem(moved, problem.epilogue)
+        inner = self._family_of(relaid.inner).predict(on_copies, relaid.inner, target)
+        return time_of(inner, [copy_work(copy) for copy in copies], target)
+
+    def launch(
+        self, problem: Problem, config: KernelConfig, target: Target
     ) -> KernelPlan | Refusal:
         """The launches of a config: copies, the kernel, and the copy of its result."""
-        movable = _movable(spec, epilogue)
-        family = self._family_of(str(config.inner))
-        if isinstance(movable, Refusal) or family is None:
-            return movable if isinstance(movable, Refusal) else Refusal("there is no template")
-        if not set(config.operands) <= set(movable):
-            return Refusal(f"of '{config.operands}' only '{movable}' can be copied")
-        moved, copies = copied(spec, config.operands)
-        plan = family.kernels(moved, epilogue, config.inner)
+        relaid = _own(config)
+        moved = self._moved(problem, relaid)
+        if isinstance(moved, Refusal):
+            return moved
+        on_copies, copies = moved
+        plan = self._family_of(relaid.inner).launch(on_copies, relaid.inner, target)
         if isinstance(plan, Refusal):
             return plan
         first = len(plan.workspace)
@@ -117,9 +139,35 @@ class Relaid:
             plan.state,
         )
 
-    def _family_of(self, config: str) -> Family | None:
-        name = config.partition(" ")[0]
-        return next((each for each in self.families if each.name == name), None)
+    def _moved(
+        self, problem: Problem, config: RelaidConfig
+    ) -> tuple[Problem, tuple[Copy, ...]] | Refusal:
+        """The problem on copies."""
+        movable = _movable(problem.contraction, problem.epilogue)
+        if isinstance(movable, Refusal):
+            return movable
+        if not set(config.operands) <= set(movable):
+            return Refusal(f"of '{config.operands}' only '{movable}' can be copied")
+        moved, copies = copied(problem.contraction, config.operands)
+        return Problem(moved, problem.epilogue), copies
+
+    def _family_of(self, config: KernelConfig | str) -> KernelFamily:
+        """The family of a config.
+
+        Raises:
+            ValueError: there is none.
+        """
+        name = str(config).partition(" ")[0]
+        for family in self.families:
+            if family.name == name:
+                return family
+        raise ValueError(f"there is no template of '{config}'")
+
+
+def _own(config: KernelConfig) -> RelaidConfig:
+    if not isinstance(config, RelaidConfig):
+        raise TypeError(f"'{config}' is no config of {FAMILY}")
+    return config
 
 
 def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
@@ -137,9 +185,3 @@ def _varies(operand: EpilogueOperand) -> bool:
     """Whether an epilogue reads another element of it at another position."""
     along = (stride for phase in operand.phases for stride in phase.axis_strides)
     return operand.follows_result or any(along)
-
-
-def layout_conversion(families: Sequence[Family]) -> Family:
-    """The family that copies operands for the first of `families` that takes the copies."""
-    relaid = Relaid(families)
-    return Family(FAMILY, relaid.plan, relaid.parse, relaid.kernels)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.multi_tap_wgrad import config, launch, predict
+from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates, config, launch, predict
 
 MULTI_TAP_WGRAD = Family(
     name=config.FAMILY,
-    plan=predict.plan,
+    config=config.TapsWgradConfig,
+    reads=launch.taps_problem,
+    plan=candidates.plan,
     parse=config.parse,
+    time=predict.predict,
     kernels=launch.kernels,
-    with_partition=config.TapsWgradConfig.with_partition,
-    with_roles=config.TapsWgradConfig.with_roles,
 )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, legality, reach
 from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,12 +30,17 @@ SPILL_BYTES = 512
 _INT_LIMIT = 1 << 31
 
 
-def kernels(spec: Contraction, epilogue: Epilogue, config: TapsWgradConfig) -> KernelPlan | Refusal:
+def kernels(
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: TapsWgradConfig,
+    target: Target = DEFAULT_TARGET,
+) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = taps_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = legality(spec, problem, config, H200.shared_bytes)
+    reason = legality(spec, problem, config, target.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     schedule = config.schedule(spec, problem)

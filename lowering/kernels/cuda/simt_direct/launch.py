@@ -16,12 +16,12 @@ from convir.lowering.kernels.cuda.direct.problem import Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
 from convir.lowering.kernels.cuda.simt_direct.config import ScalarConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -143,7 +143,7 @@ def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> 
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[ScalarConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     read = reading(contraction, epilogue, vectors_of, anywhere=True)
@@ -156,7 +156,7 @@ def plan(
     return Refusal(legality(problem, vectors, _smallest(gpu)) or "no config is legal")
 
 
-def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[ScalarConfig]:
+def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[ScalarConfig]:
     """Larger tiles read less, as long as all threads have work."""
     for rows, cols in PLANAR_SHAPES if vectors.planar else SHAPES:
         config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
@@ -169,12 +169,15 @@ def _legal(problem: DirectProblem, vectors: Vectors, gpu: Gpu) -> Iterator[Scala
         yield small
 
 
-def _smallest(gpu: Gpu) -> ScalarConfig:
+def _smallest(gpu: Target) -> ScalarConfig:
     return ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: ScalarConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: ScalarConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, vectors_of, anywhere=True)

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.config import ConfigText, sizes
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import orientation, widths
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    orientation,
+    rows_of,
+    widths,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -124,7 +128,7 @@ def legality(
         return f"{config.m}x{config.n}x{config.k} is not divided by {'x'.join(map(str, shape))}"
     if config.sums > MAX_SUMS or config.stages < len(("reading", "writing")):
         return f"{config.sums} sums a thread, {config.stages} stages"
-    registers = _registers(spec, config)
+    registers = registers_of(spec, config)
     if registers > MAX_REGISTERS:
         return f"a thread needs about {registers} registers"
     needed = shared_bytes_of(spec, epilogue, config)
@@ -133,7 +137,7 @@ def legality(
     return None
 
 
-def _registers(spec: Contraction, config: ImplicitGemmConfig) -> int:
+def registers_of(spec: Contraction, config: ImplicitGemmConfig) -> int:
     """Registers of a thread: sums, fragments, and for each operand what its loader keeps."""
     vectors, flat = widths(spec), orientation(spec)
     computes_b = spec.result == "B"
@@ -164,3 +168,9 @@ def shared_bytes_of(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmC
     staging = lines * (line + STAGING_PAD) * STORAGE_BYTES[spec.element]
     offsets = config.m * 8 * (1 + max(1, len(epilogue.operands)))
     return max(config.stages * stage, staging) + offsets
+
+
+def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
+    """Tiles of the result, each a block for every part of its reduction."""
+    rows = sum(-(-rows // tile.m) for rows in rows_of(spec))
+    return rows * spec.groups * -(-spec.columns // tile.n)

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import config, launch, predict
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import (
+    candidates,
+    config,
+    launch,
+    predict,
+    vector_widths,
+)
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+
+def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
+    del epilogue
+    return vector_widths.refusal(contraction) or vector_widths.widths(contraction)
+
 
 SM80_IMPLICIT_GEMM = Family(
     name=config.FAMILY,
-    plan=predict.plan,
+    config=config.ImplicitGemmConfig,
+    reads=_reads,
+    plan=candidates.plan,
     parse=config.parse,
+    time=predict.predict,
     kernels=launch.kernels,
 )

@@ -13,14 +13,18 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import legality, shared_bytes_of
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import blocks_of
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
+    blocks_of,
+    legality,
+    shared_bytes_of,
+)
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
     refusal,
     widths,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -38,7 +42,10 @@ MAX_GRID = (1 << 31) - 1
 
 
 def kernels(
-    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: ImplicitGemmConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of `config`: one, and one that adds the parts of a split reduction."""
     try:

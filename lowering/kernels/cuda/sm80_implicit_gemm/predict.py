@@ -1,173 +1,291 @@
-"""Which config of an implicit GEMM is tried first: waves of blocks, and what a block costs."""
+"""`igemm`: blocks of tiles, what a step of one issues, copies and multiplies."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.layout_conversion.copies import copied
+from convir.lowering.kernels.cuda.layout_conversion.predict import (
+    CopyWork,
+    copy_time,
+    copy_work,
+)
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
-    ImplicitGemmConfig,
-    has_mma,
-    legality,
+    registers_of,
+    shared_bytes_of,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
+    leaves,
+    linear_out,
+    linear_rows,
+    orientation,
     reduced_of,
-    refusal,
     rows_of,
     widths,
 )
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-
-MIN_STEPS = 8
-"""A part of a split reduction has at least so many steps: fewer do not pay for adding it."""
-MAX_SPLIT = 64
-
-_MMA_TILES = (
-    ImplicitGemmConfig(128, 256, 32, 4, (2, 4)),
-    ImplicitGemmConfig(128, 128, 32, 4, (2, 2)),
-    ImplicitGemmConfig(128, 128, 64, 3, (2, 4)),
-    ImplicitGemmConfig(256, 64, 32, 4, (4, 1)),
-    ImplicitGemmConfig(128, 64, 32, 4, (2, 2)),
-    ImplicitGemmConfig(64, 128, 32, 4, (2, 2)),
-    ImplicitGemmConfig(64, 64, 32, 5, (2, 2)),
-    ImplicitGemmConfig(64, 64, 64, 4, (2, 2)),
-    ImplicitGemmConfig(128, 32, 32, 4, (4, 1)),
-    ImplicitGemmConfig(64, 32, 32, 4, (2, 1)),
-    ImplicitGemmConfig(32, 64, 32, 4, (1, 2)),
-    ImplicitGemmConfig(128, 16, 32, 4, (4, 1)),
-    ImplicitGemmConfig(64, 16, 32, 4, (4, 1)),
-    ImplicitGemmConfig(128, 8, 32, 4, (4, 1)),
-    ImplicitGemmConfig(32, 8, 32, 4, (2, 1)),
-)
-_FMA_TILES = (
-    ImplicitGemmConfig(128, 128, 16, 3, (16, 16), is_mma=False),
-    ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
-    ImplicitGemmConfig(64, 64, 16, 3, (16, 16), is_mma=False),
-    ImplicitGemmConfig(64, 64, 16, 3, (8, 8), is_mma=False),
-    ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
-    ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
-)
-"""What is chosen from; the rule below ranks them."""
+    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import ImplicitGemmConfig
+    from convir.lowering.kernels.target import Target
 
 
-def plan(
-    spec: Contraction, epilogue: Epilogue, gpu: Gpu
-) -> tuple[ImplicitGemmConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    refused = refusal(spec)
-    if refused is not None:
-        return refused
-    copies = _copies(spec)
-    spec, _ = copied(spec, copies)
-    tiles = _tiles(spec)
-    legal = [tile for tile in tiles if legality(spec, epilogue, tile, gpu.shared_bytes) is None]
-    if not legal:
-        return Refusal(str(legality(spec, epilogue, tiles[-1], gpu.shared_bytes)))
-    best = [_best_split(spec, replace(tile, copies=copies), gpu) for tile in legal]
-    return tuple(sorted(best, key=lambda config: _cost(spec, config, gpu)))
+@dataclass(frozen=True)
+class Constants:
+    """Fitted; instructions are those of a thread."""
+
+    vector: float = 9.542
+    """Instructions that address and copy a vector."""
+    through: float = 1.11
+    """Besides, where a vector of less than 4 bytes goes through registers."""
+    walk: float = 8.518
+    """Instructions that find a place of the reduction, for each division."""
+    multiply: float = 0.9
+    """How much of the rate of `mma.sync` is not reached: a factor of its cycles."""
+    fma: float = 1.141
+    """The same of FMA units."""
+    fma_alone: float = 0.2991
+    """Cycles between two of its multiply-adds, where no other warp runs."""
+    dynamic: float = 6.719
+    """How much longer places are looked for where sizes differ from phase to phase."""
+    line: float = 0.6265
+    """Cycles of a warp's access for each line of cache that it touches."""
+    sync: float = 13.61
+    """Cycles of a step beside: barriers, the first fragments."""
+    depend: float = 4.136
+    """Cycles from an instruction of a warp to the next, where no other warp runs."""
+    stall: float = 449.5
+    """Cycles of a step that waits for vectors which go through registers."""
+    block: float = 1565.0
+    """Cycles of a block before its first step and behind its last one."""
+    store: float = 61.29
+    """Instructions for each vector of results."""
+    power: float = 2.186
+    """Of the resources that a step shares."""
+    dram: float = 1.269
+    """A factor of the time of DRAM."""
+    dram_power: float = 2.0
+    added: float = 6.947
+    """A factor of the time for parts, written and read."""
+    start: float = 0.8627
+    """µs beside an empty launch."""
 
 
-def _tiles(spec: Contraction) -> tuple[ImplicitGemmConfig, ...]:
-    """Tiles to choose from; those of TF32 have as many bytes, and so half the depths."""
-    if not has_mma(spec):
-        return _FMA_TILES
-    return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
+FITTED = Constants()
+BOUNDS = {"multiply": (0.9, 3.0), "fma": (1.0, 3.0), "line": (0.3, 8.0)}
+"""What the fit keeps constants within."""
 
 
-def _copies(spec: Contraction) -> str:
-    """The operands whose copies are read in wider vectors, by tensor cores, more than once."""
-    if not has_mma(spec) or max(phase.taps for phase in spec.phases) == 1:
-        return ""
-    chosen = ""
-    inputs = "ab" if spec.result == "C" else "a"
-    for operand in (each for each in copyable(spec) if each in inputs):
-        before, after = widths(spec), widths(copied(spec, operand)[0])
-        wider = after.a > before.a if operand == "a" else after.other > before.other
-        chosen += operand if wider or (operand == "b" and chosen) else ""
-    return chosen
+@dataclass(frozen=True)
+class Work:
+    """What a config does, in counts."""
+
+    phases: tuple[tuple[int, int], ...]
+    """Blocks and steps of each, per phase."""
+    is_mma: bool
+    rate: str
+    products: int
+    """Of a step."""
+    fma_instructions: float
+    vectors: float
+    """Vectors of both operands of a step."""
+    through: float
+    """Those that go through registers."""
+    walks: float
+    """Divisions that find the places of a step."""
+    lines: float
+    """Lines of cache that the accesses of a step touch, by warp."""
+    shared: float
+    """Bytes that a step moves through shared memory."""
+    mma_instructions: float
+    stores: float
+    """Vectors of results of a block."""
+    warp_products: float
+    """Of a step and warp, or thread."""
+    threads: int
+    stages: int
+    resident: int
+    split: int
+    part_bytes: float
+    traffic: Traffic
+    copies: tuple[CopyWork, ...]
 
 
-def _best_split(spec: Contraction, tile: ImplicitGemmConfig, gpu: Gpu) -> ImplicitGemmConfig:
-    """`tile`, its reduction split as often as costs least: blocks then come out in whole waves."""
-    if len(spec.phases) > 1:
-        return tile
-    most = min(-(-max(reduced_of(spec)) // tile.k) // MIN_STEPS, MAX_SPLIT)
-    configs = [replace(tile, split=parts) for parts in range(1, max(1, most) + 1)]
-    return min(configs, key=lambda config: _cost(spec, config, gpu))
+NEXT, POWER_OF_TWO = 0.3, 0.4
+"""Of the cost of a division: a place that follows by an addition, one found by masks."""
 
 
-def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
-    """Tiles of the result, each a block for every part of its reduction."""
-    rows = sum(-(-rows // tile.m) for rows in rows_of(spec))
-    return rows * spec.groups * -(-spec.columns // tile.n)
+def _place(sizes: list[int]) -> float:
+    """Divisions that find a place along axes of `sizes`, the outermost left out."""
+    return NEXT + sum(POWER_OF_TWO if size & (size - 1) == 0 else 1.0 for size in sizes if size > 1)
 
 
-def _cost(spec: Contraction, config: ImplicitGemmConfig, gpu: Gpu) -> float:
-    """Time in units of one multiplication on one multiprocessor, roughly.
-
-    A block's steps cost multiplications at the rate that its tile allows, and copies; it pays once
-    more to store. The multiprocessor with the most blocks decides; one that has a single block
-    has nothing to do while that block waits.
-    """
-    vectors = widths(spec)
-    elements = config.k * (config.m * _copy_cost(vectors.a) + config.n * _copy_cost(vectors.other))
-    wide = _TF32_COST if config.is_mma and spec.tf32 else 1
-    multiply = wide * config.m * config.n * config.k / _efficiency(config)
-    step = max(multiply + elements, wide * _BANDWIDTH_COST * config.k * (config.m + config.n))
+def work(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target) -> Work:
+    """Count."""
+    spec, copies = copied(spec, config.copies)
+    vectors, flat = widths(spec), orientation(spec)
+    computes_b = spec.result == "B"
+    other = spec.c if computes_b else spec.b
+    a_bytes, o_bytes = STORAGE_BYTES[spec.a.type], STORAGE_BYTES[other.type]
     columns = -(-spec.columns // config.n)
-    total, blocks = 0.0, 0
-    for rows, reduced in zip(rows_of(spec), reduced_of(spec), strict=True):
-        phase = -(-rows // config.m) * spec.groups * columns * config.split
-        steps = ceil(ceil(reduced / config.k) / config.split)
-        total += phase * (steps * step + _STORE_COST * config.m * config.n)
-        blocks += phase
-    waves = blocks / gpu.multiprocessors
-    slots = max(1, min(_MAX_SLOTS, _RESIDENT_SUMS // (config.m * config.n)))
-    full, rest = divmod(ceil(waves), slots) if len(spec.phases) == 1 else (waves / slots, 1)
-    time = total / blocks * (full * slots * (1 if slots > 1 else _ALONE) + rest * _ALONE)
-    parts = config.split * config.m * config.n * blocks_of(spec, config) / gpu.multiprocessors
-    return time + (_ADDING_COST * parts + _LAUNCH_COST if config.split > 1 else 0)
+    phases = tuple(
+        (
+            -(-rows // config.m) * spec.groups * columns * config.split,
+            ceil(ceil(reduced / config.k) / config.split),
+        )
+        for rows, reduced in zip(rows_of(spec), reduced_of(spec), strict=True)
+    )
+    axes = len(spec.phases[0].axes)
+    uniform = not flat.tap_minor and spec.depth % config.k == 0 and not computes_b
+    first = max(spec.phases, key=lambda phase: phase.taps)
+    along = [len(axis.tap_rows) for axis in first.axes[1:]]
+    a_walk = o_walk = NEXT if uniform else _place([*along, spec.depth])
+    if computes_b:
+        place = _place([axis.size for axis in first.axes[1:]])
+        a_walk = NEXT if linear_rows(spec) else place
+        o_walk = NEXT if linear_out(spec) else place
+    bounded = sum(any(leaves(p.axes[i]) for p in spec.phases) for i in range(axes))
+    a_along = flat.a_by_depth != computes_b
+    o_along = flat.other_by_reduction
+    total_vectors = through = walks = lines = 0.0
+    # contiguous elements of a line
+    if flat.a_by_depth:
+        a_run = spec.depth
+        if spec.phases[0].axes[-1].row_stride == spec.depth and (computes_b or not uniform):
+            a_run = spec.depth * max(len(p.axes[-1].tap_rows) for p in spec.phases)
+    else:
+        axis = spec.phases[0].axes[-1]
+        a_run = axis.size if axis.row_stride * axis.step == 1 else 1
+    if computes_b:
+        o_run = spec.columns if not flat.other_by_reduction else spec.phases[0].axes[-1].size
+    else:
+        o_run = (
+            (spec.depth * spec.taps if flat.tap_minor or spec.b.depth_stride == 1 else spec.depth)
+            if flat.other_by_reduction
+            else (spec.columns if spec.b.column_stride == 1 else 1)
+        )
+    rows = rows_of(spec)
+    used_rows = sum(rows) / (sum(-(-each // config.m) for each in rows) * config.m)
+    used_columns = spec.columns / (columns * config.n)
+    for across, width, size, along, walk, run, checks, used in (
+        (config.m, vectors.a, a_bytes, a_along, a_walk, a_run, bounded, used_rows),
+        (config.n, vectors.other, o_bytes, o_along, o_walk, o_run, 0, used_columns),
+    ):
+        line = config.k if along else across
+        count = across * config.k / width
+        total_vectors += count * (1 + 0.25 * checks)
+        through += count if width * size < 4 else 0
+        walks += walk * (config.threads if along else count)
+        run_bytes = max(width, min(run, line)) * size
+        lanes = min(32.0, run_bytes / (width * size))
+        per_warp = 32 / lanes * max(1.0, run_bytes / 128)
+        lines += used * count / 32 * min(32.0, per_warp)
+    wm, wn = config.m // config.over[0], config.n // config.over[1]
+    units = config.over[0] * config.over[1]
+    es = max(a_bytes, o_bytes)
+    mma_instructions = fma = 0.0
+    shared = (config.m * a_bytes + config.n * o_bytes) * config.k
+    if config.is_mma:
+        shared += units * (wm + wn) * config.k * es
+        per_k = 32 / es
+        mma_instructions = units * (wm / 16 * wn / 8 + wm / 16 + wn / 16) * config.k / per_k * 32
+        if es == 4:
+            mma_instructions += units * (wm + wn) * config.k * 1.5
+    else:
+        words = STORAGE_BYTES[spec.element] // 4
+        shared += units * (wm + wn) * config.k * es / 2
+        fma = config.m * config.n * config.k * words * words
+        fma += units * (wm + wn) * config.k / 4 * (1 if es >= 4 else 5)
+    registers = -(-registers_of(spec, config) // 8) * 8
+    resident = max(
+        1,
+        min(
+            target.registers // (registers * config.threads),
+            (target.shared_bytes + 1024) // (shared_bytes_of(spec, epilogue, config) + 1024),
+            target.threads // config.threads,
+        ),
+    )
+    tiles = sum(count for count, _ in phases)
+    part_bytes = 0.0
+    if config.split > 1:
+        part_bytes = tiles * config.m * config.n * STORAGE_BYTES[spec.element]
+    line_out = config.n if flat.out_by_columns else config.m
+    out = min(vectors.out, line_out)
+    return Work(
+        phases=phases,
+        is_mma=config.is_mma,
+        rate="tf32" if spec.tf32 else spec.a.type,
+        products=config.m * config.n * config.k,
+        fma_instructions=fma,
+        vectors=total_vectors,
+        through=through,
+        walks=walks,
+        lines=lines,
+        shared=shared,
+        mma_instructions=mma_instructions,
+        stores=used_rows * used_columns * config.m * config.n / out,
+        warp_products=config.m * config.n * config.k / units,
+        threads=config.threads,
+        stages=config.stages,
+        resident=resident,
+        split=config.split,
+        part_bytes=part_bytes,
+        traffic=traffic_of(spec, epilogue),
+        copies=tuple(copy_work(copy) for copy in copies),
+    )
 
 
-def _copy_cost(width: int) -> float:
-    """What it costs to address and copy one element, in vectors of `width`."""
-    return _ELEMENT_COST + _VECTOR_COST / width
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    walk = k.walk * (k.dynamic if len(work.phases) > 1 else 1.0)
+    copying = k.vector * work.vectors + k.through * work.through + walk * work.walks
+    issue = (copying + work.mma_instructions + k.fma * work.fma_instructions) / target.issue_rate
+    tensor = k.multiply * work.products / target.mma_rate[work.rate] if work.is_mma else 0.0
+    memory = k.line * work.lines + work.shared / target.shared_rate
+    step = overlap(k.power, issue, tensor, memory)
+    alone = k.sync + k.depend * copying / work.threads
+    if work.is_mma:
+        alone += k.multiply * work.warp_products / (target.mma_rate[work.rate] / 4)
+    else:
+        alone += k.fma_alone * work.fma_instructions / work.threads
+    alone = max(alone, target.latency / (work.stages - 1))
+    if work.through:
+        alone += k.stall
+    stored = k.store * work.stores / target.issue_rate
+    blocks = sum(count for count, _ in work.phases)
+    sms = target.multiprocessors
+    if len(work.phases) == 1:
+        steps = work.phases[0][1]
+        each = ceil(blocks / sms)
+        busy = each * (steps * step + stored)
+        waves = ceil(each / work.resident)
+        waiting = waves * (k.block + steps * alone)
+    else:
+        total = sum(count * steps for count, steps in work.phases)
+        longest = max(steps for _, steps in work.phases)
+        busy = (total * step + blocks * stored) / sms + 0.5 * (longest * step + stored)
+        waves = blocks / sms / work.resident
+        waiting = waves * k.block + total / sms / work.resident * alone
+        waiting = max(waiting, k.block + longest * alone)
+    time = overlap(4.0, busy, waiting) / target.clock_mhz
+    time = overlap(k.dram_power, time, k.dram * work.traffic.time(target))
+    time += target.launch + k.start
+    if work.split > 1:
+        time += target.next_launch
+        time += k.added * 2 * work.part_bytes / (target.l2_rate * sms * target.clock_mhz)
+    for copy in work.copies:
+        time += target.next_launch + copy_time(copy, target)
+    return time
 
 
-_ELEMENT_COST, _VECTOR_COST = 8.0, 48.0
-"""Multiplications in the time in which an element, and a vector, is issued."""
-_BANDWIDTH_COST = 40.0
-"""The same for an element that comes from L2."""
-_TF32_COST = 2
-"""How much longer tensor cores take for a product of TF32, which has twice the bytes."""
-_FMA_COST = 7.3
-"""How much longer a product of f32 takes than one of tensor cores."""
-_LOADED_SUMS = 6.0
-"""Multiplications in the time in which a thread reads its operands of one step: as measured, tiles
-of 16 sums a thread take 1.25 times as long as tiles of 64."""
-_STORE_COST = 100.0
-"""The same for one result: its sum is staged, converted and stored."""
-_ADDING_COST = 250.0
-"""The same for one sum of a part, written and read again."""
-_LAUNCH_COST = 3.0e6
-_ALONE = 1.4
-"""How much longer a block takes where its multiprocessor has fewer blocks than it could hold."""
-_RESIDENT_SUMS = 1 << 15
-"""Sums for which a multiprocessor has registers."""
-_MAX_SLOTS = 4
-"""Blocks beyond which no more waiting is hidden."""
-
-
-def _efficiency(config: ImplicitGemmConfig) -> float:
-    """The part of the peak that a warp's tile reaches, which reads each operand once a step."""
-    if not config.is_mma:
-        return config.sums / (config.sums + _LOADED_SUMS) / _FMA_COST
-    warp_m, warp_n = config.m // config.over[0], config.n // config.over[1]
-    return warp_m * warp_n / (warp_m * warp_n + 16 * (warp_m + warp_n))
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target
+) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_fused_dgrad import config, launch
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import config, launch, predict
 
 SM90_FUSED_DGRAD = Family(
     name=config.FAMILY,
+    config=config.JoinedConfig,
+    reads=launch.fused_problem,
     plan=launch.plan,
     parse=config.JoinedConfig.parse,
+    time=predict.predict,
     kernels=launch.kernels,
 )

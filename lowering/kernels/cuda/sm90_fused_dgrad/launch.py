@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
@@ -29,10 +28,10 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import (
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 STAGES = (8, 7, 6, 5, 4, 3)
@@ -58,11 +57,11 @@ def illegality(problem: JoinedProblem, config: JoinedConfig, limit: int) -> str 
     return None
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[JoinedConfig, ...] | Refusal:
+def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, the most stages first."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
-    problem = _problem(spec, epilogue)
+    problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     configs = [
@@ -76,12 +75,17 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[JoinedConfig,
     return tuple(legal)
 
 
-def kernels(spec: Contraction, epilogue: Epilogue, config: JoinedConfig) -> KernelPlan | Refusal:
+def kernels(
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: JoinedConfig,
+    target: Target = DEFAULT_TARGET,
+) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = _problem(spec, epilogue)
+    problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = illegality(problem, config, H200.shared_bytes)
+    reason = illegality(problem, config, target.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     shared = shared_bytes(problem, config)
@@ -102,7 +106,8 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: JoinedConfig) -> Kern
     return KernelPlan((kernel,))
 
 
-def _problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+def fused_problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+    """What the family sees of a contraction and its epilogue, or why it does not take them."""
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
         return operands

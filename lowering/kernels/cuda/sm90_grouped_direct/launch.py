@@ -23,12 +23,12 @@ from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups, mer
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -80,7 +80,8 @@ LEAST_FILL_OF_SLICES = 0.33
 """The same where windows have slices: other templates read each position for every tap."""
 
 
-def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+    """The groups of a contraction, or why the family does not take it."""
     contraction, rows, cols = problem.contraction, problem.rows, problem.cols
     depth, columns = contraction.depth, contraction.columns
     merges = MERGED_OF_SLICES if problem.slices.taps > 1 else MERGED
@@ -169,7 +170,7 @@ def shared_bytes(problem: DirectProblem, config: GroupedPairsConfig) -> int:
     return _whole(zeros, REPEAT) + config.slots * slot + stored
 
 
-def _group_positions(problem: DirectProblem, pairs: int) -> tuple[int, int]:
+def group_positions(problem: DirectProblem, pairs: int) -> tuple[int, int]:
     """Positions of the instructions of both warpgroups."""
     first = pairs // 2
     pitch = _pitch(problem)
@@ -180,7 +181,7 @@ def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) ->
     """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
     if config.pairs < 2:
         return "two warpgroups do not share a pair of rows"
-    positions = max(_group_positions(problem, config.pairs))
+    positions = max(group_positions(problem, config.pairs))
     if positions > MOST_POSITIONS:
         return f"sums of {positions} positions do not fit registers"
     box = 2 * _box_rows(problem, config.pairs) - 1
@@ -193,12 +194,12 @@ def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) ->
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedPairsConfig, ...] | Refusal:
     """The config for a contraction, or why the template does not take it."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
-    read = reading(contraction, epilogue, _groups_of, anywhere=True)
+    read = reading(contraction, epilogue, groups_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, merged = read
@@ -217,7 +218,7 @@ def plan(
 
 
 def _configs(
-    problem: DirectProblem, merged: MergedGroups, gpu: Gpu
+    problem: DirectProblem, merged: MergedGroups, gpu: Target
 ) -> Iterator[GroupedPairsConfig]:
     """Strips of a whole image, of half of one, and so on."""
     of_image = max(2, -(-problem.row_count // 2))
@@ -234,10 +235,10 @@ def _steps(problem: DirectProblem, merged: MergedGroups, config: GroupedPairsCon
     of_image = -(-problem.row_count // (2 * config.pairs))
     strips = problem.images * problem.slices.size * of_image
     rounds = -(-merged.groups * config.parts // config.blocks[0]) * -(-strips // config.parts)
-    return rounds * (sum(_group_positions(problem, config.pairs)) + TURN_POSITIONS)
+    return rounds * (sum(group_positions(problem, config.pairs)) + TURN_POSITIONS)
 
 
-def _parts(groups: int, strips: int, gpu: Gpu) -> int:
+def _parts(groups: int, strips: int, gpu: Target) -> int:
     """Blocks of a group with which multiprocessors are busy evenly."""
     most = max(1, min(strips, 2 * gpu.multiprocessors // groups))
     return min(
@@ -249,7 +250,7 @@ def _parts(groups: int, strips: int, gpu: Gpu) -> int:
 def _computed(problem: DirectProblem, config: GroupedPairsConfig) -> int:
     """Sums of an image, those that are not stored with them."""
     strips = -(-problem.row_count // (2 * config.pairs))
-    positions = _group_positions(problem, config.pairs)
+    positions = group_positions(problem, config.pairs)
     return 2 * strips * sum(_whole(each, COUNTED_POSITIONS) for each in positions)
 
 
@@ -266,10 +267,13 @@ def _filled(
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedPairsConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedPairsConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
-    read = reading(contraction, epilogue, _groups_of, anywhere=True)
+    read = reading(contraction, epilogue, groups_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
     problem, merged = read

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_grouped_wgrad import config, launch
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad import config, launch, predict
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+
+def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
+    return reading(contraction, epilogue, launch.groups_of, "B")
+
 
 SM90_GROUPED_WGRAD = Family(
     name=config.FAMILY,
+    config=config.GroupedWgradPairsConfig,
+    reads=_reads,
     plan=launch.plan,
     parse=config.parse,
+    time=predict.predict,
     kernels=launch.kernels,
 )

@@ -25,12 +25,12 @@ from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
@@ -72,7 +72,8 @@ SLOT_COST = 0.2
 MOST_CONFIGS = 3
 
 
-def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+    """The groups of a contraction, or why the family does not take it."""
     spec, rows, cols = problem.contraction, problem.rows, problem.cols
     if (spec.depth, spec.columns) != (CHANNELS, CHANNELS):
         return Refusal(f"groups have {spec.depth} and {spec.columns} channels")
@@ -84,8 +85,8 @@ def _groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     (phase,) = problem.phases
     if not _is_even(phase.rows.positions) or not _is_even(phase.cols.positions):
         return Refusal("windows have not three taps along rows and columns")
-    if _pitch(problem) > MOST_BOX:
-        return Refusal(f"TMA does not bring {_pitch(problem)} pixels at once")
+    if pitch_of(problem) > MOST_BOX:
+        return Refusal(f"TMA does not bring {pitch_of(problem)} pixels at once")
     return legal
 
 
@@ -99,7 +100,7 @@ def _apart(axis: WindowAxis) -> int:
     return axis.window // 2
 
 
-def _pitch(problem: DirectProblem) -> int:
+def pitch_of(problem: DirectProblem) -> int:
     """Pixels of a row in shared memory."""
     cols = problem.cols
     behind = cols.origin + problem.col_count + cols.window - 1 - cols.extent
@@ -107,7 +108,7 @@ def _pitch(problem: DirectProblem) -> int:
     return problem.col_count + cols.window - 1 - shared
 
 
-def _strips(problem: DirectProblem, rows: int) -> int:
+def strips_of(problem: DirectProblem, rows: int) -> int:
     """Strips of an image."""
     return -(-(problem.row_count + _apart(problem.rows)) // rows)
 
@@ -117,17 +118,17 @@ def _rows_of_a(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
     return config.rows + 2 * _apart(problem.rows)
 
 
-def _rows_of_c(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def rows_of_c(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
     """Rows of C of a strip."""
     return config.rows + _apart(problem.rows)
 
 
 def _slot_bytes(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
     """Shared memory of a strip."""
-    row = _pitch(problem) * PIXEL_BYTES
+    row = pitch_of(problem) * PIXEL_BYTES
     zeros = (TILE + 2 * _apart(problem.cols)) * PIXEL_BYTES
     of_a = _rows_of_a(problem, config) * row + zeros
-    return _whole(_rows_of_c(problem, config) * row) + _whole(of_a)
+    return _whole(rows_of_c(problem, config) * row) + _whole(of_a)
 
 
 def _whole(size: int) -> int:
@@ -144,16 +145,16 @@ def _parts(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
     """Blocks that share the strips of a group."""
     resident = config.blocks[0] * config.blocks[1]
     most = max(1, resident // problem.contraction.groups)
-    return min(most, problem.images * _strips(problem, config.rows))
+    return min(most, problem.images * strips_of(problem, config.rows))
 
 
 def plan(
-    contraction: Contraction, epilogue: Epilogue, gpu: Gpu
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedWgradPairsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
     if not gpu.is_hopper:
         return Refusal(f"{gpu.arch} has no wgmma")
-    read = reading(contraction, epilogue, _groups_of, "B")
+    read = reading(contraction, epilogue, groups_of, "B")
     if isinstance(read, Refusal):
         return read
     problem, _ = read
@@ -163,7 +164,7 @@ def plan(
         for config in _configs_of(problem, rows, gpu)
     ]
     if not configs:
-        return Refusal(f"no two strips of rows of {_pitch(problem)} pixels fit shared memory")
+        return Refusal(f"no two strips of rows of {pitch_of(problem)} pixels fit shared memory")
     filled = [config for config in configs if _fill(problem, config.rows) >= LEAST_FILL]
     if not filled:
         most = max(_fill(problem, config.rows) for config in configs)
@@ -180,7 +181,9 @@ def _strip_rows(problem: DirectProblem) -> Iterator[int]:
     return (-(-rows // strips) for strips in range(1, rows + 1))
 
 
-def _configs_of(problem: DirectProblem, rows: int, gpu: Gpu) -> Iterator[GroupedWgradPairsConfig]:
+def _configs_of(
+    problem: DirectProblem, rows: int, gpu: Target
+) -> Iterator[GroupedWgradPairsConfig]:
     """The config whose strips have so many rows, with as many slots as shared memory has."""
     blocks = gpu.multiprocessors, 1
     for slots in range(MOST_SLOTS, 1, -1):
@@ -192,7 +195,7 @@ def _configs_of(problem: DirectProblem, rows: int, gpu: Gpu) -> Iterator[Grouped
 
 def _fill(problem: DirectProblem, rows: int) -> float:
     """Positions of an image, of those that are multiplied."""
-    multiplied = _strips(problem, rows) * -(-rows * _pitch(problem) // TILE) * TILE
+    multiplied = strips_of(problem, rows) * -(-rows * pitch_of(problem) // TILE) * TILE
     return problem.row_count * problem.col_count / multiplied
 
 
@@ -200,10 +203,10 @@ def _brought(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
     """Rows of A and C that strips bring, over those of a strip that is a whole image."""
 
     def rows_of(config: GroupedWgradPairsConfig) -> int:
-        return _rows_of_a(problem, config) + _rows_of_c(problem, config)
+        return _rows_of_a(problem, config) + rows_of_c(problem, config)
 
     whole = replace(config, rows=problem.row_count + _apart(problem.rows))
-    return _strips(problem, config.rows) * rows_of(config) / rows_of(whole)
+    return strips_of(problem, config.rows) * rows_of(config) / rows_of(whole)
 
 
 def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
@@ -222,10 +225,13 @@ def legality(problem: DirectProblem, config: GroupedWgradPairsConfig, shared: in
 
 
 def kernels(
-    contraction: Contraction, epilogue: Epilogue, config: GroupedWgradPairsConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    config: GroupedWgradPairsConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their sums; or why it is not legal."""
-    read = reading(contraction, epilogue, _groups_of, "B")
+    read = reading(contraction, epilogue, groups_of, "B")
     if isinstance(read, Refusal):
         return read
     problem, merged = read
@@ -259,7 +265,7 @@ def kernels(
         problem.row_count,
         problem.col_count,
         (problem.cols.c_stride, problem.rows.c_stride, problem.c_image),
-        _rows_of_c(problem, config),
+        rows_of_c(problem, config),
     )
     return launch_sums(
         "sm90_grouped_wgrad/kernel.cuh",
@@ -290,6 +296,6 @@ def _map(
         problem.contraction.a.type,
         (channels, cols, rows, problem.images),
         map_strides(strides),
-        (CHANNELS, _pitch(problem), box_rows, 1),
+        (CHANNELS, pitch_of(problem), box_rows, 1),
         64,
     )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_implicit_gemm import config, launch
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import (
+    candidates,
+    config,
+    launch,
+    predict,
+    problem,
+)
 
 SM90_IMPLICIT_GEMM = Family(
     name=config.FAMILY,
-    plan=launch.plan,
+    config=config.WgmmaConfig,
+    reads=problem.wgmma_problem,
+    plan=candidates.plan,
     parse=config.WgmmaConfig.parse,
+    time=predict.predict,
     kernels=launch.kernels,
 )

@@ -6,12 +6,9 @@ They are in `kernel.cuh`; see `README.md`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
-from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import (
     CudaKernel,
     Im2colMap,
@@ -25,48 +22,31 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     depths_of_stage,
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import illegality, shared_bytes
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.predict import candidates, order
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, wgmma_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
-FEW_DEPTHS = 16
-"""Up to so many of the 64 depths that a tap brings at a time, `igemm` takes a third of the time."""
 TF32_SPILL_BYTES = 8
 """One register, stored and loaded, around the loops of some tiles whose results are f32."""
-TF32_MULTIPLE = 32
-"""What depths and columns of TF32 are multiples of: other forms were not run on a GPU yet."""
-HOLE_BYTES = 2
-"""Of an element of a result whose holes the template fills."""
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
-    if spec.depth <= FEW_DEPTHS and len(spec.phases) == 1 < spec.taps:
-        return Refusal(f"{spec.depth} depths of a tap leave most of what is multiplied zeros")
-    problem = _problem(spec, epilogue)
-    if isinstance(problem, Refusal):
-        return problem
-    configs = candidates(problem, gpu)
-    if not configs:
-        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(sorted(configs, key=lambda config: order(spec, problem, config)))
-
-
-def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> KernelPlan | Refusal:
+def kernels(
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: WgmmaConfig,
+    target: Target = DEFAULT_TARGET,
+) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = _problem(spec, epilogue)
+    problem = wgmma_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = illegality(problem, config, H200.shared_bytes)
+    reason = illegality(problem, config, target.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     tiles = sum(
@@ -85,24 +65,6 @@ def kernels(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig) -> Kerne
         spill_bytes=TF32_SPILL_BYTES if spec.tf32 else 0,
     )
     return KernelPlan((kernel,))
-
-
-def _problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
-    operands = linear_operands(spec, epilogue)
-    if isinstance(operands, Refusal):
-        return operands
-    problem = problem_of(spec)
-    if isinstance(problem, Refusal):
-        return problem
-    if problem.has_holes and problem.result_bytes != HOLE_BYTES:
-        return Refusal("it stores holes of 32 bits")
-    if spec.tf32 and epilogue.operands:
-        return Refusal("its epilogue reads operands beside sums of TF32")
-    if spec.tf32 and (spec.depth % TF32_MULTIPLE or spec.columns % TF32_MULTIPLE):
-        return Refusal(f"depths or columns of TF32 are no multiples of {TF32_MULTIPLE}")
-    if epilogue.holes_read_operands and problem.has_holes:
-        return Refusal("its epilogue reads operands in holes")
-    return replace(problem, operands=operands)
 
 
 def _row_map(

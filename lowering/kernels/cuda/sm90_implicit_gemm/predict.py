@@ -1,78 +1,158 @@
-"""Which configs of the wgmma template may compute a contraction, and their estimated times."""
+"""`wgmma`: persistent blocks, chunks of 64 depths, and the stores between tiles."""
 
 from __future__ import annotations
 
-from itertools import islice, product
-from math import gcd
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
-    BLOCK_COLUMNS,
-    WgmmaConfig,
-)
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import is_legal
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
-    busiest_cycles,
-    clusters_of,
-    store_cycles,
-    tiles_of,
-)
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, depths_of_stage
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import wgmma_problem
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import Tiles, busiest_cycles
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
-
-_ROWS = (64, 128, 256)
-_STAGES = (8, 7, 6, 5, 4, 3)
-_LINE_COLUMNS = 64
-_SPLIT_LINES = 1.15
-"""Cache lines that two tiles write halves of cost memory twice."""
-_MAX_STAGED = 128
-"""Columns that are staged at a time: longer runs are no faster, and take memory from stages."""
-_MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpong")
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.target import Target
 
 
-def candidates(problem: WgmmaProblem, gpu: Gpu) -> list[WgmmaConfig]:
-    """One config per tile and role, with as many stages as the GPU's shared memory holds."""
-    found: list[WgmmaConfig] = []
-    for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, _MATHS):
-        if block_n - min(BLOCK_COLUMNS) >= problem.columns or block_n < _joined(problem):
-            continue
-        configs = [
-            WgmmaConfig(block_m, block_n, stages, math, 1, "direct", staged, gpu.multiprocessors)
-            for stages in _STAGES
-            for staged in _staged(problem, block_n)
-        ]
-        legal = (config for config in configs if is_legal(problem, config, gpu.shared_bytes))
-        found.extend(islice(legal, 1))
-    return found
+LINE = 128
+"""Bytes of a line of cache, and of a row of a stage."""
 
 
-def _joined(problem: WgmmaProblem) -> int:
-    """Columns that a tile has at least: pieces in one tile read their rows once."""
-    is_one_tile = len(problem.pieces) > 1 and problem.columns in BLOCK_COLUMNS
-    return problem.columns if is_one_tile else 0
+@dataclass(frozen=True)
+class Constants:
+    """Fitted; cycles of a multiprocessor."""
+
+    multiply: float = 1.081
+    """A factor of the cycles of `wgmma` at its full rate."""
+    rows_rate: float = 68.59
+    """Bytes per cycle of rows of A from L2 to shared memory."""
+    weights_rate: float = 75.46
+    """The same of B beside pixels."""
+    pixel: float = 0.3878
+    """Cycles of a pixel of an im2col map, along each axis that it slides over past the second."""
+    chunk: float = 216.0
+    """Cycles of a chunk at least."""
+    tile: float = 423.8
+    """Cycles between the sums of a tile and of the next one."""
+    stored: float = 15.08
+    """Sums that become stores in a cycle."""
+    turn: float = 840.8
+    """Cycles between the last wgmma of a warpgroup and the first one of the other."""
+    straddling: float = 1.639
+    """A factor of copies of rows of A that are parts of cache lines."""
+    outside: float = 1.769
+    """Cycles for a pixel of a box that lies outside of A."""
+    far: float = 0.6027
+    """How much longer copies of B take that has the size of the L2 cache: from its far part."""
+    parts: float = 1.404
+    """Cycles for a row of C of a tile that is parts of cache lines."""
+    dram: float = 0.9001
+    """A factor of the time of DRAM."""
+    dram_power: float = 2.231
+    start: float = 2.453
+    """µs beside an empty launch: maps, barriers, the first stage, the last store."""
 
 
-def _staged(problem: WgmmaProblem, block_n: int) -> list[int]:
-    """Columns that may be staged at a time, the longest runs of C first."""
-    piece = problem.columns // len(problem.pieces)
-    divided = block_n if len(problem.pieces) == 1 else gcd(block_n, piece)
-    limit = max(_MAX_STAGED, problem.columns if problem.fused_holes else 0)
-    return [n for n in range(divided, 0, -16) if divided % n == 0 and n <= limit]
+FITTED = Constants()
+BOUNDS = {"multiply": (1.0, 2.0)}
+"""What the fit keeps constants within."""
 
 
-def order(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> tuple[float, int]:
-    """What configs are sorted by: the estimate of their time, and what they load."""
-    return cost(spec, problem, config), config.block_m + config.block_n
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    groups: tuple[tuple[int, int], ...]
+    """Tiles and chunks of each, per group of phases."""
+    products: int
+    """Of a chunk."""
+    rate: str
+    a_bytes: int
+    b_bytes: int
+    """Of a chunk."""
+    pixels: int
+    """Of a box, that slide over several axes."""
+    spatial: int
+    sums: int
+    """Of a tile."""
+    pingpong: bool
+    outside: float
+    """Pixels of a box that lie outside of A."""
+    straddles: bool
+    """Whether rows of A are no whole cache lines."""
+    part_rows: int
+    """Rows of C of a tile that are no whole cache lines."""
+    clusters: int
+    traffic: Traffic
 
 
-def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float:
-    """Cycles until the last block is done."""
-    tiles = tiles_of(spec, problem, config)
-    busy = busiest_cycles(tiles, clusters_of(config))
-    if config.math == "pingpong":
-        busy += store_cycles(config)
-    splits_lines = config.block_n < problem.columns and config.block_n % _LINE_COLUMNS
-    return busy * (_SPLIT_LINES if splits_lines else 1)
+def work(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Target) -> Work:
+    """Count."""
+    problem = wgmma_problem(spec, epilogue)
+    assert not isinstance(problem, Refusal)
+    depths = depths_of_stage(spec.a.type)
+    depths_bytes = LINE // depths
+    chunks = -(-spec.depth // depths)
+    columns = -(-problem.columns // config.block_n)
+    groups: list[tuple[int, int]] = []
+    for group in problem.groups():
+        rows = -(-group[0].positions // (config.block_m * config.cluster))
+        groups.append((rows * columns * len(group), len(group[0].taps) * chunks))
+    loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
+    spatial = problem.spatial
+    results = traffic_of(spec, epilogue)
+    return Work(
+        groups=tuple(groups),
+        products=config.block_m * config.block_n * depths,
+        rate="tf32" if spec.tf32 else spec.a.type,
+        a_bytes=config.block_m * 128,
+        b_bytes=loaded * 128,
+        pixels=config.block_m * max(0, spatial - 2),
+        spatial=spatial,
+        sums=config.block_m * config.block_n,
+        pingpong=config.math == "pingpong",
+        outside=config.block_m * outside_of(spec) if spatial else 0.0,
+        straddles=bool(spec.depth * depths_bytes % LINE),
+        part_rows=config.block_m if problem.columns * problem.result_bytes % LINE else 0,
+        clusters=config.blocks // config.cluster,
+        traffic=results,
+    )
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    multiplied = k.multiply * work.products / target.wgmma_rate[work.rate]
+    beside = k.weights_rate if work.spatial else k.rows_rate
+    copied = work.a_bytes / k.rows_rate * (k.straddling if work.straddles else 1.0)
+    far = k.far * min(1.0, work.traffic.b / target.l2_bytes)
+    copied += work.b_bytes / beside * (1 + far)
+    copied += k.pixel * work.pixels + k.outside * work.outside
+    chunk = max(multiplied, copied, k.chunk)
+    store = k.tile + work.sums / k.stored
+    store += k.parts * work.part_rows
+    tiles: list[Tiles] = []
+    for count, chunks in work.groups:
+        products = chunks * chunk
+        cycles = products + store
+        if work.pingpong:
+            cycles = max(products + k.turn, cycles / 2)
+        tiles.append(Tiles(count, cycles))
+    busy = busiest_cycles(tiles, work.clusters)
+    if work.pingpong:
+        busy += store
+    time = overlap(
+        k.dram_power,
+        heated(busy / target.clock_mhz),
+        k.dram * work.traffic.time(target),
+    )
+    return target.launch + k.start + time
+
+
+def predict(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Target) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby, pairwise, product
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
 MAX_ROWS = 1 << 30
+TF32_MULTIPLE = 32
+"""What depths and columns of TF32 are multiples of: other forms were not run on a GPU yet."""
+HOLE_BYTES = 2
+"""Of an element of a result whose holes the template fills."""
 ALIGNMENT = 8
 """Elements of 16 bits that TMA's addresses and strides are multiples of."""
 MAX_FUSED_BYTES = 128
@@ -399,3 +406,23 @@ def _lines(holes: Sequence[Hole], columns: int) -> list[list[Hole]]:
         else:
             lines.append([hole])
     return lines
+
+
+@lru_cache(maxsize=256)
+def wgmma_problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
+    """What the family sees of a contraction and its epilogue, or why it does not take them."""
+    operands = linear_operands(spec, epilogue)
+    if isinstance(operands, Refusal):
+        return operands
+    problem = problem_of(spec)
+    if isinstance(problem, Refusal):
+        return problem
+    if problem.has_holes and problem.result_bytes != HOLE_BYTES:
+        return Refusal("it stores holes of 32 bits")
+    if spec.tf32 and epilogue.operands:
+        return Refusal("its epilogue reads operands beside sums of TF32")
+    if spec.tf32 and (spec.depth % TF32_MULTIPLE or spec.columns % TF32_MULTIPLE):
+        return Refusal(f"depths or columns of TF32 are no multiples of {TF32_MULTIPLE}")
+    if epilogue.holes_read_operands and problem.has_holes:
+        return Refusal("its epilogue reads operands in holes")
+    return replace(problem, operands=operands)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import config, launch, predict
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates, config, launch, predict
 
 SM90_ROW_PACKED_WGRAD = Family(
     name=config.FAMILY,
-    plan=predict.plan,
+    config=config.StackedWgradConfig,
+    reads=launch.stacked_problem,
+    plan=candidates.plan,
     parse=config.StackedWgradConfig.parse,
+    time=predict.predict,
     kernels=launch.kernels,
-    with_partition=config.StackedWgradConfig.with_partition,
-    with_roles=config.StackedWgradConfig.with_roles,
 )

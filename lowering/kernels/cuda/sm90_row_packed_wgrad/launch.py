@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, legality
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,13 +32,16 @@ _REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
 
 
 def kernels(
-    spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: StackedWgradConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = stacked_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = legality(spec, problem, config, H200.shared_bytes)
+    reason = legality(spec, problem, config, target.shared_bytes)
     if reason is not None:
         return Refusal(reason)
     schedule = config.schedule(spec, problem)

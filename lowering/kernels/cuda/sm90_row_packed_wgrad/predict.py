@@ -1,291 +1,66 @@
-"""Which configs of `stacked-wgrad` may compute a gradient of weights, and their estimated times."""
+"""`stacked-wgrad`: the cycles of its rule, beside DRAM."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import ceil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200_CLUSTERS
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
-    DEPTHS,
-    EIGHT,
-    MAX_BOX,
-    MAX_STACKED,
-    MAX_SUMS,
-    MAX_WAITING,
-    SLAB,
-    StackedWgradConfig,
-    legality,
-)
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem
-from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
-from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
-from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import START_CYCLES, cycles_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem as problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
-    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
-
-_STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
-"""Stages, and steps that wait to be taken apart."""
-_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
-_FIRST_STEPS = 2
-"""Steps taken apart in one go where a block has more than stages."""
-_COL_SPLITS = (1, 2, 3, 4)
-_PIPELINES = (
-    ((4, 8), 2 * DEPTHS, True),
-    ((8, 8), 2 * DEPTHS, True),
-    ((4, 8), 2 * DEPTHS, False),
-    ((4, 8), DEPTHS, True),
-    ((4, 8), DEPTHS, False),
-    ((8, 4), DEPTHS, False),
-    ((4, 4), DEPTHS, False),
-    ((0, 8), DEPTHS, False),
-)
-"""Roles, depths of a tile, and whether columns are packed."""
-_STEPS_TRIED = 2
-"""Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
-_FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
-"""Slices of fewer parts cost less than those of as many as there is room for; of those with equal
-shares, the fewest are taken."""
-_WITH_REGISTERS = ((4, 8), (8, 8))
-"""Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
-_MOST = 24
-"""Configs that are planned."""
-
-# Cycles on an H200, fitted to measurements; see the template's page.
-_ALONE = 1.15
-"""How much longer products take where one consumer warpgroup has nobody to fill its gaps."""
-_FROM_SHARED = 1.15
-"""The same where both operands come from shared memory, beside copies."""
-_PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
-"""A copy of 32 pieces of dY, by warps that load."""
-_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 600, 90
-"""In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
-_ARRIVAL_CYCLES = 1200
-"""More where rows are asked for when the ones before have been taken apart."""
-_SHORT_OF_STAGES = 1.15
-"""The same where there is one stage beside the one that is read."""
-_BYTES_PER_CYCLE = 37
-"""That one multiprocessor reads of L2."""
-_SUM_BYTES_PER_CYCLE = 20
-"""Of sums, which displace what others wrote."""
-_STEP_CYCLES = 120
-"""A barrier, and the first multiplication behind it."""
-_UNIFORM_CYCLES = 300
-"""More for a step whose warps wait for their own copies."""
-_START_CYCLES = 9000
-"""Until the first multiplication, and from the last one to the end."""
-_MEET_CYCLES = 2500
-"""Until parts know of each other."""
-_CLUSTER_CYCLES = 1500
-"""The same in a cluster."""
-_EXCHANGE_CYCLES = 700
-"""Two consumer warpgroups add up."""
-_BESIDE_CYCLES = 0.5
-"""That products take longer for each position of dY that is taken apart meanwhile."""
-_AGAIN_CYCLES = 1500
-"""More for an image whose rows are not brought before a ring's last ones are given up."""
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.target import Target
 
 
-def plan(
-    spec: Contraction, epilogue: Epilogue, gpu: Gpu
-) -> tuple[StackedWgradConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
-    problem = stacked_problem(spec, epilogue)
-    if isinstance(problem, Refusal):
-        return problem
-    if spec.columns > MAX_COLUMNS:
-        return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
-    if spec.depth < DEPTHS // 2:
-        return Refusal(f"{spec.depth} depths fill less than half of a tile")
-    if len(problem.rows.tap_rows) == 1:
-        return Refusal("no taps are one row apart")
-    costs = {config: cost(spec, problem, config) for config in candidates(spec, problem, gpu)}
-    if not costs:
-        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(sorted(costs, key=lambda config: (costs[config], config.slabs))[:_MOST])
+@dataclass(frozen=True)
+class Constants:
+    """Fitted."""
+
+    cycles: float = 0.8936
+    """A factor of the rule's cycles, those before the first step left out."""
+    start: float = 0.3067
+    """µs beside an empty launch."""
+    dram: float = 1.288
+    """A factor of the time of DRAM."""
+    dram_power: float = 2.075
 
 
-def candidates(
-    spec: Contraction, problem: StackedProblem, gpu: Gpu
-) -> Iterator[StackedWgradConfig]:
-    """Every tile and pipeline with its fastest steps, in every partition of use."""
-    columns = ceil(spec.columns / EIGHT) * EIGHT
-    rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
-    y = "bulk" if problem.is_dense else "async"
-    for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
-        for roles, depths, is_packed in _PIPELINES:
-            tile = StackedWgradConfig(
-                rows, cols, spec.columns if is_packed else columns, depths, (1, SLAB), 1,
-                *_STAGES[-1], 1, "shared", y if roles[0] else "async", roles, 1, Partition(),
-                gpu.multiprocessors,
-            )  # fmt: skip
-            if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
-                continue
-            for kept in (tile, replace(tile, y="ring")) if tile.y == "bulk" else (tile,):
-                steps = _steps(spec, problem, kept, gpu)
-                fastest = sorted(steps, key=lambda c: _step(problem, spec, c) * c.steps(problem))
-                for config in fastest[:_STEPS_TRIED]:
-                    for divided in _partitioned(spec, problem, config, gpu):
-                        yield from _asked_at_once(spec, problem, divided, gpu)
-                        yield divided
+FITTED = Constants()
+BOUNDS = {"dram": (0.9, 1.6), "dram_power": (2.0, 9.0)}
+"""What the fit keeps constants within."""
 
 
-def _divided(taps: int, most: int) -> list[int]:
-    """Numbers of taps of a tile that are equal parts of all, the largest first."""
-    sizes = {ceil(taps / parts) for parts in range(1, taps + 1)}
-    return sorted((size for size in sizes if size <= most), reverse=True)
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    cycles: float
+    traffic: Traffic
 
 
-def _steps(
-    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Gpu
-) -> Iterator[StackedWgradConfig]:
-    """A tile with every shape of a step, and as many stages as there is room for."""
-    for slab_rows in (1, 2):
-        unit = SLAB // slab_rows
-        widths = {ceil(problem.cols.extent / n / unit) * unit for n in _COL_SPLITS}
-        for width in widths:
-            for rows in _ROWS:
-                if rows % slab_rows or rows >= problem.rows.extent + slab_rows or width > MAX_BOX:
-                    continue
-                shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
-                if shaped.roles in _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
-                    shaped = replace(shaped, x="registers")
-                yield from _fitted(spec, problem, shaped, gpu)
+def work(spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig, target: Target) -> Work:
+    """Count."""
+    problem = problem_of(spec, epilogue)
+    assert not isinstance(problem, Refusal)
+    cycles = cycles_of(spec, problem, config) - START_CYCLES
+    return Work(cycles, traffic_of(spec, epilogue))
 
 
-def _fitted(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
-) -> Iterator[StackedWgradConfig]:
-    """`config` with as many stages as there is room for, if it is legal with any."""
-    for stages, waiting in _STAGES:
-        fitted = replace(config, stages=stages, waiting=waiting)
-        if legality(spec, problem, fitted, gpu.shared_bytes) is None:
-            yield fitted
-            return
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    busy = k.cycles * work.cycles / target.clock_mhz
+    time = overlap(k.dram_power, busy, k.dram * work.traffic.time(target))
+    return target.launch + k.start + time
 
 
-def _partitioned(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
-) -> Iterator[StackedWgradConfig]:
-    """`config` with every partition worth trying."""
-    schedule = config.schedule(spec, problem)
-    for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
-        yield replace(config, partition=partition)
-    room = min(schedule.concurrent // schedule.tiles, schedule.steps)
-    most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
-    equal = {ceil(schedule.steps / steps) for steps in most}
-    if _is_bound_by_memory(config):
-        equal.add(room)
-    if config.y == "ring":
-        equal.add(room // problem.images.size * problem.images.size)  # parts of single images
-    for parts in sorted(equal):
-        if parts > 1:
-            yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in H200_CLUSTERS.items() if config.y != "ring" else ():
-        if parts <= room and schedule.tiles <= clusters:
-            within = Partition(SPLIT_K, parts, "slices")
-            clustered = replace(config, partition=within, cluster=parts)
-            yield from _fitted(spec, problem, clustered, gpu)
-
-
-def _asked_at_once(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Gpu
-) -> Iterator[StackedWgradConfig]:
-    """`config` with rows of more steps asked for, and taken apart, at once: of all steps of a
-    block, if they are few, or of the first ones."""
-    steps = busiest_steps(config.schedule(spec, problem))
-    if config.y != "bulk" or not 1 < steps <= MAX_WAITING:
-        return
-    of_all = steps, steps, steps
-    of_first = config.stages, config.waiting + 1, _FIRST_STEPS
-    for stages, waiting, together in (of_all, of_first):
-        at_once = 1 if config.trades_registers else together
-        asked = replace(config, stages=stages, waiting=waiting, together=at_once)
-        if legality(spec, problem, asked, gpu.shared_bytes) is None:
-            yield asked
-            return
-
-
-def cost(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> float:
-    """Cycles until the last block is done."""
-    schedule = config.schedule(spec, problem)
-    step = _step(problem, spec, config)
-    steps: float = busiest_steps(schedule)
-    if _is_bound_by_memory(config):
-        steps = (steps + schedule.tiles * schedule.steps / schedule.units) / 2
-    reduced = _START_CYCLES + (steps + 1) * step
-    reduced -= (config.together - 1) * (step - _step(problem, spec, config, rows_are_there=True))
-    if config.y == "ring":
-        reduced += _AGAIN_CYCLES * _images_within(schedule, problem.images.size)
-    if config.turns > 1:
-        reduced += _EXCHANGE_CYCLES
-    if not schedule.slots:
-        return reduced
-    sums = config.tap_cols * config.stacked * config.depths * SUM_BYTES / _SUM_BYTES_PER_CYCLE
-    if config.cluster > 1:
-        return reduced + _CLUSTER_CYCLES + sums
-    parts = schedule.partition.parts
-    if schedule.partition.kind == STREAM_K:
-        parts = ceil(schedule.shares / schedule.streamed) + 1
-    times = {"linear": parts, "tree": 2 * (parts - 1).bit_length(), "slices": 2}
-    of_reduction = times[schedule.partition.reduction]
-    return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
-
-
-def _is_bound_by_memory(config: StackedWgradConfig) -> bool:
-    """Whether shared memory bounds steps, from which wgmma reads both operands: so a block with
-    fewer steps than the busiest one leaves more of the caches' bandwidth to that one."""
-    return config.x == "shared"
-
-
-def _images_within(schedule: Schedule, images: int) -> int:
-    """The most images that begin in the middle of a part."""
-    of_image = schedule.steps // images
-    if schedule.partition.kind == STREAM_K:
-        return ceil(busiest_steps(schedule) / of_image)
-    of_tile = range(0, schedule.units, schedule.tiles)
-    parts = (part for unit in of_tile for part in schedule.works(unit))
-    return max((part.end - 1) // of_image - part.begin // of_image for part in parts)
-
-
-def _step(
-    problem: StackedProblem,
-    spec: Contraction,
-    config: StackedWgradConfig,
-    rows_are_there: bool = False,
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig, target: Target
 ) -> float:
-    """Cycles of a step: its products, or the copies of the next one, but rows that are there."""
-    rows, cols = config.step
-    multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
-    multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
-    multiplied *= _ALONE if config.consumer_warpgroups == 1 else 1.0
-    brought = rows if config.y == "ring" else rows + config.tap_rows - 1
-    positions = brought * (cols + config.reach(problem))
-    copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
-    if config.is_bulk:
-        multiplied += positions * _BESIDE_CYCLES
-        is_whole = problem.rows_follow and cols >= problem.cols.extent
-        copies = 1 if is_whole else brought
-        loaded = ceil(positions / 32 / config.roles[0]) * _APART_CYCLES
-        loaded += _ASK_CYCLES + copies * _COPY_CYCLES
-        loaded += _ARRIVAL_CYCLES if config.waiting == 1 else 0
-    else:
-        pieces = positions * ceil(spec.columns * 2 / problem.y_piece)
-        loaded = pieces / 32 * _PIECES_CYCLES[config.roles[0]]
-    if config.roles[0] == 0:
-        return max(multiplied + loaded, copied) + _UNIFORM_CYCLES
-    if config.stages == len(("filled", "read")):
-        multiplied *= _SHORT_OF_STAGES if config.depths == DEPTHS else 1.0
-    return max(multiplied, copied, 0.0 if rows_are_there else loaded) + _STEP_CYCLES
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

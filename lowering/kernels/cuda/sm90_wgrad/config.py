@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.config import (
     MAX_CLUSTER,
     ConfigText,
@@ -37,7 +36,7 @@ _PUSHED_COLUMN = 4 * 128
 """Sums of a warpgroup that go to one block: four of each thread."""
 _LEAST_KEPT = 3
 """Stages that are in use while neighbours write sums over the others."""
-_MOST_SHARED_BYTES = H200.shared_bytes
+_MOST_SHARED_BYTES = 227 << 10
 """Of a block on sm_90."""
 
 

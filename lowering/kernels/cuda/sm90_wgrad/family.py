@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_wgrad import config, launch
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates, config, launch, predict, problem
 
 SM90_WGRAD = Family(
     name=config.FAMILY,
-    plan=launch.plan,
+    config=config.WgmmaWgradConfig,
+    reads=problem.wgrad_problem,
+    plan=candidates.plan,
     parse=config.WgmmaWgradConfig.parse,
+    time=predict.predict,
     kernels=launch.kernels,
-    with_partition=config.WgmmaWgradConfig.with_partition,
-    with_roles=config.WgmmaWgradConfig.with_roles,
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.launch import (
     POINTER_ALIGNMENT,
     CudaKernel,
@@ -24,15 +23,14 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     WgmmaWgradConfig,
 )
 from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
-from convir.lowering.kernels.cuda.sm90_wgrad.predict import ranked
-from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_problem
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.cuda.gpu import Gpu
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
@@ -41,27 +39,17 @@ FEW_TILES = 4
 """Tiles whose units are taken to read a position together."""
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Gpu) -> tuple[WgmmaWgradConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
-    problem = _problem(spec, epilogue)
-    if isinstance(problem, Refusal):
-        return problem
-    found = ranked(problem, gpu)
-    if not found:
-        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(found)
-
-
 def kernels(
-    spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig
+    spec: Contraction,
+    epilogue: Epilogue,
+    config: WgmmaWgradConfig,
+    target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = _problem(spec, epilogue)
+    problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    schedule = schedule_of(problem, config, H200.shared_bytes)
+    schedule = schedule_of(problem, config, target.shared_bytes)
     if isinstance(schedule, Refusal):
         return schedule
     is_whole = config.clusters == 1 and config.cluster > 1
@@ -83,8 +71,8 @@ def kernels(
             Pointer("b"),
             Pointer("workspace"),
             Pointer("state"),
-            _gradient_map(spec, problem),
-            _row_map(spec, problem),
+            _gradient_map(spec, problem, target),
+            _row_map(spec, problem, target),
         ),
         is_cooperative=schedule.has_slices and not is_whole,
     )
@@ -111,13 +99,7 @@ def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
     return is_matrix and schedule.tiles <= FEW_TILES and schedule.units <= schedule.concurrent
 
 
-def _problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
-
-
-def _gradient_map(spec: Contraction, problem: WgradProblem) -> TensorMap:
+def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap:
     """64 channels of 64 positions of C."""
     return TensorMap(
         Pointer("c"),
@@ -127,14 +109,14 @@ def _gradient_map(spec: Contraction, problem: WgradProblem) -> TensorMap:
         (CHUNK, BLOCK_K),
         128,
         problem.row_offset * 2,
-        promotion=promotion_of(problem.positions * problem.row_stride * 2),
+        promotion=promotion_of(problem.positions * problem.row_stride * 2, target),
     )
 
 
-def _row_map(spec: Contraction, problem: WgradProblem) -> TensorMap | Im2colMap:
+def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap | Im2colMap:
     """64 channels of the 64 pixels of A that positions have at a tap."""
     rows = problem.rows
-    promotion = promotion_of(rows.rows * rows.row_stride * 2)
+    promotion = promotion_of(rows.rows * rows.row_stride * 2, target)
     if not rows.slides:
         sizes, strides, box = (spec.depth, rows.rows), (rows.row_stride * 2,), (CHUNK, BLOCK_K)
         return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)

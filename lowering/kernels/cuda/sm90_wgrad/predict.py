@@ -1,227 +1,200 @@
-"""Which configs of the wgmma template for gradients of weights are tried, and their times."""
+"""`wgmma-wgrad`: the steps of the busiest block, how parts meet, and DRAM."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import product
-from math import ceil, inf
+from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200_CLUSTERS
-from convir.lowering.kernels.cuda.sm90_wgrad.config import (
-    BLOCKS_M,
-    BLOCKS_N,
-    CHUNK,
-    WgmmaWgradConfig,
-)
+from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
+from convir.lowering.kernels.cuda.sm90_wgrad.config import CHUNK
 from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
-from convir.lowering.kernels.cuda.tile_schedule.partition import (
-    DATA_PARALLEL,
-    SPLIT_K,
-    STREAM_K,
-    Partition,
-)
-from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
-from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import wgrad_problem
+from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, STREAM_K
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from convir.lowering.cuda.gpu import Gpu
-    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
-    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
-
-_STAGES = (8, 7, 6, 5, 4, 3)
-_ROLES = ((1, 4), (4, 8))
-"""Pipelines that are tried: the first one whose registers hold a tile's sums, and, where warpgroups
-take turns, the other one for sums that all blocks add."""
-_MIN_SLICED_STEPS = 2
-"""Steps of a part whose sums all units add together."""
-
-_WORTH_MEASURING, _MOST = 1.35, 12
-"""Configs that are estimated to take so many times what the best does are not planned, nor more."""
-_LEAST_PUSHED_STAGES = 5
-"""Fewer are waited for longer than sums that are read."""
-_HIDING_SUMS = 128 * 128
-"""Sums of two warpgroups whose step takes longer than one of them asks for another."""
-_SHARED_CLUSTER = 2
-"""Blocks of a cluster where several clusters have the parts of a tile."""
-
-# µs on an H200, fitted to measurements; see the template's page.
-_MULTIPLY = 0.63 / (256 * 128)
-"""A step, for each sum of a tile."""
-_NARROW = 1.3
-"""How much longer that is where a multiplication has 64 columns: it waits for shared memory, and
-those of one tap for copies."""
-_COLD_BOX, _TILED_BOX = 0.115, 0.052
-"""A copy of 64 channels at 64 rows of a matrix, which few or several blocks read at a time."""
-_STRADDLING = 3
-"""How much longer it takes where rows straddle cache lines."""
-_PIXELS_BOX, _PIXELS_LINE = 0.085, 0.56
-"""A copy at 64 pixels that slide, and what each line of them adds, by the pixels of a line."""
-_LINE_ELEMENTS = 64
-_START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
-"""Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
-_SLICES, _SLICED_MB = 2.0, 0.35
-"""Parts meet, and each megabyte of them is written and read."""
-_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.6
-"""Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours; how
-much of that it takes if they write it."""
-_STORED_IN_TURN, _SLICED_IN_TURN = 0.65, 0.7
-"""What remains of storing, and how much shorter parts are waited for, where one warpgroup finishes
-after the other."""
-_MEET, _PART_MB = 5.0, 12.0
-"""A block waits for another, and reads or writes a megabyte of sums."""
-_MEMORY_MB, _L2_MB = 1 / 4.1, 40.0
-"""A megabyte from memory, and how many the L2 cache keeps for blocks that come later."""
-_SCATTERED = 1.3
-"""How much longer steps take where blocks of a tile read places that are far apart."""
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.target import Target
 
 
-def ranked(problem: WgradProblem, gpu: Gpu) -> list[WgmmaWgradConfig]:
-    """The configs worth measuring, by falling estimate of their speed."""
-    costs = {config: cost(problem, config, gpu) for config in _candidates(problem, gpu)}
-    limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
-    found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
-    if found and _hides_asking(problem, found[0], gpu):
-        found.insert(1, found[0].with_roles(0, found[0].roles[1]))
-    return found[:_MOST]
+@dataclass(frozen=True)
+class Constants:
+    """Fitted; µs on the clock of the target."""
+
+    multiply: float = 0.5284
+    """A step of a tile of 256 x 128 sums."""
+    narrow: float = 1.235
+    """A factor of it where a multiplication has 64 columns."""
+    wide: float = 1.003
+    """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
+    wide_taps: float = 0.9817
+    """The same for several, which share copies of A's neighbouring boxes."""
+    cold_box: float = 0.07368
+    """A copy of 64 channels at 64 rows of a matrix that few blocks read."""
+    tiled_box: float = 0.05998
+    """The same that several blocks read at a time."""
+    straddling: float = 2.097
+    """A factor of it where rows straddle cache lines."""
+    pixels_box: float = 0.09566
+    """A copy at 64 pixels that slide."""
+    outside: float = 0.7806
+    """What pixels outside of A add to the copies of pixels, as a part of them."""
+    start: float = 0.6225
+    """Until the first step of a block."""
+    tile: float = 0.1982
+    """Between two tiles."""
+    stored: float = 2.835
+    """A megabyte of a tile's sums."""
+    stored_in_turn: float = 3.14
+    """A factor of it for whole tiles where one warpgroup stores after the other."""
+    slices: float = 2.357
+    """Parts meet."""
+    sliced: float = 0.4066
+    """A megabyte of them is written and read."""
+    sliced_in_turn: float = 1.062
+    """µs that parts meet sooner where one warpgroup ends after the other."""
+    cluster: float = 2.481
+    """Parts meet in a cluster."""
+    clustered: float = 27.44
+    """A megabyte of a block's sums is read from neighbours."""
+    pushed: float = 0.5888
+    """A factor of it where neighbours write them."""
+    meet: float = 3.013
+    """A block waits for another."""
+    part: float = 15.65
+    """A megabyte of sums, read or written by one block."""
+    scattered: float = 1.3
+    """A factor of steps of blocks that read places far apart."""
+    dram: float = 1.021
+    """A factor of the time of DRAM."""
+    coupled: float = 1.19
+    """How much longer DRAM takes where blocks of clusters wait for each other."""
+    dram_power: float = 2.948
 
 
-def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> bool:
-    """Whether warps that multiply may ask for copies as well as warps that do nothing else: for one
-    part of a tile, all of which fits into the ring, or whose products are longer than asking, which
-    takes longer where stages drain."""
-    schedule = schedule_of(problem, config, gpu.shared_bytes)
-    if isinstance(schedule, Refusal) or schedule.partition.kind == STREAM_K:
-        return False
-    if schedule.partition.kind == DATA_PARALLEL and schedule.units > schedule.concurrent:
-        return False
-    if busiest_steps(schedule) <= config.stages:
-        return True
-    is_long = config.block_m * config.block_n >= _HIDING_SUMS
-    return config.consumer_warpgroups > 1 and is_long and not config.drained
+FITTED = Constants()
+BOUNDS = {"wide": (1.001, 1.2)}
+"""What the fit keeps constants within."""
 
 
-def _candidates(problem: WgradProblem, gpu: Gpu) -> Iterator[WgmmaWgradConfig]:
-    """Every tile, with as many stages as the shared memory holds, in every partition of use."""
-    # Squares first: of equal estimates they are the faster ones.
-    for block_m, block_n in sorted(product(BLOCKS_M, BLOCKS_N), key=lambda tile: max(tile)):
-        if block_m - BLOCKS_M[0] >= problem.columns:
-            continue
-        if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
-            continue
-        divided: list[WgmmaWgradConfig] = []
-        for roles in _ROLES:
-            found = _deepest(problem, gpu, block_m, block_n, roles)
-            if found is None:
-                continue
-            if not divided:
-                divided = [*_divided(*found), *_sliced(*found)]
-            elif problem.taps > 1:
-                divided += _sliced(*found)
-        yield from divided
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    steps: int
+    waves: int
+    sums: int
+    """Of a tile."""
+    is_narrow: bool
+    is_wide: bool
+    outside: float
+    """The part of taps that lie outside of A."""
+    boxes_c: int
+    boxes_a: int
+    taps: int
+    straddles: bool
+    line: int
+    """Pixels of a line that slides; 0 if none do."""
+    is_scattered: bool
+    in_turn: bool
+    kind: str
+    reduction: str
+    parts: int
+    units: int
+    cluster: int
+    clusters: int
+    is_pushed: bool
+    has_slices: bool
+    traffic: Traffic
 
 
-def _deepest(
-    problem: WgradProblem, gpu: Gpu, block_m: int, block_n: int, roles: tuple[int, int]
-) -> tuple[WgmmaWgradConfig, Schedule] | None:
-    """Whole tiles with as many stages as the shared memory holds."""
-    for stages in _STAGES:
-        whole = WgmmaWgradConfig(
-            block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
-        )
-        schedule = schedule_of(problem, whole, gpu.shared_bytes)
-        if not isinstance(schedule, Refusal):
-            return whole, schedule
-    return None
-
-
-def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
-    """Whole tiles, and those whose parts one block adds."""
-    for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
-        yield replace(whole, partition=partition)
-
-
-def _sliced(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
-    """Tiles whose parts all blocks add, which two warpgroups do apart."""
-    most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
-    for parts in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
-        if parts > 1:
-            yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
-    for blocks, clusters in H200_CLUSTERS.items():
-        of_tile = min(clusters // schedule.tiles, most // blocks)
-        for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
-            if 0 < count <= of_tile:
-                within = Partition(SPLIT_K, blocks * count, "slices")
-                pulled = replace(whole, partition=within, cluster=blocks)
-                yield pulled
-                yield from _pushed(pulled)
-
-
-def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
-    """The same with fewer stages, if that makes room for sums that neighbours write."""
-    if pulled.is_pushed:
-        return
-    for stages in range(pulled.stages - 1, _LEAST_PUSHED_STAGES - 1, -1):
-        config = replace(pulled, stages=stages)
-        if config.is_pushed:
-            yield config
-            return
-
-
-def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Gpu) -> float:
-    """Estimated µs of a legal config's launch, without what every launch takes."""
-    schedule = schedule_of(problem, config, gpu.shared_bytes)
-    if isinstance(schedule, Refusal):
-        return inf
-    megabytes = problem.positions * (problem.columns + problem.depth) * 2 / 1e6
-    step = _step(problem, config)
-    if schedule.partition.kind == STREAM_K and megabytes > _L2_MB:
-        step *= _SCATTERED if schedule.tiles < schedule.concurrent else 1.0
-    multiplied = busiest_steps(schedule) * step
-    waves = ceil(schedule.units / schedule.concurrent)
-    stored = _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6
-    in_turn = config.consumer_warpgroups > 1 and problem.taps > 1
-    if in_turn and waves == 1 and schedule.partition.kind == DATA_PARALLEL:
-        stored *= _STORED_IN_TURN
-    return (
-        _START
-        + max(multiplied, megabytes * _MEMORY_MB)
-        + waves * (_TILE + stored)
-        + _fix_up(schedule, config, in_turn=in_turn)
-    )
-
-
-def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
-    """µs between two stages of a block."""
-    slides = problem.rows.slides
-    row = _TILED_BOX if problem.taps > 1 else _COLD_BOX
-    of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
-    of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
-    copies = config.block_m // CHUNK * of_c + ceil(config.block_n / CHUNK) * of_a
-    narrow = _NARROW if config.columns == CHUNK and problem.taps > 1 else 1.0
-    multiply = config.block_m * config.block_n * _MULTIPLY * narrow
-    return (multiply**4 + copies**4) ** 0.25
-
-
-def _fix_up(schedule: Schedule, config: WgmmaWgradConfig, *, in_turn: bool) -> float:
-    """µs until the last tile is put together; `in_turn`: by one warpgroup after the other."""
-    tile = config.block_m * config.block_n * SUM_BYTES / 1e6
+def work(spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target: Target) -> Work:
+    """Count."""
+    problem = wgrad_problem(spec, epilogue)
+    assert not isinstance(problem, Refusal)
+    schedule = schedule_of(problem, config, target.shared_bytes)
+    assert not isinstance(schedule, Refusal)
+    traffic = traffic_of(spec, epilogue)
     partition = schedule.partition
-    if partition.kind == DATA_PARALLEL:
-        return 0.0
-    clustered = _CLUSTER + _CLUSTERED_MB * tile if config.cluster > 1 else 0.0
-    clustered *= _PUSHED if config.is_pushed else 1.0
-    if config.cluster > 1 and config.clusters == 1:
-        return clustered
-    if schedule.has_slices:
-        wait = _SLICES - (_SLICED_IN_TURN if in_turn and config.cluster == 1 else 0.0)
-        return clustered + wait + _SLICED_MB * schedule.units * tile / config.cluster
+    slides = problem.rows.slides
     parts = partition.parts
     if partition.kind == STREAM_K:
         parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1
-    if partition.reduction == "linear":
-        return _MEET + _PART_MB * tile * parts
-    return (_MEET + 2 * _PART_MB * tile) * (parts - 1).bit_length()
+    scattered = (
+        partition.kind == STREAM_K
+        and traffic.read > 0.76 * target.l2_bytes
+        and schedule.tiles < schedule.concurrent
+    )
+    return Work(
+        steps=busiest_steps(schedule),
+        waves=ceil(schedule.units / schedule.concurrent),
+        sums=config.block_m * config.block_n,
+        is_narrow=config.columns == CHUNK and problem.taps > 1,
+        outside=outside_of(spec),
+        is_wide=config.columns > 2 * CHUNK,
+        boxes_c=config.block_m // CHUNK,
+        boxes_a=ceil(config.block_n / CHUNK),
+        taps=problem.taps,
+        straddles=bool(problem.row_stride % CHUNK),
+        line=slides[0].size if slides else 0,
+        is_scattered=scattered,
+        in_turn=config.consumer_warpgroups > 1 and problem.taps > 1,
+        kind=partition.kind,
+        reduction=str(partition.reduction),
+        parts=parts,
+        units=schedule.units,
+        cluster=config.cluster,
+        clusters=config.clusters,
+        is_pushed=config.is_pushed,
+        has_slices=schedule.has_slices,
+        traffic=traffic,
+    )
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    row = k.tiled_box if work.taps > 1 else k.cold_box
+    of_c = row * (k.straddling if work.straddles else 1)
+    of_a = max(row, k.pixels_box) if work.line else row
+    of_a *= 1 + k.outside * work.outside if work.line else 1.0
+    copies = work.boxes_c * of_c + work.boxes_a * of_a
+    multiply = k.multiply * work.sums / (256 * 128) * (k.narrow if work.is_narrow else 1.0)
+    step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
+    if work.is_wide:
+        step *= k.wide_taps if work.taps > 1 else k.wide
+    megabytes = 4e-6 * work.sums
+    stored = k.stored * megabytes
+    if work.in_turn and work.waves == 1 and work.kind == DATA_PARALLEL:
+        stored *= k.stored_in_turn
+    dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)
+    time = overlap(k.dram_power, heated(work.steps * step), dram)
+    time += work.waves * (k.tile + stored) + _fix_up(work, megabytes, k)
+    return target.launch + k.start + time
+
+
+def _fix_up(work: Work, megabytes: float, k: Constants) -> float:
+    """µs until the last tile is put together."""
+    if work.kind == DATA_PARALLEL:
+        return 0.0
+    clustered = k.cluster + k.clustered * megabytes if work.cluster > 1 else 0.0
+    clustered *= k.pushed if work.is_pushed else 1.0
+    if work.cluster > 1 and work.clusters == 1:
+        return clustered
+    if work.has_slices:
+        wait = k.slices - (k.sliced_in_turn if work.in_turn and work.cluster == 1 else 0.0)
+        return clustered + wait + k.sliced * work.units * megabytes / work.cluster
+    if work.reduction == "linear":
+        return k.meet + k.part * megabytes * work.parts
+    return (k.meet + 2 * k.part * megabytes) * (work.parts - 1).bit_length()
+
+
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target: Target
+) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

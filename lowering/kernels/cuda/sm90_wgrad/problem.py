@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import BLOCK_K, CHUNK
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 
 @dataclass(frozen=True)
@@ -146,3 +148,11 @@ def _tap_axis(axis: Axis, corner: int) -> TapAxis | None:
     if len(steps) > 1 or len(weights) > 1:
         return None
     return TapAxis(len(axis.tap_rows), axis.tap_rows[0] - corner, *steps, *weights)
+
+
+@lru_cache(maxsize=256)
+def wgrad_problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
+    """What the family sees of a contraction and its epilogue, or why it does not take them."""
+    if epilogue.operands:
+        return Refusal("its epilogue has operands")
+    return problem_of(spec)

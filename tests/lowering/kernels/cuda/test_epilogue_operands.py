@@ -9,11 +9,11 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand, linear_operands
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.registry import choose, plan_kernel
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes import run
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -69,7 +69,7 @@ def test_what_is_taken_and_what_is_not() -> None:
         (FORWARD, (ROWS,), "igemm", refusal),
         (HOLES, (BIAS,), "igemm", "its epilogue reads operands in holes"),
     ):
-        choice = choose(kernel_of(case, steps), H200)
+        choice = choose(kernel_of(case, steps), DEFAULT_TARGET)
         assert not isinstance(choice, Refusal)
         assert str(choice.config).split()[0] == family
         assert not reason or f"not wgmma: {reason}" in choice.refused
@@ -81,7 +81,7 @@ def test_what_is_taken_and_what_is_not() -> None:
 def test_kernels_compile_without_spills(case: Fused) -> None:
     nvrtc_or_skip()
     callee = kernel_of(case, ALL)
-    choice = choose(callee, H200)
+    choice = choose(callee, DEFAULT_TARGET)
     assert not isinstance(choice, Refusal)
     plan = plan_kernel(callee, str(choice.config))
     assert isinstance(plan, KernelPlan)
@@ -90,4 +90,4 @@ def test_kernels_compile_without_spills(case: Fused) -> None:
     places = [pointer.place for pointer in pointers]
     assert places.count("output") == 1
     assert places[-3:] == ["input", "input", "input"]
-    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+    assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes

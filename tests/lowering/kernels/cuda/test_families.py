@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.cuda.sm80_implicit_gemm.candidates import plan
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     legality,
     parse,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.launch import kernels
-from convir.lowering.kernels.cuda.sm80_implicit_gemm.predict import plan
 from convir.lowering.kernels.registry import choose, plan_kernel
+from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 
 DENSE = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 STRIDED = f"convfp16 -n 8 -c 64 -H 28 -W 28 -k 128 -y 1 -x 1 -u 2 -v 2 -F 2 {NHWC}"
@@ -153,7 +153,7 @@ def test_every_position_of_a_strided_gradient_has_a_phase() -> None:
 def test_one_launch_or_two() -> None:
     for line, launches in ((DENSE, 1), (STRIDED, 1), (WEIGHTS, 2)):
         found = contraction_of_line(line)
-        configs = plan(found.contraction, found.epilogue, H200)
+        configs = plan(found.contraction, found.epilogue, DEFAULT_TARGET)
         assert isinstance(configs, tuple)
         launched = kernels(found.contraction, found.epilogue, configs[0])
         assert isinstance(launched, KernelPlan)
@@ -162,7 +162,7 @@ def test_one_launch_or_two() -> None:
 
 
 def test_plans_are_legal_on_small_gpus() -> None:
-    small = Gpu("sm_86", multiprocessors=28, shared_bytes=99 << 10)
+    small = target_of("sm_86", multiprocessors=28, shared_bytes=99 << 10)
     for line in (DENSE, STRIDED, WEIGHTS):
         found = contraction_of_line(line)
         configs = plan(found.contraction, found.epilogue, small)
@@ -180,7 +180,9 @@ def test_illegal_configs_say_why() -> None:
         ("igemm 256x256x32 stages=4 warps=2x2", "sums a thread"),
         ("igemm 128x128x64 stages=16 warps=2x4", "shared memory"),
     ):
-        reason = legality(found.contraction, found.epilogue, parse(text), H200.shared_bytes)
+        reason = legality(
+            found.contraction, found.epilogue, parse(text), DEFAULT_TARGET.shared_bytes
+        )
         assert reason is not None
         assert why in reason
 
@@ -188,7 +190,7 @@ def test_illegal_configs_say_why() -> None:
 def test_kernels_of_configs_by_hand() -> None:
     (callee,) = kernels_in(read_module(CHAIN.replace("TYPE", "48xf32").replace("MAP", "n")))
     assert isinstance(
-        plan_kernel(callee, str(getattr(choose(callee, H200), "config", ""))), KernelPlan
+        plan_kernel(callee, str(getattr(choose(callee, DEFAULT_TARGET), "config", ""))), KernelPlan
     )
     for text, why in (
         ("igemm 64x64x32", "no config of igemm"),

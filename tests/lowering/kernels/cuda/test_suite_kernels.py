@@ -14,7 +14,7 @@ from gpu import nvrtc_or_skip
 
 from convir.cli.bench_problems import cuda_kernels, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 from convir.runtime.cuda.usage import Usage, parse_usage
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from convir.dialects.problem import ConvProblem
 
 SUITES = Path(__file__).parents[4] / "benchmarks" / "suites"
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 
 def problems_in(suite: Path) -> list[ConvProblem]:
@@ -31,9 +31,9 @@ def problems_in(suite: Path) -> list[ConvProblem]:
     return problems_of([parse_line(line) for line in lines if line.strip()])
 
 
-@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("gpu", [A100, DEFAULT_TARGET], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("suite", sorted(SUITES.glob("*.txt")), ids=lambda path: path.stem)
-def test_kernels_compile_without_spills(suite: Path, gpu: Gpu) -> None:
+def test_kernels_compile_without_spills(suite: Path, gpu: Target) -> None:
     nvrtc_or_skip()
     spilled: list[str] = []
     for problem in problems_in(suite):

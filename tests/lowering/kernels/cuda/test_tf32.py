@@ -11,15 +11,17 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import predict as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
+from convir.lowering.kernels.protocol import Problem
 from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 LINES = {
     "dense": "conv -n 32 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1",
     "few-channels": "conv -n 2 -c 3 -H 33 -W 35 -k 32 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2",
@@ -27,11 +29,11 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("gpu", [A100, DEFAULT_TARGET], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("direction", [1, 2, 4])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("name", LINES)
-def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: Gpu) -> None:
+def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: Target) -> None:
     line = f"{LINES[name]} -F {direction} {NHWC.replace('NHWC', layout)}"
     problem = contraction_of_line(line)
     contraction = replace(problem.contraction, tf32=True)
@@ -56,7 +58,10 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: G
 def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     problem = contraction_of_line(f"{line} -F 1 {NHWC}")
     contraction = replace(problem.contraction, tf32=True)
-    choices = [(t.name, t.plan(contraction, problem.epilogue, H200)) for t in FAMILIES]
+    choices = [
+        (t.name, t.candidates(Problem(contraction, problem.epilogue), DEFAULT_TARGET))
+        for t in FAMILIES
+    ]
     taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
     assert [family for family, _ in taken] == ["wgmma", "igemm"]
     plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
@@ -65,7 +70,7 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap | Im2colMap)]
     assert [each.is_tf32 for each in maps] == [True, True]
     nvrtc_or_skip()
-    usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
+    usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
     assert usage.spill_bytes <= kernel.spill_bytes
     assert not usage.is_serial
 
@@ -81,7 +86,9 @@ def test_warpgroups_refuse_other_weights_and_holes() -> None:
     ):
         problem = contraction_of_line(f"{line} {NHWC}")
         contraction = replace(problem.contraction, tf32=True)
-        assert wgmma.plan(contraction, problem.epilogue, H200) == Refusal(reason)
+        assert wgmma_candidates.plan(contraction, problem.epilogue, DEFAULT_TARGET) == Refusal(
+            reason
+        )
 
 
 def test_it_is_part_of_the_signature() -> None:
@@ -102,8 +109,8 @@ def test_a_config_of_tensor_cores_is_not_legal_without_it() -> None:
     problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
     tf32 = replace(problem.contraction, tf32=True)
     igemm = next(template for template in FAMILIES if template.name == "igemm")
-    configs = igemm.plan(tf32, problem.epilogue, H200)
+    configs = igemm.candidates(Problem(tf32, problem.epilogue), DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    refused = igemm.kernels(problem.contraction, problem.epilogue, configs[0])
+    refused = igemm.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert refused.reason == "tensor cores do not multiply f32 and f32"

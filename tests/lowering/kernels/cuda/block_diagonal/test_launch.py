@@ -7,10 +7,10 @@ from contraction_products import products_of
 from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.block_diagonal.family import FAMILY, Merge, merge_of, merged
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.registry import FAMILIES, legal_plans
+from convir.lowering.kernels.target import DEFAULT_TARGET
 
 template = next(template for template in FAMILIES if template.name == FAMILY)
 
@@ -45,7 +45,7 @@ def test_merged_weights_have_the_same_products(direction: int, channels: str, st
 def test_weights_come_first() -> None:
     line = f"convbfp16 {CUBES} -u 2 -v 2 -c 64 -k 64 -g 8 -F 2"
     problem = contraction_of_line(f"{line} {NDHWC}")
-    config, plan = next(iter(legal_plans(problem, H200).items()))
+    config, plan = next(iter(legal_plans(problem, DEFAULT_TARGET).items()))
     assert config.startswith("merged wgmma ")
     first, second = plan.kernels
     assert first.symbol == "merge_groups"
@@ -54,7 +54,7 @@ def test_weights_come_first() -> None:
     assert Pointer("workspace", 0) in buffers
     assert problem.place(Pointer("b")) not in buffers
     assert plan.workspace == (2 * 27 * 64 * 64,)
-    planes = next(iter(legal_plans(contraction_of_line(line), H200)))
+    planes = next(iter(legal_plans(contraction_of_line(line), DEFAULT_TARGET)))
     assert planes.startswith("relaid abc merged wgmma ")
 
 
@@ -72,7 +72,7 @@ def test_weights_come_first() -> None:
 )
 def test_what_is_not_merged(line: str, reason: str) -> None:
     problem = contraction_of_line(f"convfp16 {line} {NDHWC}" + ("" if "-F" in line else " -F 1"))
-    refused = template.plan(problem.contraction, problem.epilogue, H200)
+    refused = template.candidates(problem, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 

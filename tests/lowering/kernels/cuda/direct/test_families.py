@@ -8,16 +8,16 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.few_input_channels.config import parse as parse_shallow
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
+from convir.lowering.kernels.cuda.grouped_direct import candidates as grouped_rule
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
-from convir.lowering.kernels.cuda.grouped_direct import predict as grouped_rule
 from convir.lowering.kernels.cuda.grouped_direct.config import parse as parse_grouped
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 VOLUME = (
@@ -25,7 +25,7 @@ VOLUME = (
     " --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
 )
 
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 TAKEN = {
     "strided": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 -F 2"),
@@ -76,20 +76,20 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("gpu", [A100, DEFAULT_TARGET], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("name", TAKEN)
-def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
+def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     family, line = TAKEN[name]
     problem = contraction_of_line(
         line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
     )
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
     assert template.name == family
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     nvrtc_or_skip()
     for kernel in plan.kernels:
@@ -159,7 +159,7 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) ->
         (narrow.plan, of_narrow),
         (scalar.plan, of_scalar),
     ):
-        found = plan(problem.contraction, problem.epilogue, H200)
+        found = plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
         assert isinstance(found, Refusal)
         assert found.reason == reason
 
@@ -179,7 +179,7 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) ->
 )
 def test_what_is_not_shallow(line: str, reason: str) -> None:
     problem = contraction_of_line(f"{line} -F 1 {NHWC}")
-    found = shallow.plan(problem.contraction, problem.epilogue, H200)
+    found = shallow.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert isinstance(found, Refusal)
     assert reason in found.reason
 

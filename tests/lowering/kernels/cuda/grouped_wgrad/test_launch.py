@@ -7,12 +7,12 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
-from convir.lowering.kernels.cuda.grouped_wgrad import predict as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.grouped_wgrad.config import parse as parse_grouped_wgrad
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -20,7 +20,7 @@ NCHW = "--in_layout NCHW --fil_layout NCHW --out_layout NCHW"
 NWC = "--spatial_dim 1 --in_layout NWC --fil_layout NWC --out_layout NWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
 
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 TAKEN = {
     "8-channels": f"convfp16 -n 2 -c 256 -H 20 -W 26 -k 256 {THREE} -u 2 -v 2 -g 32 {NHWC}",
@@ -34,17 +34,17 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("gpu", [A100, H200], ids=lambda gpu: gpu.arch)
+@pytest.mark.parametrize("gpu", [A100, DEFAULT_TARGET], ids=lambda gpu: gpu.arch)
 @pytest.mark.parametrize("name", TAKEN)
-def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
+def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     problem = contraction_of_line(f"{TAKEN[name]} -F 4")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, gpu)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, gpu)) for t in FAMILIES]
     template, configs = next(
         (template, found) for template, found in plans if not isinstance(found, Refusal)
     )
     assert template.name == "grouped-wgrad"
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     nvrtc_or_skip()
     for kernel in plan.kernels:
@@ -65,7 +65,7 @@ def test_problems_are_taken_and_compile(name: str, gpu: Gpu) -> None:
 )
 def test_refusals(line: str, reason: str) -> None:
     problem = contraction_of_line(line)
-    found = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, H200)
+    found = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert isinstance(found, Refusal)
     assert reason in found.reason
 
@@ -75,7 +75,7 @@ def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: 
     problem = contraction_of_line(
         f"convfp16 -n {images} -c 512 -H 64 -W 32 -k 512 {THREE} -g 32 -F 4 {NHWC}"
     )
-    configs = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, H200)
+    configs = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
     plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line
-from convir.lowering.cuda.gpu import H200
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
 from convir.lowering.kernels.cuda.layout_conversion.family import FAMILY
 from convir.lowering.kernels.registry import FAMILIES, legal_plans
+from convir.lowering.kernels.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
@@ -117,7 +117,7 @@ NARROW_PLANES = "-n 8 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1"
 )
 def test_which_template_takes_the_copies(line: str, config: str) -> None:
     problem = contraction_of_line(line)
-    configs = relaid.plan(problem.contraction, problem.epilogue, H200)
+    configs = relaid.candidates(problem, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert all(str(each).startswith(config) for each in configs)
     for each in configs:
@@ -126,7 +126,7 @@ def test_which_template_takes_the_copies(line: str, config: str) -> None:
 
 def test_copies_come_before_and_behind() -> None:
     problem = contraction_of_line(f"convfp16 {NARROW_PLANES} -g 32 -F 2")
-    plans = legal_plans(problem, H200)
+    plans = legal_plans(problem, DEFAULT_TARGET)
     plan = next(plan for config, plan in plans.items() if config.startswith("relaid "))
     first, grouped, last = plan.kernels
     assert (first.symbol, last.symbol) == ("to_channels_last", "to_channels_first")
@@ -157,17 +157,17 @@ def test_what_is_no_config(text: str, message: str) -> None:
 def test_channels_that_are_neighbours_are_not_copied() -> None:
     line = f"convfp16 {PLANES} -g 32 -F 2 --in_layout NHWC --out_layout NHWC"
     problem = contraction_of_line(line)
-    refused = relaid.plan(problem.contraction, problem.epilogue, H200)
+    refused = relaid.candidates(problem, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert "as neighbours" in refused.reason
     moved = contraction_of_line(f"convfp16 {PLANES} -g 32 -F 2")
-    configs = relaid.plan(moved.contraction, moved.epilogue, H200)
+    configs = relaid.candidates(moved, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    assert isinstance(relaid.kernels(problem.contraction, problem.epilogue, configs[0]), Refusal)
+    assert isinstance(relaid.launch(problem, configs[0], DEFAULT_TARGET), Refusal)
 
 
 def test_wide_groups_are_not_copied() -> None:
     problem = contraction_of_line(f"convfp16 {PLANES} -g 4 -F 2")
-    refused = relaid.plan(problem.contraction, problem.epilogue, H200)
+    refused = relaid.candidates(problem, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert refused.reason == "groups of 64 channels are no faster on copies"

@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import problem_of
+from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 VOLUME = line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2)
@@ -82,14 +82,14 @@ def test_rows_of_a_volume_are_loaded_for_eight_shifts() -> None:
 )
 def test_refusals(text: str, reason: str) -> None:
     found = reading(text)
-    refused = wgmma_joined.plan(found.contraction, found.epilogue, H200)
+    refused = wgmma_joined.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
 
 def test_other_architectures_are_refused() -> None:
     found = reading(VOLUME)
-    gpu = Gpu("sm_80", 108, 163 << 10)
+    gpu = target_of("sm_80", 108, 163 << 10)
     refused = wgmma_joined.plan(found.contraction, found.epilogue, gpu)
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
@@ -141,9 +141,9 @@ def test_illegal_configs(text: str, config: str, reason: str) -> None:
 def test_kernels_compile_without_spills(text: str) -> None:
     nvrtc_or_skip()
     found = reading(text)
-    configs = wgmma_joined.plan(found.contraction, found.epilogue, H200)
+    configs = wgmma_joined.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     plan = wgmma_joined.kernels(found.contraction, found.epilogue, configs[0])
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
-    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+    assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes

@@ -9,11 +9,11 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import parse as parse_grouped_pairs
 from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NDHWC = "--in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
 CUBES = f"--spatial_dim 3 --fil_d 3 --pad_d 1 {THREE}"
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 TAKEN = {
     "backward": (
@@ -74,18 +74,18 @@ def contraction_of(line: str) -> ContractionProblem:
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of(line)
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, DEFAULT_TARGET)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert [str(config) for config in configs] == [text]
     assert template.parse(text) == configs[0]
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]
     assert [each.buffer for each in maps] == [Pointer("a"), Pointer("c")]
-    assert kernel.shared_bytes <= H200.shared_bytes
+    assert kernel.shared_bytes <= DEFAULT_TARGET.shared_bytes
     nvrtc_or_skip()
-    usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
+    usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
     assert usage.spill_bytes == 0
     assert not usage.is_serial
 
@@ -94,20 +94,56 @@ def test_problems_are_taken_and_compile(name: str) -> None:
     ("line", "gpu", "reason"),
     [
         (TAKEN["backward"][0], A100, "sm_80 has no wgmma"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 1 -F 1", H200, "64 and 64 channels"),
-        (f"convfp16 -n 8 -c 48 -H 9 -W 9 -k 48 {THREE} -g 3 -F 1", H200, "do not fill 32"),
-        (f"conv -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1", H200, "do not multiply f32"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2 -F 1", H200, "one step"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2 -F 2", H200, "one step"),
-        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2 -F 1", H200, "a 5x5 window"),
-        (f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2 -F 1", H200, "bring 301 pixels"),
-        (f"convfp16 -n 2 -c 64 -H 9 -W 220 -k 64 {THREE} -g 2 -F 1", H200, "221 pixels fits"),
-        (f"convfp16 -n 2 --in_d 9 -H 9 -W 9 -c 64 -k 64 -g 2 {CUBES} -u 2 -F 1", H200, "one step"),
-        (f"convfp16 -n 2 --in_d 9 -H 9 -W 9 -c 64 -k 64 -g 32 {CUBES} -F 1", H200, "2 and 2 chan"),
-        (f"convfp16 -n 2 -c 64 -H 7 -W 7 -k 64 {THREE} -g 2 -F 1", H200, "49 are stored"),
+        (
+            f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 1 -F 1",
+            DEFAULT_TARGET,
+            "64 and 64 channels",
+        ),
+        (
+            f"convfp16 -n 8 -c 48 -H 9 -W 9 -k 48 {THREE} -g 3 -F 1",
+            DEFAULT_TARGET,
+            "do not fill 32",
+        ),
+        (
+            f"conv -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1",
+            DEFAULT_TARGET,
+            "do not multiply f32",
+        ),
+        (
+            f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2 -F 1",
+            DEFAULT_TARGET,
+            "one step",
+        ),
+        (
+            f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2 -F 2",
+            DEFAULT_TARGET,
+            "one step",
+        ),
+        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2 -F 1", DEFAULT_TARGET, "a 5x5 window"),
+        (
+            f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2 -F 1",
+            DEFAULT_TARGET,
+            "bring 301 pixels",
+        ),
+        (
+            f"convfp16 -n 2 -c 64 -H 9 -W 220 -k 64 {THREE} -g 2 -F 1",
+            DEFAULT_TARGET,
+            "221 pixels fits",
+        ),
+        (
+            f"convfp16 -n 2 --in_d 9 -H 9 -W 9 -c 64 -k 64 -g 2 {CUBES} -u 2 -F 1",
+            DEFAULT_TARGET,
+            "one step",
+        ),
+        (
+            f"convfp16 -n 2 --in_d 9 -H 9 -W 9 -c 64 -k 64 -g 32 {CUBES} -F 1",
+            DEFAULT_TARGET,
+            "2 and 2 chan",
+        ),
+        (f"convfp16 -n 2 -c 64 -H 7 -W 7 -k 64 {THREE} -g 2 -F 1", DEFAULT_TARGET, "49 are stored"),
     ],
 )
-def test_refusals(line: str, gpu: Gpu, reason: str) -> None:
+def test_refusals(line: str, gpu: Target, reason: str) -> None:
     problem = contraction_of(line)
     found = grouped_pairs.plan(problem.contraction, problem.epilogue, gpu)
     assert isinstance(found, Refusal)

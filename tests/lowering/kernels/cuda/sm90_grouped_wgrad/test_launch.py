@@ -7,15 +7,15 @@ from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as grouped_wgrad_pairs
 from convir.lowering.kernels.registry import FAMILIES, plan_on
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 THREE = "-y 3 -x 3 -p 1 -q 1"
-A100 = Gpu("sm_80", multiprocessors=108, shared_bytes=163 << 10)
+A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 
 TAKEN = {
     "32-channels": (
@@ -45,20 +45,20 @@ TAKEN = {
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of_line(f"{line} -F 4 {NHWC}")
-    plans = [(t, t.plan(problem.contraction, problem.epilogue, H200)) for t in FAMILIES]
+    plans = [(t, t.candidates(problem, DEFAULT_TARGET)) for t in FAMILIES]
     template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
     assert str(configs[0]) == text
     assert [template.parse(str(config)) for config in configs] == list(configs)
-    plan = template.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]
     assert [each.buffer for each in maps] == [Pointer("a"), Pointer("c")]
     assert kernel.is_cooperative
-    assert kernel.grid[0] <= H200.multiprocessors
-    assert kernel.shared_bytes <= H200.shared_bytes
+    assert kernel.grid[0] <= DEFAULT_TARGET.multiprocessors
+    assert kernel.shared_bytes <= DEFAULT_TARGET.shared_bytes
     nvrtc_or_skip()
-    usage = kernel_usage(kernel.source, H200.arch)[kernel.symbol]
+    usage = kernel_usage(kernel.source, DEFAULT_TARGET.arch)[kernel.symbol]
     assert usage.spill_bytes == 0
     assert not usage.is_serial
 
@@ -67,19 +67,27 @@ def test_problems_are_taken_and_compile(name: str) -> None:
     ("line", "gpu", "reason"),
     [
         (TAKEN["32-channels"][0], A100, "sm_80 has no wgmma"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 1", H200, "64 and 64 channels"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 4", H200, "16 and 16 channels"),
-        (f"conv -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2", H200, "do not multiply f32"),
-        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2", H200, "one step"),
-        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 2 -x 3 -q 1 -g 2", H200, "three taps"),
-        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2", H200, "sums of 25 taps"),
-        (f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2", H200, "bring 301 pixels"),
-        ("convfp16 -n 2 -c 64 -H 3 -W 254 -k 64 -y 3 -x 3 -l 9 -p 9 -g 2", H200, "254 pixels fit"),
-        (f"convfp16 -n 2 -c 64 -H 99 -W 180 -k 64 {THREE} -g 2", H200, "times the rows"),
-        (f"convfp16 -n 2 -c 64 -H 2 -W 9 -k 64 {THREE} -g 2", H200, "positions of an image"),
+        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 1", DEFAULT_TARGET, "64 and 64 channels"),
+        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 4", DEFAULT_TARGET, "16 and 16 channels"),
+        (f"conv -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2", DEFAULT_TARGET, "do not multiply f32"),
+        (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2", DEFAULT_TARGET, "one step"),
+        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 2 -x 3 -q 1 -g 2", DEFAULT_TARGET, "three taps"),
+        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2", DEFAULT_TARGET, "sums of 25 taps"),
+        (f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2", DEFAULT_TARGET, "bring 301 pixels"),
+        (
+            "convfp16 -n 2 -c 64 -H 3 -W 254 -k 64 -y 3 -x 3 -l 9 -p 9 -g 2",
+            DEFAULT_TARGET,
+            "254 pixels fit",
+        ),
+        (f"convfp16 -n 2 -c 64 -H 99 -W 180 -k 64 {THREE} -g 2", DEFAULT_TARGET, "times the rows"),
+        (
+            f"convfp16 -n 2 -c 64 -H 2 -W 9 -k 64 {THREE} -g 2",
+            DEFAULT_TARGET,
+            "positions of an image",
+        ),
     ],
 )
-def test_refusals(line: str, gpu: Gpu, reason: str) -> None:
+def test_refusals(line: str, gpu: Target, reason: str) -> None:
     problem = contraction_of_line(f"{line} -F 4 {NHWC}")
     found = grouped_wgrad_pairs.plan(problem.contraction, problem.epilogue, gpu)
     assert isinstance(found, Refusal)
@@ -91,6 +99,6 @@ def test_refusals(line: str, gpu: Gpu, reason: str) -> None:
 )
 def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     problem = contraction_of_line(f"{TAKEN['32-channels'][0]} -F 4 {NHWC}")
-    found = plan_on(H200, problem, f"grouped-wgrad-pairs {text} blocks=132x1")
+    found = plan_on(DEFAULT_TARGET, problem, f"grouped-wgrad-pairs {text} blocks=132x1")
     assert isinstance(found, Refusal)
     assert reason in found.reason

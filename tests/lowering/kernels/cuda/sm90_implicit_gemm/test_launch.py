@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Phase
-from convir.lowering.cuda.gpu import H200, Gpu
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
+from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 if TYPE_CHECKING:
@@ -167,14 +168,16 @@ def test_illegal_configs(text: str, reason: str) -> None:
 )
 def test_refusals(line: str, reason: str) -> None:
     found = reading(line)
-    refused = wgmma.plan(found.contraction, found.epilogue, H200)
+    refused = wgmma_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
 
 def test_other_architectures_are_refused() -> None:
     found = reading(dgrad_line(2, 64, 64, (9, 9), 1, 0, 2))
-    refused = wgmma.plan(found.contraction, found.epilogue, Gpu("sm_80", 108, 163 << 10))
+    refused = wgmma_candidates.plan(
+        found.contraction, found.epilogue, target_of("sm_80", 108, 163 << 10)
+    )
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
 
@@ -197,7 +200,7 @@ def test_kernels_compile_without_spills(line: str, config: str, cluster: int) ->
     plan = wgmma.kernels(found.contraction, found.epilogue, parsed)
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
-    assert not kernel_usage(launch.source, H200.arch)[launch.symbol].spill_bytes
+    assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes
 
 
 def test_maps_do_not_walk_backwards() -> None:

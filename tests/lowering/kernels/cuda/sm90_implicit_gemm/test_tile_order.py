@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     MOST_TURNS,
@@ -17,6 +17,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     busiest_cycles,
     turns_of,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET
 
 GROUPS = st.lists(
     st.builds(Tiles, st.integers(1, 200), st.floats(1.0, 100.0)), min_size=1, max_size=4
@@ -58,7 +59,7 @@ def test_long_tiles_are_not_followed_by_those_of_every_phase() -> None:
 def test_only_phases_that_differ_have_a_table() -> None:
     def turns(line: str) -> int:
         found = reading(line)
-        configs = wgmma.plan(found.contraction, found.epilogue, H200)
+        configs = wgmma_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
         assert not isinstance(configs, Refusal)
         plan = wgmma.kernels(found.contraction, found.epilogue, configs[0])
         assert not isinstance(plan, Refusal)

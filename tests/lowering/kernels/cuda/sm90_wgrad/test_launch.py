@@ -12,12 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.gpu import H200, Gpu
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
 
@@ -160,7 +161,7 @@ def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int |
     assert config.drained == drained
     assert config.is_pushed == (drained is not None)
     assert config.illegal() is None
-    assert config.shared_bytes <= H200.shared_bytes
+    assert config.shared_bytes <= DEFAULT_TARGET.shared_bytes
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,7 @@ def test_illegal_configs(text: str, reason: str) -> None:
 )
 def test_refusals(text: str, reason: str) -> None:
     found = reading(text)
-    refused = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    refused = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -225,7 +226,9 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
 
 def test_other_architectures_are_refused() -> None:
     found = reading(line(2, 64, 64, (9, 9), 3, 1, 1))
-    refused = wgmma_wgrad.plan(found.contraction, found.epilogue, Gpu("sm_80", 108, 163 << 10))
+    refused = wgmma_wgrad_candidates.plan(
+        found.contraction, found.epilogue, target_of("sm_80", 108, 163 << 10)
+    )
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
 
@@ -241,7 +244,7 @@ def test_other_architectures_are_refused() -> None:
 )
 def test_every_planned_config_is_legal(text: str) -> None:
     found = reading(text)
-    configs = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert len(set(configs)) == len(configs) > 1
     for config in configs:
@@ -266,7 +269,7 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
     text: str, second: str | None
 ) -> None:
     found = reading(text)
-    configs = wgmma_wgrad.plan(found.contraction, found.epilogue, H200)
+    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert configs[0].roles[0]
     uniform = [config for config in configs if not config.roles[0]]
@@ -308,6 +311,6 @@ def test_kernels_compile_without_spills_or_waits_between_products(text: str, con
     plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
-    usage = kernel_usage(launch.source, H200.arch)[launch.symbol]
+    usage = kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol]
     assert not usage.spill_bytes
     assert not usage.is_serial

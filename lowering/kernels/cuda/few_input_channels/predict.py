@@ -1,0 +1,138 @@
+"""`shallow`: strips of rows in shared memory, and what warps read, multiply and store of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
+from convir.lowering.kernels.cuda.layout_conversion.predict import (
+    CopyWork,
+    copy_time,
+    copy_work,
+)
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
+    from convir.lowering.kernels.target import Target
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Fitted; cycles of a multiprocessor."""
+
+    pixel: float = 3.78
+    """For 16 positions and 16 depths from shared memory."""
+    weight: float = 20.44
+    """For 16 depths of 32 columns from shared memory."""
+    multiply: float = 1.7
+    """For 16 x 8 x 16 products."""
+    store: float = 0.1556
+    """For 16 positions of 8 columns."""
+    turn: float = 685.8
+    """Of a warp, for each turn."""
+    issue: float = 5.875
+    """Of a warp alone, for each of its instructions."""
+    copy: float = 0.301
+    """For a vector of A that a thread copies, by warp."""
+    strip: float = 485.6
+    """Of a block, between two strips."""
+    spread: float = 1.078e6
+    """Bytes per µs that are written where a row of C is several blocks'."""
+    start: float = 3.585
+    """µs beside an empty launch."""
+    dram: float = 0.9001
+    """A factor of the time of DRAM."""
+    power: float = 2.324
+    dram_power: float = 2.89
+
+
+FIXED = ("multiply",)
+FITTED = Constants()
+BOUNDS = {
+    "turn": (50.0, 4000.0),
+    "copy": (0.3, 40.0),
+    "issue": (0.5, 20.0),
+    "dram_power": (2.0, 5.0),
+    "strip": (200.0, 3000.0),
+    "start": (1.0, 4.0),
+}
+"""What the fit keeps constants within."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    rounds: int
+    """Strips of the busiest block."""
+    turns: int
+    """Of a warp in a strip."""
+    steps: float
+    """Blocks of 16 depths of a window."""
+    tiles: int
+    columns: int
+    warps: int
+    resident: int
+    copies: float
+    """Vectors of a strip, by warp."""
+    is_spread: bool
+    relaid: tuple[CopyWork, ...]
+    traffic: Traffic
+
+
+def work(spec: Contraction, epilogue: Epilogue, config: ShallowConfig, target: Target) -> Work:
+    """Count."""
+    spec, copies = shallow.by_pixel(spec)
+    read = reading(spec, epilogue, shallow.lines_of)
+    assert not isinstance(read, Refusal)
+    problem, lines = read
+    strips = problem.images * -(-problem.row_count // config.rows)
+    strips *= -(-spec.columns // config.columns)
+    blocks = config.blocks[0] * config.blocks[1]
+    taps = len(problem.phases[0].rows.positions)
+    rows = (config.rows - 1) * problem.rows.step + problem.rows.window
+    return Work(
+        rounds=ceil(strips / blocks),
+        turns=ceil(config.rows * problem.col_count / (config.warps * config.tiles * 16)),
+        steps=taps * lines.blocks / 2,
+        tiles=config.tiles,
+        columns=config.columns,
+        warps=config.warps,
+        resident=min(config.blocks[1], ceil(strips / config.blocks[0])),
+        copies=rows * problem.cols.extent * spec.depth / lines.copied / 32,
+        is_spread=spec.columns > config.columns,
+        relaid=tuple(copy_work(copy) for copy in copies),
+        traffic=traffic_of(spec, epilogue),
+    )
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    products = k.multiply * work.steps * work.tiles * work.columns / 8
+    shared = work.steps * (k.pixel * work.tiles + k.weight * work.columns / 32)
+    stored = k.store * work.tiles * work.columns / 8
+    each = overlap(k.power, products, shared, stored) * work.warps * work.turns
+    each += k.copy * work.copies
+    count = work.steps * work.tiles * (work.columns / 8 + 4)
+    alone = work.turns * (k.turn + k.issue * count)
+    busy = work.rounds * (k.strip + overlap(k.power, each * work.resident, alone))
+    dram = k.dram * work.traffic.time(target)
+    if work.is_spread:
+        dram = max(dram, work.traffic.written / k.spread)
+    time = overlap(k.dram_power, busy / target.clock_mhz, dram)
+    for copy in work.relaid:
+        time += target.next_launch + copy_time(copy, target)
+    return target.launch + k.start + time
+
+
+def predict(spec: Contraction, epilogue: Epilogue, config: ShallowConfig, target: Target) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

@@ -1,0 +1,166 @@
+"""Which config of `grouped-wgrad` a problem gets, best first.
+
+The figures behind the table are in `README.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
+from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.grouped_direct.candidates import (
+    OLDER_REGISTERS,
+    RESERVED_BYTES,
+    allowed_registers,
+)
+from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
+from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
+    DEPTH,
+    jobs,
+    legality,
+    merged_groups,
+    sums,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.direct.problem import DirectProblem
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.target import Target
+
+OTHER_REGISTERS = 48
+"""Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""
+
+COPY_REGISTERS = 15
+"""Registers of a thread that also copies rows."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A line of the table: a config without what the problem's sizes decide."""
+
+    channels: int
+    cols: int
+    slice: int
+    rows: int
+    tiles: int
+    stages: int
+    warps: int
+    loaders: int
+    resident: int
+    copies: Copies = ASYNC
+
+
+_STRIDED = (
+    _Shape(64, 25, 32, 1, 1, 3, 8, 4, 1, TMA),
+    _Shape(64, 25, 32, 1, 1, 4, 8, 4, 1, TMA),
+    _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
+    _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
+)
+"""For positions that share little of what they read."""
+
+_NARROW_STRIDED = (
+    _Shape(64, 100, 16, 1, 1, 7, 4, 4, 1, TMA),
+    _Shape(64, 100, 16, 1, 1, 5, 4, 4, 1, TMA),
+    _Shape(64, 25, 16, 1, 1, 3, 8, 4, 1, TMA),
+    _Shape(128, 25, 16, 1, 1, 2, 8, 1, 1),
+    *_STRIDED,
+)
+"""The same, where a warp has all columns of a group of 16."""
+
+_DENSE = (
+    _Shape(64, 25, 32, 3, 1, 3, 8, 4, 1, TMA),
+    _Shape(64, 25, 32, 2, 1, 2, 4, 0, 2),
+    _Shape(64, 25, 16, 2, 1, 2, 8, 0, 1),
+)
+"""For neighbouring rows that share their windows."""
+
+_NARROW_DENSE = (
+    _Shape(64, 100, 16, 2, 1, 5, 8, 4, 1, TMA),
+    _Shape(64, 25, 16, 3, 1, 4, 8, 4, 1, TMA),
+    _Shape(64, 50, 16, 2, 1, 4, 8, 4, 1, TMA),
+    _Shape(64, 50, 16, 2, 1, 5, 4, 1, 2, TMA),
+    _Shape(64, 25, 16, 3, 1, 2, 4, 1, 2, TMA),
+    _Shape(64, 25, 16, 2, 1, 2, 4, 1, 3),
+    *_DENSE,
+)
+"""The same, where a warp has all columns of a group of 16."""
+
+_WHOLE_DENSE = (_Shape(64, 50, 16, 2, 1, 8, 4, 4, 1, TMA), *_NARROW_DENSE)
+"""The same for groups that are not merged: a warp for each part of the channels."""
+
+_ANY = (
+    _Shape(64, 25, 32, 1, 1, 1, 8, 0, 1),
+    _Shape(64, 25, 16, 1, 1, 1, 4, 0, 1),
+    _Shape(32, 16, 16, 1, 1, 1, 4, 0, 1),
+    _Shape(16, 8, 16, 1, 1, 1, 2, 0, 1),
+)
+
+
+def registers(problem: DirectProblem, config: GroupedWgradConfig) -> int:
+    """Registers of a thread, roughly."""
+    copying = 0 if config.loaders else COPY_REGISTERS
+    return sums(problem, config) + config.rows * config.slice // 4 + OTHER_REGISTERS + copying
+
+
+def plan(
+    contraction: Contraction, epilogue: Epilogue, gpu: Target
+) -> tuple[GroupedWgradConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the template does not take it."""
+    read = reading(contraction, epilogue, merged_groups, "B")
+    if isinstance(read, Refusal):
+        return read
+    problem, merged = read
+    configs = tuple(_legal(problem, merged, gpu))
+    return configs or Refusal("no config has registers and shared memory for it")
+
+
+def _legal(
+    problem: DirectProblem, merged: MergedGroups, gpu: Target
+) -> Iterator[GroupedWgradConfig]:
+    for shape in (*_table(problem, merged), *_ANY):
+        config = _config(problem, merged, shape, gpu)
+        resident = config.blocks[1]
+        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        spare = 0 if gpu.is_hopper else OLDER_REGISTERS
+        if config.copies == TMA and not gpu.is_hopper:
+            continue
+        if registers(problem, config) + spare > allowed_registers(config):
+            continue
+        if legality(problem, merged, config, shared) is None:
+            yield config
+
+
+def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
+    is_narrow = merged.columns == DEPTH
+    if problem.rows.step == 1 and problem.row_count > 1:
+        if not is_narrow:
+            return _DENSE
+        return _WHOLE_DENSE if merged.merged == 1 else _NARROW_DENSE
+    return _NARROW_STRIDED if is_narrow else _STRIDED
+
+
+def _config(
+    problem: DirectProblem, merged: MergedGroups, shape: _Shape, gpu: Target
+) -> GroupedWgradConfig:
+    tiles = -(-problem.col_count // shape.cols)
+    config = GroupedWgradConfig(
+        channels=min(max(1, shape.channels // merged.depth), merged.groups) * merged.depth,
+        cols=-(-problem.col_count // tiles),
+        slice=DEPTH if merged.columns % shape.slice != 0 else shape.slice,
+        rows=min(shape.rows, problem.row_count),
+        tiles=shape.tiles,
+        stages=shape.stages,
+        warps=shape.warps,
+        loaders=shape.loaders,
+        copies=shape.copies,
+        blocks=(gpu.multiprocessors, shape.resident),
+    )
+    sharing = jobs(merged, config)
+    return replace(config, warps=max(1, shape.warps // sharing) * sharing)

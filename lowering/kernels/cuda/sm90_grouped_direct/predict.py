@@ -1,0 +1,76 @@
+"""`grouped-pairs`: strips of pairs of rows, and the positions of their instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.direct.source import reading
+from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
+    from convir.lowering.kernels.target import Target
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Fitted."""
+
+    position: float = 1.068
+    """Cycles of a multiprocessor for a position and a tap of the common window."""
+    strip: float = 0.1666
+    """Cycles of a strip beside."""
+    start: float = 0.3003
+    """µs beside an empty launch."""
+    dram: float = 0.9013
+    """A factor of the time of DRAM."""
+    dram_power: float = 3.0
+
+
+FIXED = ("dram_power",)
+FITTED = Constants()
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts."""
+
+    strips: int
+    """Of the busiest multiprocessor."""
+    positions: int
+    """Of a strip."""
+    taps: int
+    traffic: Traffic
+
+
+def work(spec: Contraction, epilogue: Epilogue, config: GroupedPairsConfig, target: Target) -> Work:
+    """Count."""
+    read = reading(spec, epilogue, grouped_pairs.groups_of, anywhere=True)
+    assert not isinstance(read, Refusal)
+    problem, merged = read
+    of_image = -(-problem.row_count // (2 * config.pairs))
+    strips = problem.images * problem.slices.size * of_image
+    rounds = -(-merged.groups * config.parts // config.blocks[0]) * -(-strips // config.parts)
+    taps = (problem.rows.window + 1) * problem.cols.window * problem.slices.taps
+    positions = sum(grouped_pairs.group_positions(problem, config.pairs))
+    return Work(rounds, positions, taps, traffic_of(spec, epilogue))
+
+
+def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
+    """µs."""
+    busy = work.strips * (k.strip + k.position * work.positions * work.taps)
+    time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
+    return target.launch + k.start + time
+
+
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: GroupedPairsConfig, target: Target
+) -> float:
+    """µs of `config`."""
+    return time_of(work(spec, epilogue, config, target), target)

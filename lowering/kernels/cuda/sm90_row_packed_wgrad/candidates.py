@@ -1,0 +1,188 @@
+"""Which configs of `stacked-wgrad` may compute a gradient of weights, and their estimated times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
+    DEPTHS,
+    EIGHT,
+    MAX_BOX,
+    MAX_STACKED,
+    MAX_SUMS,
+    MAX_WAITING,
+    SLAB,
+    StackedWgradConfig,
+    legality,
+)
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
+    cycles_of,
+    is_bound_by_memory,
+    step_cycles,
+)
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem
+from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
+    from convir.lowering.kernels.target import Target
+
+_STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
+"""Stages, and steps that wait to be taken apart."""
+_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14, 16)
+_FIRST_STEPS = 2
+"""Steps taken apart in one go where a block has more than stages."""
+_COL_SPLITS = (1, 2, 3, 4)
+_PIPELINES = (
+    ((4, 8), 2 * DEPTHS, True),
+    ((8, 8), 2 * DEPTHS, True),
+    ((4, 8), 2 * DEPTHS, False),
+    ((4, 8), DEPTHS, True),
+    ((4, 8), DEPTHS, False),
+    ((8, 4), DEPTHS, False),
+    ((4, 4), DEPTHS, False),
+    ((0, 8), DEPTHS, False),
+)
+"""Roles, depths of a tile, and whether columns are packed."""
+_STEPS_TRIED = 2
+"""Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
+_FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
+"""Slices of fewer parts cost less than those of as many as there is room for; of those with equal
+shares, the fewest are taken."""
+_WITH_REGISTERS = ((4, 8), (8, 8))
+"""Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
+_MOST = 24
+"""Configs that are planned."""
+
+
+def plan(
+    spec: Contraction, epilogue: Epilogue, gpu: Target
+) -> tuple[StackedWgradConfig, ...] | Refusal:
+    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    if not gpu.is_hopper:
+        return Refusal(f"{gpu.arch} has no wgmma")
+    problem = stacked_problem(spec, epilogue)
+    if isinstance(problem, Refusal):
+        return problem
+    if spec.columns > MAX_COLUMNS:
+        return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
+    if spec.depth < DEPTHS // 2:
+        return Refusal(f"{spec.depth} depths fill less than half of a tile")
+    if len(problem.rows.tap_rows) == 1:
+        return Refusal("no taps are one row apart")
+    costs = {config: cycles_of(spec, problem, config) for config in candidates(spec, problem, gpu)}
+    if not costs:
+        return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
+    return tuple(sorted(costs, key=lambda config: (costs[config], config.slabs))[:_MOST])
+
+
+def candidates(
+    spec: Contraction, problem: StackedProblem, gpu: Target
+) -> Iterator[StackedWgradConfig]:
+    """Every tile and pipeline with its fastest steps, in every partition of use."""
+    columns = ceil(spec.columns / EIGHT) * EIGHT
+    rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
+    y = "bulk" if problem.is_dense else "async"
+    for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
+        for roles, depths, is_packed in _PIPELINES:
+            tile = StackedWgradConfig(
+                rows, cols, spec.columns if is_packed else columns, depths, (1, SLAB), 1,
+                *_STAGES[-1], 1, "shared", y if roles[0] else "async", roles, 1, Partition(),
+                gpu.multiprocessors,
+            )  # fmt: skip
+            if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
+                continue
+            for kept in (tile, replace(tile, y="ring")) if tile.y == "bulk" else (tile,):
+                steps = _steps(spec, problem, kept, gpu)
+                fastest = sorted(
+                    steps, key=lambda c: step_cycles(problem, spec, c) * c.steps(problem)
+                )
+                for config in fastest[:_STEPS_TRIED]:
+                    for divided in _partitioned(spec, problem, config, gpu):
+                        yield from _asked_at_once(spec, problem, divided, gpu)
+                        yield divided
+
+
+def _divided(taps: int, most: int) -> list[int]:
+    """Numbers of taps of a tile that are equal parts of all, the largest first."""
+    sizes = {ceil(taps / parts) for parts in range(1, taps + 1)}
+    return sorted((size for size in sizes if size <= most), reverse=True)
+
+
+def _steps(
+    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Target
+) -> Iterator[StackedWgradConfig]:
+    """A tile with every shape of a step, and as many stages as there is room for."""
+    for slab_rows in (1, 2):
+        unit = SLAB // slab_rows
+        widths = {ceil(problem.cols.extent / n / unit) * unit for n in _COL_SPLITS}
+        for width in widths:
+            for rows in _ROWS:
+                if rows % slab_rows or rows >= problem.rows.extent + slab_rows or width > MAX_BOX:
+                    continue
+                shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
+                if shaped.roles in _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
+                    shaped = replace(shaped, x="registers")
+                yield from _fitted(spec, problem, shaped, gpu)
+
+
+def _fitted(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
+) -> Iterator[StackedWgradConfig]:
+    """`config` with as many stages as there is room for, if it is legal with any."""
+    for stages, waiting in _STAGES:
+        fitted = replace(config, stages=stages, waiting=waiting)
+        if legality(spec, problem, fitted, gpu.shared_bytes) is None:
+            yield fitted
+            return
+
+
+def _partitioned(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
+) -> Iterator[StackedWgradConfig]:
+    """`config` with every partition worth trying."""
+    schedule = config.schedule(spec, problem)
+    for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
+        yield replace(config, partition=partition)
+    room = min(schedule.concurrent // schedule.tiles, schedule.steps)
+    most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
+    equal = {ceil(schedule.steps / steps) for steps in most}
+    if is_bound_by_memory(config):
+        equal.add(room)
+    if config.y == "ring":
+        equal.add(room // problem.images.size * problem.images.size)  # parts of single images
+    for parts in sorted(equal):
+        if parts > 1:
+            yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
+    for parts, clusters in gpu.clusters.items() if config.y != "ring" else ():
+        if parts <= room and schedule.tiles <= clusters:
+            within = Partition(SPLIT_K, parts, "slices")
+            clustered = replace(config, partition=within, cluster=parts)
+            yield from _fitted(spec, problem, clustered, gpu)
+
+
+def _asked_at_once(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
+) -> Iterator[StackedWgradConfig]:
+    """`config` with rows of more steps asked for, and taken apart, at once: of all steps of a
+    block, if they are few, or of the first ones."""
+    steps = busiest_steps(config.schedule(spec, problem))
+    if config.y != "bulk" or not 1 < steps <= MAX_WAITING:
+        return
+    of_all = steps, steps, steps
+    of_first = config.stages, config.waiting + 1, _FIRST_STEPS
+    for stages, waiting, together in (of_all, of_first):
+        at_once = 1 if config.trades_registers else together
+        asked = replace(config, stages=stages, waiting=waiting, together=at_once)
+        if legality(spec, problem, asked, gpu.shared_bytes) is None:
+            yield asked
+            return

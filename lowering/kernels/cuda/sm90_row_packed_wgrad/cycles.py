@@ -1,0 +1,126 @@
+"""Cycles of a launch of row-packed gradients of weights: its steps, and how parts meet."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS
+from convir.lowering.kernels.cuda.tile_schedule.partition import STREAM_K
+from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
+from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
+    from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+
+# Cycles on an H200, fitted to measurements; see the template's page.
+_ALONE = 1.15
+"""How much longer products take where one consumer warpgroup has nobody to fill its gaps."""
+_FROM_SHARED = 1.15
+"""The same where both operands come from shared memory, beside copies."""
+_PIECES_CYCLES = {0: 44, 4: 50, 8: 42}
+"""A copy of 32 pieces of dY, by warps that load."""
+_APART_CYCLES, _ASK_CYCLES, _COPY_CYCLES = 400, 600, 90
+"""In which a warp takes 32 positions of dY apart, after it was asked for, with each copy."""
+_ARRIVAL_CYCLES = 1200
+"""More where rows are asked for when the ones before have been taken apart."""
+_SHORT_OF_STAGES = 1.15
+"""The same where there is one stage beside the one that is read."""
+_BYTES_PER_CYCLE = 37
+"""That one multiprocessor reads of L2."""
+_SUM_BYTES_PER_CYCLE = 20
+"""Of sums, which displace what others wrote."""
+_STEP_CYCLES = 120
+"""A barrier, and the first multiplication behind it."""
+_UNIFORM_CYCLES = 300
+"""More for a step whose warps wait for their own copies."""
+START_CYCLES = 9000
+"""Until the first multiplication, and from the last one to the end."""
+_MEET_CYCLES = 2500
+"""Until parts know of each other."""
+_CLUSTER_CYCLES = 1500
+"""The same in a cluster."""
+_EXCHANGE_CYCLES = 700
+"""Two consumer warpgroups add up."""
+_BESIDE_CYCLES = 0.5
+"""That products take longer for each position of dY that is taken apart meanwhile."""
+_AGAIN_CYCLES = 1500
+"""More for an image whose rows are not brought before a ring's last ones are given up."""
+
+
+def cycles_of(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> float:
+    """Cycles until the last block is done."""
+    schedule = config.schedule(spec, problem)
+    step = step_cycles(problem, spec, config)
+    steps: float = busiest_steps(schedule)
+    if is_bound_by_memory(config):
+        steps = (steps + schedule.tiles * schedule.steps / schedule.units) / 2
+    reduced = START_CYCLES + (steps + 1) * step
+    reduced -= (config.together - 1) * (
+        step - step_cycles(problem, spec, config, rows_are_there=True)
+    )
+    if config.y == "ring":
+        reduced += _AGAIN_CYCLES * _images_within(schedule, problem.images.size)
+    if config.turns > 1:
+        reduced += _EXCHANGE_CYCLES
+    if not schedule.slots:
+        return reduced
+    sums = config.tap_cols * config.stacked * config.depths * SUM_BYTES / _SUM_BYTES_PER_CYCLE
+    if config.cluster > 1:
+        return reduced + _CLUSTER_CYCLES + sums
+    parts = schedule.partition.parts
+    if schedule.partition.kind == STREAM_K:
+        parts = ceil(schedule.shares / schedule.streamed) + 1
+    times = {"linear": parts, "tree": 2 * (parts - 1).bit_length(), "slices": 2}
+    of_reduction = times[schedule.partition.reduction]
+    return reduced + of_reduction * sums + _MEET_CYCLES * max(1, of_reduction // 2)
+
+
+def is_bound_by_memory(config: StackedWgradConfig) -> bool:
+    """Whether shared memory bounds steps, from which wgmma reads both operands: so a block with
+    fewer steps than the busiest one leaves more of the caches' bandwidth to that one."""
+    return config.x == "shared"
+
+
+def _images_within(schedule: Schedule, images: int) -> int:
+    """The most images that begin in the middle of a part."""
+    of_image = schedule.steps // images
+    if schedule.partition.kind == STREAM_K:
+        return ceil(busiest_steps(schedule) / of_image)
+    of_tile = range(0, schedule.units, schedule.tiles)
+    parts = (part for unit in of_tile for part in schedule.works(unit))
+    return max((part.end - 1) // of_image - part.begin // of_image for part in parts)
+
+
+def step_cycles(
+    problem: StackedProblem,
+    spec: Contraction,
+    config: StackedWgradConfig,
+    rows_are_there: bool = False,
+) -> float:
+    """Cycles of a step: its products, or the copies of the next one, but rows that are there."""
+    rows, cols = config.step
+    multiplied = config.slabs * config.tap_cols * config.stacked / 2 * config.depths / DEPTHS
+    multiplied *= _FROM_SHARED if config.x == "shared" else 1.0
+    multiplied *= _ALONE if config.consumer_warpgroups == 1 else 1.0
+    brought = rows if config.y == "ring" else rows + config.tap_rows - 1
+    positions = brought * (cols + config.reach(problem))
+    copied = (rows * cols * config.depths + positions * spec.columns) * 2 / _BYTES_PER_CYCLE
+    if config.is_bulk:
+        multiplied += positions * _BESIDE_CYCLES
+        is_whole = problem.rows_follow and cols >= problem.cols.extent
+        copies = 1 if is_whole else brought
+        loaded = ceil(positions / 32 / config.roles[0]) * _APART_CYCLES
+        loaded += _ASK_CYCLES + copies * _COPY_CYCLES
+        loaded += _ARRIVAL_CYCLES if config.waiting == 1 else 0
+    else:
+        pieces = positions * ceil(spec.columns * 2 / problem.y_piece)
+        loaded = pieces / 32 * _PIECES_CYCLES[config.roles[0]]
+    if config.roles[0] == 0:
+        return max(multiplied + loaded, copied) + _UNIFORM_CYCLES
+    if config.stages == len(("filled", "read")):
+        multiplied *= _SHORT_OF_STAGES if config.depths == DEPTHS else 1.0
+    return max(multiplied, copied, 0.0 if rows_are_there else loaded) + _STEP_CYCLES

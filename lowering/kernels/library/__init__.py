@@ -1,0 +1,1 @@
+"""What libraries compute: cuBLAS on a GPU."""
