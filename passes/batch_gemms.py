@@ -235,7 +235,8 @@ def batch(samples: Samples | Refusal, root: Operation, device: str, given: int |
             remarks.refused(NAME, root, "its samples are no matrix products")
         return False
     chunks, reason = choose_chunks(samples.count, traffic_of(samples, device), device, given)
-    if len(chunks) == samples.count and not samples.stored.view.dropped:
+    in_turns = len(chunks) == samples.count and not isinstance(root, scf.ForOp)
+    if in_turns and samples.stored.dim not in samples.stored.view.dropped:
         remarks.refused(NAME, root, "its samples are in turns already, each a batch of one")
         return False
     value, begin = samples.stored.source, 0

@@ -398,3 +398,27 @@ def test_slices_of_what_each_sample_computes_alike(computed: str, budget: str) -
     assert any(remark.fired for remark in result.remarks), result.remarks
     (batched,) = evaluate(result.module, "main", arguments)
     np.testing.assert_array_equal(batched, expected)
+
+
+def test_turns_of_one_element_are_turns_already() -> None:
+    """Which of three dimensions of size 1 a slice has dropped does not show in its type."""
+    steps = "\n".join(
+        f"""
+        %x{i} = tensor.extract_slice %x[0, {i}, 0] [1, 1, 2] [1, 1, 1]
+          : tensor<1x4x2xf32> to tensor<1x2xf32>
+        %p{i} = linalg.matmul ins(%x{i}, %w : tensor<1x2xf32>, tensor<2x1xf32>)
+          outs(%z : tensor<1x1xf32>) -> tensor<1x1xf32>
+        %y{i} = tensor.insert_slice %p{i} into %{f"y{i - 1}" if i else "y"}[{i}, 0, 0] [1, 1, 1]
+          [1, 1, 1] : tensor<1x1xf32> into tensor<4x1x1xf32>"""
+        for i in range(4)
+    )
+    text = f"""
+      func.func @main(%x: tensor<1x4x2xf32>, %w: tensor<2x1xf32>, %y: tensor<4x1x1xf32>)
+          -> tensor<4x1x1xf32> {{
+        %z = arith.constant dense<0.0> : tensor<1x1xf32>
+        {steps}
+        return %y3 : tensor<4x1x1xf32>
+      }}"""
+    once = run(text, "batch-gemms{workspace-bytes=0}")
+    again = run(once.module, "batch-gemms{workspace-bytes=0}")
+    assert not any(remark.fired for remark in again.remarks), again.remarks
