@@ -64,6 +64,10 @@ LINE = "conv -n 1 -c 4 -H N -W 6 -k 3 -y 3 -x 3 -p 1 -q 1 --in_layout NHWC --fil
 FORWARD, DATA, WEIGHT = (f"{LINE} --out_layout NHWC -F {direction}" for direction in (1, 2, 4))
 KINDS = (CHAIN, SUM, PRODUCT, FORWARD, DATA, WEIGHT)
 FIRST_SIZE = 8
+SIZES = 1009
+"""Sizes that programs have in turn. It is a prime, and they come in steps of `STRIDE`: so the first
+hundred programs are small and large ones, for which a library loads all of its kernels."""
+STRIDE = 389
 
 
 def programs() -> Iterator[Any]:
@@ -71,7 +75,9 @@ def programs() -> Iterator[Any]:
     from convir.frontends.conv_module import module_of_line  # noqa: PLC0415  (after the setting)
     from convir.frontends.miopen import parse_line  # noqa: PLC0415
 
-    for size, kind in zip(count(FIRST_SIZE), cycle(KINDS), strict=False):
+    for number, kind in zip(count(), cycle(KINDS), strict=False):
+        round_, turn = divmod(number, SIZES)
+        size = FIRST_SIZE + SIZES * round_ + STRIDE * turn % SIZES
         text = kind.replace("N ", f"{size} ") if kind.startswith("conv") else kind
         if text is kind:
             yield kind.replace("xN", f"x{size}").replace("<N", f"<{size}")
