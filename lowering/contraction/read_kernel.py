@@ -53,8 +53,7 @@ MAX_TAPS = 1 << 16
 """Of one axis: more are the positions of an image that is taken for a filter."""
 
 MOST_LOST = 12
-"""One lane of so many may be empty where products of one matrix with many have their columns in
-vectors; with more of them transposed samples take less time."""
+"""Least vector lanes per empty lane of vectors along columns; with fewer, transposing is faster."""
 
 
 @dataclass(frozen=True)
