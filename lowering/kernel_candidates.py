@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 FURTHER_SHARE = 4
-"""A template that is not preferred has one of so many chances to be measured: where it is the
-fastest, its own rule's choice shows it."""
+"""Tuning measures one config of each further family for so many configs of the preferred one."""
 
 
 @dataclass(frozen=True)
