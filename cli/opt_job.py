@@ -142,6 +142,8 @@ class _Job:
             dumper.start(module)
         if self.plan.passes:
             self._apply_passes(module, dumper)
+        if dumper is not None:
+            dumper.finish(module)
         with self.timing.phase("print"):
             if self.options.target != MLIR:
                 return self._code(module)

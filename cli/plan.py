@@ -24,8 +24,8 @@ class Plan:
     """The passes to run, and the stages that the module is in on the way."""
 
     passes: tuple[ModulePass, ...]
-    stages: tuple[tuple[str, int], ...]
-    """Each stage that is reached, with the number of passes after which it is."""
+    stages: tuple[tuple[str, ModulePass | None], ...]
+    """Each stage that is reached beyond `input`, with the pass that leads on; the last has none."""
 
 
 def make_plan(options: Namespace) -> Plan:
@@ -37,12 +37,9 @@ def make_plan(options: Namespace) -> Plan:
     last = _last_stage(options)
     passes = _tensor_passes(options, last)
     if last == INPUT:
-        return Plan((), ((INPUT, 0),))
-    stages = [(INPUT, 0), (TENSOR, len(passes))]
-    for stage, lowering_pass in zip(STAGES[2:], _lowering_passes(options, last), strict=False):
-        passes = (*passes, lowering_pass)
-        stages.append((stage, len(passes)))
-    return Plan(passes, tuple(stages))
+        return Plan((), ())
+    lowering = _lowering_passes(options, last)
+    return Plan((*passes, *lowering), tuple(zip(STAGES[1:], (*lowering, None), strict=False)))
 
 
 def _last_stage(options: Namespace) -> str:
@@ -86,25 +83,28 @@ class StageDumper:
     stem: str
     plan: Plan
     text_of: Callable[[ModuleOp], str]
-    _passes_run: int = 0
 
     def start(self, module: ModuleOp) -> None:
-        """Write the stages that need no pass."""
-        self._dump(module)
+        """Write the module as it was read."""
+        self._dump(INPUT, module)
 
     def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Nothing: a stage is what passes leave."""
+        """Write the stage that `module_pass` leads on from, if it does from one."""
+        for stage, leading_on in self.plan.stages:
+            if leading_on is module_pass:
+                self._dump(stage, module)
 
     def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Write the stage that is reached with this pass, if one is."""
-        self._passes_run += 1
-        self._dump(module)
+        """Nothing: the next pass, or the end, tells which stage was reached."""
 
-    def _dump(self, module: ModuleOp) -> None:
-        for stage, passes_before in self.plan.stages:
-            if passes_before == self._passes_run:
-                name = f"{self.stem}.{STAGES.index(stage)}-{stage}.mlir"
-                write_output(str(self.folder / name), self.text_of(module))
+    def finish(self, module: ModuleOp) -> None:
+        """Write the last stage."""
+        for stage, _ in self.plan.stages[-1:]:
+            self._dump(stage, module)
+
+    def _dump(self, stage: str, module: ModuleOp) -> None:
+        name = f"{self.stem}.{STAGES.index(stage)}-{stage}.mlir"
+        write_output(str(self.folder / name), self.text_of(module))
 
 
 def make_folder(path: str) -> Path:

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from convir.dialects.context import new_context, read_module
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
+from convir.passes.fixpoint import unrolled
 from convir.passes.pipeline_text import parse_pipeline
 from convir.passes.remarks import Remark, collect
 
@@ -115,15 +116,16 @@ def apply_passes(
 ) -> None:
     """Apply `passes` to `module` in place, verifying it after each unless told otherwise.
 
-    A phase of `timing` is called `pass NUMBER NAME`; all verification is the phase `verify`, and
-    all instruments are `WATCHING`.
+    Passes in a fixpoint are passes like any other, each time that they run. A phase of `timing` is
+    called `pass NUMBER NAME`; all verification is the phase `verify`, and all instruments are
+    `WATCHING`.
 
     Raises:
         DiagnosticError: a pass failed, or left a module that does not verify.
         PassCrashError: a pass raised anything else.
     """
     timing = Timing() if timing is None else timing
-    for number, module_pass in enumerate(passes, start=1):
+    for number, module_pass in enumerate(unrolled(passes, module), start=1):
         with timing.phase(WATCHING) if instruments else nullcontext():
             for instrument in instruments:
                 instrument.before(module_pass, module)

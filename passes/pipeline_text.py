@@ -1,7 +1,8 @@
 """Pipelines as text: `a,b{x=1 y=2}`, or anchored as in MLIR, `builtin.module(a,func.func(b))`.
 
 Every pass here works on the whole module, so an anchor groups passes and changes nothing: what
-stands inside `func.func(...)` runs on all functions at once, in the order of the text.
+stands inside `func.func(...)` runs on all functions at once, in the order of the text. What stands
+inside `fixpoint(...)` takes turns until nothing changes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
+from convir.passes.fixpoint import FixpointPass
 from convir.passes.nearest import did_you_mean
 from convir.passes.registry import ALL_PASSES
 
@@ -100,15 +102,15 @@ class _Reader:
         return _resolve(name, self.read_options())
 
     def read_nested(self, anchor: str) -> tuple[ModulePass, ...]:
-        if anchor not in ANCHORS:
-            near = did_you_mean(anchor, ANCHORS)
+        if anchor not in (*ANCHORS, FixpointPass.name):
+            near = did_you_mean(anchor, (*ANCHORS, FixpointPass.name))
             raise PipelineError(f"no pipeline can be anchored on '{anchor}'{near}")
         self.position += 1
         passes = self.read_list()
         if self.peek() != ")":
             raise self.error("expected ',' or ')'")
         self.position += 1
-        return tuple(passes)
+        return (FixpointPass(tuple(passes)),) if anchor == FixpointPass.name else tuple(passes)
 
     def read_options(self) -> str:
         """`{...}` or `[...]` without the spaces just inside; empty where neither stands here."""

@@ -13,6 +13,7 @@ from convir.passes.convert_strided_insert_slice_to_generic import (
     ConvertStridedInsertSliceToGenericPass,
 )
 from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
+from convir.passes.fixpoint import FixpointPass
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.passes.inline import InlinePass
 from convir.passes.swap_strided_insert_slice_with_contraction import (
@@ -24,28 +25,35 @@ if TYPE_CHECKING:
 
     from xdsl.passes import ModulePass
 
-BACKWARD_DATA: tuple[ModulePass, ...] = (
-    # The rewrites below read linalg; what comes as conv becomes the same scatter and contraction.
-    ConvertConvToLinalgPass(),
-    # Casts and reshapes between a scatter and what reads it, which would hide one from the other.
-    CanonicalizePass(),
-    # On the scatters as they were written: what it moves behind its contraction takes the holes
-    # out of the contraction for nothing.
-    SwapStridedInsertSliceWithContractionPass(),
-    # No rewrite below changes which loops there are, which the choice of a filter's layout depends
-    # on; phases that come after it slice one transposed filter.
-    ConvertFilterToChannelsLastPass(),
-    # What is still scattered under a contraction has windows that overlap: a dense contraction for
-    # each residue of the stride, with its own taps, meets no hole.
-    DecomposeStridedDgradPass(),
-    # A phase of one tap reads its padding as what stood before the phases read their scatter.
-    SwapStridedInsertSliceWithContractionPass(),
+_WITHOUT_HOLES = FixpointPass(
+    (
+        # Casts and reshapes between a scatter and what reads it, which would hide one from the
+        # other; the zeros, fills and reshapes that the rewrites below orphan or stack up.
+        CanonicalizePass(),
+        # On the scatters as they were written: what it moves behind its contraction takes the holes
+        # out of the contraction for nothing. Then on phases: one of one tap reads its padding as
+        # what stood before the phases read their scatter.
+        SwapStridedInsertSliceWithContractionPass(),
+        # No rewrite below changes which loops there are, which the choice of a filter's layout
+        # depends on; phases that come after it slice one transposed filter.
+        ConvertFilterToChannelsLastPass(),
+        # What is still scattered under a contraction has windows that overlap: a dense contraction
+        # for each residue of the stride, with its own taps, meets no hole.
+        DecomposeStridedDgradPass(),
+    )
+)
+
+_SCATTERS = (
+    _WITHOUT_HOLES,
     # Scatters that phases are too dear for, or that could not be taken apart. One pass writes them;
     # the store of a finished result stays an insert_slice, for its producer to absorb.
     ConvertStridedInsertSliceToGenericPass(only_contraction_inputs=True),
-    # The zeros, fills and reshapes that the rewrites orphaned or stacked up; constants and empty
-    # tensors that each of them brought along.
-    CanonicalizePass(),
+)
+
+BACKWARD_DATA: tuple[ModulePass, ...] = (
+    # The rewrites below read linalg; what comes as conv becomes the same scatter and contraction.
+    ConvertConvToLinalgPass(),
+    FixpointPass(_SCATTERS),
 )
 """Strided backward data convolutions without multiplications by zero where that is possible."""
 
@@ -58,14 +66,18 @@ DEFAULT: tuple[ModulePass, ...] = (
     BatchGemmsPass(),
     # On conv ops, which say what their layouts are; kernels find channels as neighbours.
     AssignLayoutPass(),
-    *BACKWARD_DATA,
-    # Samples whose scatters have moved out of the way; phases of one output each.
-    BatchGemmsPass(),
-    # Behind the rewrites above, which flip and repack filters, and see an addressing in that as
-    # long as it is an op of its own.
-    FoldConstantsPass(),
-    # What was folded may be equal, and so what is computed from it; reshapes of the new samples.
-    CanonicalizePass(),
+    ConvertConvToLinalgPass(),
+    FixpointPass(
+        (
+            FixpointPass(_SCATTERS),
+            # Samples whose scatters have moved out of the way; phases of one output each.
+            BatchGemmsPass(),
+            # Behind the rewrites above, which flip and repack filters, and see an addressing in
+            # that as long as it is an op of its own. What was folded may be equal, and so what is
+            # computed from it.
+            FoldConstantsPass(),
+        )
+    ),
 )
 """What `convir.compile` runs: every rewrite that is not a choice."""
 

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from convir.dialects.context import new_context, read_module
 from convir.frontends.conv_module import function_of
 from convir.lowering.pipeline import lowering_passes
+from convir.passes.fixpoint import unrolled
 from convir.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def again(module: ModuleOp) -> ModuleOp:
 
 def check(module: ModuleOp, passes: Sequence[ModulePass], seed: int) -> None:
     """Run passes on the three of them."""
-    for one in passes:
+    for one in unrolled(passes, module):
         others = {"read again": again(module), "shuffled": shuffled(module, seed)}
         one.apply(new_context(), module)
         ops = set(module.walk())

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import get_all_dialects
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
 
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes import UNIVERSE, remarks, run
+from convir.passes.fixpoint import FixpointPass, unrolled
 from convir.passes.manager import PassCrashError
 from convir.passes.pipeline_text import PipelineError, named_pipeline, parse_pipeline
 from convir.passes.pipelines import PIPELINES
@@ -69,6 +71,38 @@ def test_run_takes_passes_and_texts_in_one_sequence() -> None:
     )
 
 
+@dataclass(frozen=True)
+class _Reduce(ModulePass):
+    """Makes even constants odd, or odd ones even: each of the two leaves work for the other."""
+
+    name = "reduce"
+    even: bool
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.walk():
+            value = inner.properties.get("value")
+            if not isinstance(value, IntegerAttr):
+                continue
+            number = value.value.data
+            while number and (number % 2 == 0) is self.even:
+                number = number // 2 if self.even else number - 1
+            if number != value.value.data:
+                inner.properties["value"] = IntegerAttr(number, i32)
+            remarks.refused(self.name, inner, str(number))
+
+
+def test_a_fixpoint_takes_turns_until_each_pass_has_nothing_to_do() -> None:
+    halve, decrement = _Reduce(True), _Reduce(False)
+    both = FixpointPass((halve, decrement))
+    result = run(TEXT.replace("constant 3", "constant 20"), (both,))
+    assert [remark.reason for remark in result.remarks] == ["5", "4", "1", "0"]
+    module = result.module
+    assert "arith.constant 0 : i32" in str(module)
+    assert list(unrolled((both,), module)) == [halve, decrement]
+    nested = FixpointPass((both, halve, both))
+    assert list(unrolled((nested, halve), module)) == [halve, decrement, halve]
+
+
 def test_run_without_passes_returns_what_it_read() -> None:
     assert str(run(TEXT, "").module) == str(read_module(TEXT))
 
@@ -100,6 +134,8 @@ def test_a_wrong_module_is_not_rewritten() -> None:
         ("builtin.module(dce,func.func(cse,canonicalize),any(dce))",
          ["dce", "cse", "canonicalize", "dce"]),
         ("func.func(dce),cse", ["dce", "cse"]),
+        ("dce,fixpoint( cse, func.func(fixpoint(canonicalize)) )",
+         ["dce", "fixpoint(cse,fixpoint(canonicalize))"]),
         ("convert-memref-to-ptr{lower-func=true}", ["convert-memref-to-ptr{lower_func=true}"]),
         ("convert-memref-to-ptr { lower_func=true } , dce",
          ["convert-memref-to-ptr{lower_func=true}", "dce"]),
@@ -120,6 +156,8 @@ def test_pipelines_as_text(text: str, names: list[str]) -> None:
         (",dce", "expected the name of a pass at column 1"),
         ("builtin.module(dce", "expected ',' or ')' at column 19"),
         ("builtin.module(dce))", "expected ',' or the end at column 20"),
+        ("fixpoint(dce", "expected ',' or ')' at column 13"),
+        ("fixpoint", "unknown pass 'fixpoint'"),
         ("module(dce)", "anchored on 'module'"),
         ("dce{", "expected '}' at column 5"),
         ("dce{a=}", "pass 'dce'"),

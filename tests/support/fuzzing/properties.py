@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError, verify
+from convir.passes.fixpoint import unrolled
 from convir.passes.remarks import collect
 from fuzzing.verdicts import Failed, Kind
 
@@ -74,14 +75,14 @@ def _ran(ctx: Context, module: ModuleOp, one: ModulePass) -> bool:
 
 def apply_all(ctx: Context, module: ModuleOp, passes: Sequence[ModulePass]) -> bool:
     """Apply passes in place; False if one refused."""
-    return all(apply_one(ctx, module, one) for one in passes)
+    return all(apply_one(ctx, module, one) for one in unrolled(passes, module))
 
 
 def check_repeated(ctx: Context, module: ModuleOp, passes: Sequence[ModulePass], name: str) -> None:
     """What `passes` left, verified, they leave, and none says that it fired."""
     again = module.clone()
     with collect() as remarks:
-        if not all(_ran(ctx, again, one) for one in passes):
+        if not all(_ran(ctx, again, one) for one in unrolled(passes, again)):
             return
     if fired := [remark for remark in remarks if remark.fired]:
         raise Failed(Kind.REPEATED, name, f"fires again: {fired[0]}")
