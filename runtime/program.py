@@ -242,6 +242,8 @@ def shared_outputs(addresses: Sequence[int], sizes: Sequence[int], inputs: int) 
         sizes: bytes of each.
         inputs: how many of them are inputs.
     """
+    if len(sizes) == inputs + 1:
+        return {0} if _is_shared(addresses, sizes) else set()
     shared: set[int] = set()
     end_of_all = end_of_outputs = 0
     longest = 0  # the output that ends at `end_of_outputs`: what overlaps another overlaps it too
@@ -257,3 +259,14 @@ def shared_outputs(addresses: Sequence[int], sizes: Sequence[int], inputs: int) 
         if end > end_of_all:
             end_of_all = end
     return shared
+
+
+def _is_shared(addresses: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the last one shares memory with another: nothing to sort, as for most calls."""
+    last = len(sizes) - 1
+    first, end = addresses[last], addresses[last] + sizes[last]
+    for number in range(last):
+        begin = addresses[number]
+        if begin < end and first < begin + sizes[number] and first < end and sizes[number]:
+            return True
+    return False
