@@ -86,7 +86,7 @@ class _Turns:
     def _look(self) -> None:
         """Forget who had settled if the module has changed."""
         parts = parts_of(self.module)
-        if not _are_the_same(parts, self.parts):
+        if not are_the_same(parts, self.parts):
             self.settled.clear()
         self.parts = parts
 
@@ -114,5 +114,6 @@ def parts_of(module: ModuleOp) -> list[object]:
     return parts
 
 
-def _are_the_same(some: list[object], others: list[object]) -> bool:
+def are_the_same(some: list[object], others: list[object]) -> bool:
+    """Whether nothing was rewritten between two looks at what a module is made of."""
     return len(some) == len(others) and all(map(is_, some, others))
