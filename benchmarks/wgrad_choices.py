@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -119,14 +119,14 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
         found_tiles = 0
         tiles: dict[str, Any] = {}
         for config in configs:
-            base = config.with_partition(Partition())
+            base = _divided(config, Partition())
             tiles.setdefault(str(base).split()[1], base)
         for base in tiles.values():
             cases = [
                 Case(problem, f"{name} {column}", str(config), plan)
                 for column, texts in PARTITIONS.items()
                 for text in texts
-                for config in [base.with_partition(Partition.parse(text))]
+                for config in [_divided(base, Partition.parse(text))]
                 for plan in [family.kernels(found.contraction, found.epilogue, config)]
                 if isinstance(plan, KernelPlan)
             ]
@@ -134,6 +134,12 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
             found_tiles += bool(cases)
             if found_tiles == TILES:
                 break
+
+
+def _divided(config: Any, partition: Partition) -> Any:
+    """A config with another partition, whose parts meet in global memory."""
+    alone = {"cluster": 1} if hasattr(config, "cluster") else {}
+    return replace(config, partition=partition, **alone)
 
 
 def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
@@ -173,7 +179,7 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
 def _pipelines(config: WgmmaWgradConfig) -> Iterable[WgmmaWgradConfig]:
     """A config as it is, and without warps that load."""
     yield config
-    yield config.with_roles(0, config.roles[1])
+    yield replace(config, roles=(0, config.roles[1]))
 
 
 def _planned(configs: tuple[Any, ...] | Refusal) -> list[Any]:

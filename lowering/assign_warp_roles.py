@@ -3,7 +3,9 @@
     rewrite: kernel.region configs {cuda = "taps-wgrad … roles=0:8 …"}
              --> kernel.region configs {cuda = "taps-wgrad … roles=4:8 …"}
 
-With `load=0` every warp does both. The kernel's template must have the choice.
+With `load=0` every warp does both. The kernel's template must have the choice. Where these roles
+contradict other fields of the config, the candidate with these roles that differs in the fewest
+fields takes its place, and the remark names them; where there is none, the remark says why not.
 """
 
 from __future__ import annotations
@@ -13,16 +15,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.config import ChoosesRoles
-from convir.lowering.template_choices import change_configs
+from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-
-    from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.protocol import KernelFamily
 
 NAME = "assign-warp-roles"
 
@@ -35,13 +32,10 @@ class AssignWarpRolesPass(ModulePass):
 
     load: int
     math: int
+    fields: str = ""
+    """Other fields to set, those that the roles contradict, as `x=shared y=async`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        def change(family: KernelFamily, config: KernelConfig) -> KernelConfig | Refusal:
-            if not isinstance(config, ChoosesRoles):
-                return Refusal(f"{family.name} has no choice of warp roles")
-            return config.with_roles(self.load, self.math)
-
-        change_configs(op, NAME, change)
+        choose(op, NAME, Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields))

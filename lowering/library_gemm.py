@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.gemm_call import match_gemm
-from convir.lowering.kernels.cuda.sm90_wgrad.config import FAMILY as WGMMA_WGRAD
+from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
@@ -34,7 +34,7 @@ def gemm_refusal(function: kernel.FuncOp) -> Refusal | None:
 
 def divides_sums(config: str) -> bool:
     """Whether a config's template divides sums for products that are `template_first`."""
-    return config.startswith(f"{WGMMA_WGRAD} ")
+    return config.startswith(f"{WgmmaWgradConfig.family} ")
 
 
 def template_first(function: kernel.FuncOp) -> str | None:

@@ -3,7 +3,9 @@
     rewrite: kernel.region configs {cuda = "taps-wgrad … partition=data-parallel blocks=132"}
              --> kernel.region configs {cuda = "taps-wgrad … partition=stream-k:tree blocks=132"}
 
-The kernel's template must have the choice, and the partition be legal for the kernel.
+The kernel's template must have the choice, and the partition be legal for the kernel. Where it
+contradicts other fields of the config, as those of a cluster that adds parts, the candidate with
+this partition that differs in the fewest fields takes its place, and the remark names them.
 """
 
 from __future__ import annotations
@@ -14,22 +16,17 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.config import ChoosesPartition
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
     PERSISTENT,
     SPLIT_K,
     Partition,
 )
-from convir.lowering.template_choices import change_configs
+from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-
-    from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.protocol import KernelFamily
 
 NAME = "partition-reduction"
 
@@ -49,6 +46,8 @@ class PartitionReductionPass(ModulePass):
     waves: str = PERSISTENT
     """What does the tiles that stream-K leaves whole: `persistent`, the blocks that stream, or
     `blocks` of their own."""
+    fields: str = ""
+    """Other fields to set, those that the partition contradicts, as `cluster=1`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet.
@@ -63,10 +62,4 @@ class PartitionReductionPass(ModulePass):
             partition = Partition.parse(":".join((self.kind, *words)))
         except ValueError as error:
             raise PassFailedException(str(error)) from error
-
-        def change(family: KernelFamily, config: KernelConfig) -> KernelConfig | Refusal:
-            if not isinstance(config, ChoosesPartition):
-                return Refusal(f"{family.name} has no choice of partition")
-            return config.with_partition(partition)
-
-        change_configs(op, NAME, change)
+        choose(op, NAME, Choice(f"partition={partition}", "partition", self.fields))

@@ -1,13 +1,18 @@
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' | filecheck %s
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8 fields="y=async"},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=3 math=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=CONTRADICTED
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4 fields="color=red"}' --remarks 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // Which warps load and which multiply is part of a kernel's config, and its launch carries it.
 
 // REMARK: remark: [assign-warp-roles] kernel.region rewritten: stacked-wgrad {{.*}} roles=4:4
 // CHECK: kernel.region configs {cuda = "stacked-wgrad {{.*}} roles=4:4 {{.*}}"} {
-// NONE: remark: [assign-warp-roles] kernel.region not rewritten: there are no roles of 3 and 5 warps
+// NONE: remark: [assign-warp-roles] kernel.region not rewritten: roles=3:5: one of 0:4, 0:8, 4:4, 4:8, 8:8, 8:4
+// Roles change no other field unless the option says so.
+// CONTRADICTED: remark: [assign-warp-roles] kernel.region not rewritten: roles=0:8 needs x=shared y=async, not x=shared y=ring
+// UNKNOWN: remark: [assign-warp-roles] kernel.region not rewritten: stacked-wgrad has no choice of 'color'
 // LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
 // LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
 // LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "stacked-wgrad {{.*}} roles=0:8 {{.*}}"}}
@@ -32,7 +37,7 @@ func.func @other_template(%x: tensor<8x12x12x64xf32>, %dy: tensor<8x12x12x36xf32
 
 // One warpgroup has registers for half of what two multiply.
 // REMARK: remark: [assign-warp-roles] kernel.region not rewritten: a tile's sums exceed the registers
-// NONE: remark: [assign-warp-roles] kernel.region not rewritten: there are no roles of 3 and 5 warps
+// NONE: remark: [assign-warp-roles] kernel.region not rewritten: roles=3:5: one of 0:4, 0:8, 1:4, 4:4, 4:8
 func.func @wide(%x: tensor<32x100x100x256xf16>, %dy: tensor<32x100x100x256xf16>, %init: tensor<256x3x3x256xf16>) -> tensor<256x3x3x256xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<256x3x3x256xf16>) -> tensor<256x3x3x256xf16>

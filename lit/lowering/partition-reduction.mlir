@@ -1,12 +1,17 @@
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' | filecheck %s
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree fields="cluster=1"}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree fields="cluster=1"}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40 fields="cluster=1"}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=CONTRADICTED
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=4 reduction=slices}' --remarks 2>&1 | filecheck %s --check-prefix=CANDIDATE
 // How a kernel's reduction is divided is part of its config.
 
 // REMARK: remark: [partition-reduction] kernel.region rewritten: stacked-wgrad {{.*}} partition=stream-k:tree blocks=132
 // CHECK: kernel.region configs {cuda = "stacked-wgrad {{.*}} partition=stream-k:tree blocks=132"} {
 // MANY: remark: [partition-reduction] kernel.region not rewritten: {{[0-9]+}} steps are not divided into 40
 // MANY-NOT: partition=split-k:40
+// A partition changes no other field: what contradicts it is named, and set by the option, or by a candidate.
+// CONTRADICTED: remark: [partition-reduction] kernel.region not rewritten: cluster=8 needs partition=split-k:8:slices, not stream-k:tree
+// CANDIDATE: remark: [partition-reduction] kernel.region rewritten: stacked-wgrad {{.*}} cluster=4 partition=split-k:4:slices blocks=132; it needs cluster=4
 func.func @narrow(%x: tensor<8x12x12x64xf16>, %dy: tensor<8x12x12x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16>

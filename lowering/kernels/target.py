@@ -12,11 +12,15 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+from convir.dialects.refusal import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HOPPER: Final = "sm_90a"
 """The only architecture with wgmma, and with register counts that warps trade."""
+RESERVED_BYTES: Final = 1024
+"""Shared memory that every block takes beside its own."""
 _PACKAGE: Final = "convir.lowering.kernels"
 _DEFAULT: Final = "h200"
 _SUFFIX: Final = ".toml"
@@ -92,6 +96,14 @@ class Target:
     def is_hopper(self) -> bool:
         """Whether code for it may use wgmma and TMA."""
         return self.arch == HOPPER
+
+    def shared_refusal(self, needed: int, resident: int = 1) -> Refusal | None:
+        """Why `resident` blocks of a multiprocessor do not have `needed` bytes of shared memory
+        each; None if they have."""
+        room = (self.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
+        if needed <= room:
+            return None
+        return Refusal(f"it needs {needed} bytes of shared memory of {room}")
 
     def tensor_rate(self, element: str) -> float | None:
         """Multiply-adds per cycle by the fastest tensor core instruction for a type, if any."""

@@ -11,7 +11,7 @@ from convir.dialects.context import read_module
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.kernels.cuda.config import ROLES
 from convir.lowering.kernels.cuda.launch import KernelPlan
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import FAMILY, parse
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.registry import plan_kernel
 from convir.passes import run
@@ -42,7 +42,9 @@ func.func @main(%x: tensor<3x5xSIZExf16>, %dy: tensor<3x5xCOLUMNSxf16>)
   func.return %0 : tensor<SIZExCOLUMNSxf32>
 }
 """
-CONFIG = f"{FAMILY} 1x8 stages=3 math=mma roles=0:4 partition=data-parallel blocks=132"
+CONFIG = (
+    f"{TapsWgradConfig.family} 1x8 stages=3 math=mma roles=0:4 partition=data-parallel blocks=132"
+)
 
 
 PARTITIONS = st.sampled_from(
@@ -83,7 +85,7 @@ def test_choices_keep_the_meaning(
     config = config_of(callee, CUDA)
     assert config is not None
     assert isinstance(plan_kernel(callee, config), KernelPlan)
-    chosen, of_partition = parse(config), result.remarks[0]
+    chosen, of_partition = TapsWgradConfig.parse(config), result.remarks[0]
     assert chosen.partition == (partition if of_partition.fired else Partition())
     assert chosen.roles == (roles if result.remarks[1].fired else (0, 4))
     assert result.remarks[1].fired == (roles in ROLES and sum(roles) <= 8)

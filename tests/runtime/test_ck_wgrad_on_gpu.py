@@ -22,7 +22,7 @@ from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig, parse
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
 from convir.runtime.compare import largest_error
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_stream_k_agrees_with_whole_tiles_and_split_k(
     expected = torch_answer(problem, *operands)
     found: list[Array] = []
     for chosen in (partition, "data-parallel", "split-k:3:linear", "split-k:3:tree"):
-        config = parse(
+        config = TapsWgradConfig.parse(
             f"taps-wgrad {taps}x48 stages=3 math=mma roles=4:4 partition={chosen} "
             f"blocks={units * occupancy}"
         )

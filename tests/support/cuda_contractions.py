@@ -58,7 +58,28 @@ def refusal_of_line(
     kernels: Callable[[Contraction, Epilogue, Config], object], text: str, config: Config
 ) -> str:
     """Why a template, which has these `kernels`, computes no line with one problem as `config`."""
-    found = contraction_of_line(text)
+    return _reason(kernels, contraction_of_line(text), config)
+
+
+def refusal_of_text(
+    kernels: Callable[[Contraction, Epilogue, Config], object],
+    found: ContractionProblem,
+    parse: Callable[[str], Config],
+    text: str,
+) -> str:
+    """Why a text is no config, or why a template does not compute `found` as that config."""
+    try:
+        config = parse(text)
+    except ValueError as error:
+        return str(error)
+    return _reason(kernels, found, config)
+
+
+def _reason(
+    kernels: Callable[[Contraction, Epilogue, Config], object],
+    found: ContractionProblem,
+    config: Config,
+) -> str:
     refused = kernels(found.contraction, found.epilogue, config)
     assert isinstance(refused, Refusal)
     return refused.reason

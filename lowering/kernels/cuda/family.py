@@ -6,37 +6,47 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.config import KernelConfig
+from convir.lowering.kernels.cuda.config import Config
 from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.target import Target
 
-C = TypeVar("C", bound=KernelConfig)
+C = TypeVar("C", bound=Config)
 
 
 @dataclass(frozen=True)
 class Family(Generic[C]):
     """A `KernelFamily` whose configs are of type `C`."""
 
-    name: str
-    """The first word of its configs."""
     config: type[C]
     reads: Callable[[Contraction, Epilogue], object]
     """What its kernels see of a contraction, or a `Refusal`."""
     plan: Callable[[Contraction, Epilogue, Target], tuple[C, ...] | Refusal]
     """The configs that may compute a contraction on a GPU, or why none may."""
-    parse: Callable[[str], C]
-    """The config that prints as a text; raises ValueError where none does."""
     time: Callable[[Contraction, Epilogue, C, Target], float]
     """What a legal config takes, in µs."""
     kernels: Callable[[Contraction, Epilogue, C, Target], KernelPlan | Refusal]
     """The launches of one config, or why it is not legal for the contraction."""
+
+    @property
+    def name(self) -> str:
+        """The first word of its configs."""
+        return self.config.family
+
+    def parse(self, text: str, /) -> C:
+        """The config that prints as `text`.
+
+        Raises:
+            ValueError: none does.
+        """
+        return self.config.parse(text)
 
     def problem(
         self, contraction: Contraction, epilogue: Epilogue, target: Target
@@ -53,12 +63,7 @@ class Family(Generic[C]):
     def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
         """Why a config may not run on `target`; None if it may."""
         plan = self.launch(problem, config, target)
-        if isinstance(plan, Refusal):
-            return plan
-        needed = max(kernel.shared_bytes for kernel in plan.kernels)
-        if needed > target.shared_bytes:
-            return Refusal(f"it needs {needed} bytes of shared memory of {target.shared_bytes}")
-        return None
+        return plan if isinstance(plan, Refusal) else None
 
     def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
         """The time of a legal config in µs."""
@@ -68,7 +73,11 @@ class Family(Generic[C]):
         self, problem: Problem, config: KernelConfig, target: Target
     ) -> KernelPlan | Refusal:
         """The launches of a config, or why it is not legal for the problem."""
-        return self.kernels(problem.contraction, problem.epilogue, self._own(config), target)
+        own = self._own(config)
+        refused = own.refusal()
+        if refused is not None:
+            return refused
+        return self.kernels(problem.contraction, problem.epilogue, own, target)
 
     def _own(self, config: KernelConfig) -> C:
         if not isinstance(config, self.config):

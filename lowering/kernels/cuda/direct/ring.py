@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
@@ -84,7 +85,7 @@ def barrier_bytes(stages: int, loaders: int) -> int:
 
 def copies_refusal(
     problem: DirectProblem, channels: int, shape: RingShape, warps: int, loaders: int
-) -> str | None:
+) -> Refusal | None:
     """Why nobody copies rows of a ring; None if somebody does.
 
     Args:
@@ -98,16 +99,16 @@ def copies_refusal(
         copying = loaders or warps
         vectors = channels // VECTOR
         if vectors > copying * WARP:
-            return f"{copying} warps do not copy {vectors} vectors of a pixel"
+            return Refusal(f"{copying} warps do not copy {vectors} vectors of a pixel")
         return None
     if loaders == 0:
-        return "TMA is asked by a warp of its own"
+        return Refusal("TMA is asked by a warp of its own")
     if loaders == WARPGROUP and warps % WARPGROUP != 0:
-        return f"{warps} warps do not trade registers"
+        return Refusal(f"{warps} warps do not trade registers")
     if channels not in ATOMS and channels % ATOM != 0:
-        return f"TMA does not exchange {channels} channels"
+        return Refusal(f"TMA does not exchange {channels} channels")
     if _pixels(problem, shape) > MOST_BOX:
-        return f"TMA does not bring {_pixels(problem, shape)} pixels at once"
+        return Refusal(f"TMA does not bring {_pixels(problem, shape)} pixels at once")
     return None
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated
 
-from convir.lowering.kernels.cuda.direct.config import taken_of
+from convir.lowering.kernels.cuda.config import Config, OneOf
 
-FAMILY: Final = "shallow"
+COLUMNS = (64, 32)
+"""Output channels of a block: groups of 32 are stored in whole sectors."""
+TILES = (2, 1)
+"""Tiles of 16 positions of a warp, best first: two read the filter half as often."""
 
 
 @dataclass(frozen=True)
-class ShallowConfig:
+class ShallowConfig(Config, family="shallow", sizes=2):
     """How blocks and warps of `kernel.cuh` share the work.
 
     Prints as `shallow 2x64 tiles=2 warps=7 blocks=132x3`.
@@ -19,27 +22,10 @@ class ShallowConfig:
 
     rows: int
     """Output rows of a strip."""
-    columns: int
-    """Output channels of a block, 32 or 64."""
-    tiles: int
+    columns: Annotated[int, OneOf(*COLUMNS)]
+    """Output channels of a block."""
+    tiles: Annotated[int, OneOf(*TILES)]
     """Tiles of a warp that share what it reads of the filter."""
     warps: int
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
-
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.rows}x{self.columns} tiles={self.tiles} warps={self.warps} "
-            f"blocks={self.blocks[0]}x{self.blocks[1]}"
-        )
-
-
-def parse(text: str) -> ShallowConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    taken = taken_of(text, FAMILY, 2, ("tiles", "warps"))
-    rows, columns = taken.sizes
-    return ShallowConfig(rows, columns, *taken.numbers, blocks=taken.blocks)

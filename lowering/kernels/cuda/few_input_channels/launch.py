@@ -15,7 +15,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.source import launch, reading
-from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
+from convir.lowering.kernels.cuda.few_input_channels.config import COLUMNS, TILES, ShallowConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
@@ -34,21 +34,15 @@ MOST_DEPTH = 16
 """Channels past which a tap fills the depths of matrix instructions by itself."""
 MOST_STEPS = 96
 """Blocks of 8 depths of a window that are unrolled."""
-COLUMNS = (64, 32)
-"""Output channels of a block: groups of 32 are stored in whole sectors."""
 GROUP_COLUMNS, GROUP_BYTES = 32, 512
 """Columns that a lane holds 8 neighbours of, and bytes of their weights for 8 depths."""
 ROWS = (2, 4, 1, 8, 3)
 """Output rows of a strip."""
 MOST_WARPS, LEAST_WARPS = 8, 4
-TILES = (2, 1)
-"""Tiles of 16 positions of a warp, best first: two read the filter half as often."""
 RESIDENT = (3, 2, 1)
 """Blocks of a multiprocessor: while one waits, the others multiply and store."""
 OTHER_REGISTERS = 48
 """Of a thread beside its sums."""
-RESERVED_BYTES = 1024
-"""Shared memory that every block takes beside its own."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +97,15 @@ def shared_bytes(problem: DirectProblem, lines: Lines, config: ShallowConfig) ->
     return 2 * rows * lines.pitch * ELEMENT_BYTES + weights
 
 
-def legality(
-    problem: DirectProblem, lines: Lines, config: ShallowConfig, shared: int
-) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
-    if config.columns not in COLUMNS or config.tiles not in TILES:
-        return f"blocks have {COLUMNS} columns, and warps {TILES} tiles"
+def refusal(
+    problem: DirectProblem, lines: Lines, config: ShallowConfig, target: Target
+) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     registers = config.columns * config.tiles * TILE // WARP + OTHER_REGISTERS
     most = registers_of(config.warps, config.blocks[1])
     if registers > most:
-        return f"threads need {registers} registers of {most}"
-    needed = shared_bytes(problem, lines, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+        return Refusal(f"threads need {registers} registers of {most}")
+    return target.shared_refusal(shared_bytes(problem, lines, config), config.blocks[1])
 
 
 def by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
@@ -144,13 +133,12 @@ def plan(
 def _legal(problem: DirectProblem, lines: Lines, gpu: Target) -> Iterator[ShallowConfig]:
     columns = COLUMNS[0] if problem.contraction.columns > COLUMNS[1] else COLUMNS[1]
     for resident in RESIDENT:
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         for rows in ROWS:
             for tiles in TILES:
                 for warps in range(MOST_WARPS, LEAST_WARPS - 1, -1):
                     blocks = (gpu.multiprocessors, resident)
                     config = ShallowConfig(rows, columns, tiles, warps, blocks)
-                    if legality(problem, lines, config, shared) is None:
+                    if refusal(problem, lines, config, gpu) is None:
                         yield config
 
 
@@ -188,17 +176,16 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, lines = read
-    needed = shared_bytes(problem, lines, config)
-    reason = legality(problem, lines, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, lines, config, target)
+    if refused is not None:
+        return refused
     schedule = {
         "strip_rows": config.rows,
         "columns": config.columns,
         "tiles": config.tiles,
         "vector": lines.copied,
         "threads": config.warps * WARP,
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, lines, config),
     }
     features = {"depth": contraction.depth, "columns": contraction.columns}
     tiles = -(-contraction.columns // config.columns)

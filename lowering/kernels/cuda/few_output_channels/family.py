@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 FEW_OUTPUT_CHANNELS = Family(
-    name=config.FAMILY,
     config=config.NarrowConfig,
     reads=_reads,
     plan=launch.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

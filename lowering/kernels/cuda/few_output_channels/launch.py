@@ -116,20 +116,19 @@ def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> in
     return ring + max(weights, sums) + barrier_bytes(config.stages, config.loaders)
 
 
-def legality(problem: DirectProblem, runs: Runs, config: NarrowConfig, shared: int) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+def refusal(
+    problem: DirectProblem, runs: Runs, config: NarrowConfig, target: Target
+) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     depth = problem.contraction.depth
     if depth % (STEP * config.depth) != 0 or config.warps % config.depth != 0:
-        return f"{config.depth} of {config.warps} warps do not share {depth} channels"
+        return Refusal(f"{config.depth} of {config.warps} warps do not share {depth} channels")
     if config.depth > 1 and config.warps // config.depth > MOST_BARRIERS:
-        return f"{config.warps // config.depth} groups of warps have no barrier each"
+        return Refusal(f"{config.warps // config.depth} groups of warps have no barrier each")
     copying = config.loaders or config.warps
     if depth // VECTOR > copying * WARP:
-        return f"{copying} warps do not copy {depth} channels of a pixel"
-    needed = shared_bytes(problem, runs, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+        return Refusal(f"{copying} warps do not copy {depth} channels of a pixel")
+    return target.shared_refusal(shared_bytes(problem, runs, config), config.blocks[1])
 
 
 def plan(
@@ -158,8 +157,7 @@ def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[NarrowCo
         cols = -(-problem.col_count // tiles_of_cols)
         blocks = (gpu.multiprocessors, resident)
         config = NarrowConfig(cols, depth, 1, stages, warps, 1, blocks)
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
-        if legality(problem, runs, config, shared) is None:
+        if refusal(problem, runs, config, gpu) is None:
             yield config
 
 
@@ -174,10 +172,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, runs = read
-    needed = shared_bytes(problem, runs, config)
-    reason = legality(problem, runs, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, runs, config, target)
+    if refused is not None:
+        return refused
     schedule = {
         "tile_cols": config.cols,
         "unroll_rows": 1,
@@ -188,7 +185,7 @@ def kernels(
         "loaders": config.loaders,
         "tma": 0,
         "step_positions": config.step_positions,
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, runs, config),
     }
     features = {
         "depth": contraction.depth,

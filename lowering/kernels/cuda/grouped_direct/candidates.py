@@ -18,8 +18,8 @@ from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
 from convir.lowering.kernels.cuda.grouped_direct.launch import (
-    legality,
     merged_groups,
+    refusal,
     registers,
 )
 from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, traded_registers
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 MOST_DENSE = 32
 """Channels of a single group past which an implicit GEMM reuses more of what it reads."""
-
-RESERVED_BYTES = 1024
-"""Shared memory that every block takes beside its own."""
 
 SLICE = 32
 """Output channels of a warp, at most."""
@@ -135,14 +132,12 @@ def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Target) -> Iterato
         if shape.channels > channels or _wastes_rows(problem, shape):
             continue
         config = _config(problem, shape, gpu)
-        resident = config.blocks[1]
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
         if not gpu.is_hopper and (config.copies == TMA or config.math == WGMMA):
             continue
         if registers(problem, merged, config) + spare > allowed_registers(config):
             continue
-        if legality(problem, merged, config, shared) is None:
+        if refusal(problem, merged, config, gpu) is None:
             yield config
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated
 
-from convir.lowering.kernels.cuda.direct.config import TILE, Copies, Math, taken_of
-
-FAMILY: Final = "grouped"
+from convir.lowering.kernels.cuda.config import Config, OneOf, Range
+from convir.lowering.kernels.cuda.direct.config import TILE, Math
+from convir.lowering.kernels.cuda.direct.ring import Copies
 
 
 @dataclass(frozen=True)
-class GroupedConfig:
+class GroupedConfig(Config, family="grouped", sizes=2):
     """How blocks and warps of `kernel.cuh` share the work.
 
     Prints as `grouped 64x25 slice=32 rows=2 outputs=2 tiles=1 stages=2 warps=8 loaders=0
@@ -22,8 +22,8 @@ class GroupedConfig:
     """Output channels of a block."""
     cols: int
     """Output columns of a row of the list."""
-    slice: int
-    """Output channels of a warp, 16 or 32."""
+    slice: Annotated[int, OneOf(16, 32)]
+    """Output channels of a warp."""
     rows: int
     """Output rows of a position: rows of A are read from shared memory once for all of them."""
     outputs: int
@@ -34,7 +34,7 @@ class GroupedConfig:
     """Steps whose rows are under way while one is computed."""
     warps: int
     """Warps that compute."""
-    loaders: int
+    loaders: Annotated[int, Range(0)]
     """Warps that only copy rows; 0 if all warps copy between two steps. Four of them leave the
     others most of their registers, if TMA copies."""
     copies: Copies
@@ -43,29 +43,7 @@ class GroupedConfig:
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
 
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
-            f"outputs={self.outputs} tiles={self.tiles} stages={self.stages} "
-            f"warps={self.warps} loaders={self.loaders} copies={self.copies} "
-            f"math={self.math} blocks={self.blocks[0]}x{self.blocks[1]}"
-        )
-
     @property
     def step_positions(self) -> int:
         """Output positions of a block's step."""
         return self.warps * self.slice // self.channels * self.tiles * TILE
-
-
-def parse(text: str) -> GroupedConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    keys = ("slice", "rows", "outputs", "tiles", "stages", "warps", "loaders")
-    taken = taken_of(text, FAMILY, 2, (*keys, "copies", "math"))
-    channels, cols = taken.sizes
-    return GroupedConfig(
-        channels, cols, *taken.numbers, copies=taken.copies, math=taken.math, blocks=taken.blocks
-    )

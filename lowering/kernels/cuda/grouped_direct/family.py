@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 GROUPED_DIRECT = Family(
-    name=config.FAMILY,
     config=config.GroupedConfig,
     reads=_reads,
     plan=candidates.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -120,44 +120,41 @@ def registers(problem: DirectProblem, merged: MergedGroups, config: GroupedConfi
     return weights + config.outputs * config.slice // 2 + other
 
 
-def legality(
-    problem: DirectProblem, merged: MergedGroups, config: GroupedConfig, shared: int
-) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
-    if config.slice not in (16, 32) or config.channels % config.slice != 0:
-        return f"{config.channels} channels are no slices of 16 or 32"
+def refusal(
+    problem: DirectProblem, merged: MergedGroups, config: GroupedConfig, target: Target
+) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    if config.channels % config.slice != 0:
+        return Refusal(f"{config.channels} channels are no slices of {config.slice}")
     if config.channels % merged.columns != 0:
-        return f"{config.channels} channels are no groups of {merged.columns}"
+        return Refusal(f"{config.channels} channels are no groups of {merged.columns}")
     if merged.columns % config.slice != 0 and config.slice % merged.columns != 0:
-        return f"slices of {config.slice} channels cut groups of {merged.columns}"
+        return Refusal(f"slices of {config.slice} channels cut groups of {merged.columns}")
     if max(1, config.slice // merged.columns) * merged.depth % STEP != 0:
-        return f"a slice reads {merged.depth} channels of A, half of a matrix instruction"
+        return Refusal(f"a slice reads {merged.depth} channels of A, half of a matrix instruction")
     outputs = len(problem.phases) * config.rows
     if outputs % config.outputs != 0 or outputs > MOST_OUTPUTS:
-        return f"{outputs} outputs are not summed {config.outputs} at once"
+        return Refusal(f"{outputs} outputs are not summed {config.outputs} at once")
     if config.warps % (config.channels // config.slice) != 0:
-        return f"{config.warps} warps do not share {config.channels} channels"
+        return Refusal(f"{config.warps} warps do not share {config.channels} channels")
     if config.math == WGMMA:
-        reason = _wgmma_refusal(merged, config)
-        if reason is not None:
-            return reason
+        refused = _wgmma_refusal(merged, config)
+        if refused is not None:
+            return refused
     depth = _block_depth(merged, config)
-    reason = copies_refusal(problem, depth, _ring_shape(config), config.warps, config.loaders)
-    if reason is not None:
-        return reason
-    needed = shared_bytes(problem, merged, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+    refused = copies_refusal(problem, depth, _ring_shape(config), config.warps, config.loaders)
+    if refused is not None:
+        return refused
+    return target.shared_refusal(shared_bytes(problem, merged, config), config.blocks[1])
 
 
-def _wgmma_refusal(merged: MergedGroups, config: GroupedConfig) -> str | None:
+def _wgmma_refusal(merged: MergedGroups, config: GroupedConfig) -> Refusal | None:
     """Why warpgroups do not share the work of `config`; None if they do."""
     columns = min(merged.columns, config.slice)
     if columns not in (16, 32) or merged.depth % STEP != 0:
-        return f"wgmma does not multiply {merged.depth} by {columns} channels"
+        return Refusal(f"wgmma does not multiply {merged.depth} by {columns} channels")
     if config.warps % (config.channels // config.slice * WARPGROUP) != 0:
-        return f"{config.warps} warps are no warpgroups for {config.channels} channels"
+        return Refusal(f"{config.warps} warps are no warpgroups for {config.channels} channels")
     return None
 
 
@@ -172,10 +169,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, merged = read
-    needed = shared_bytes(problem, merged, config)
-    reason = legality(problem, merged, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, merged, config, target)
+    if refused is not None:
+        return refused
     blocks = -(-merged.groups * merged.columns // config.channels)
     at_once = config.blocks[0] * config.blocks[1]
     schedule = {
@@ -192,7 +188,7 @@ def kernels(
         "wgmma": int(config.math == WGMMA),
         "compute_registers": traded_registers(config.warps, config.blocks[1]),
         "step_positions": config.step_positions,
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, merged, config),
     }
     features = asdict(merged) | {"vector_weights": int(has_vector_weights(problem, merged))}
     grid = max(blocks, at_once // blocks * blocks)

@@ -13,15 +13,14 @@ from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_direct.candidates import (
     OLDER_REGISTERS,
-    RESERVED_BYTES,
     allowed_registers,
 )
 from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
     DEPTH,
     jobs,
-    legality,
     merged_groups,
+    refusal,
     sums,
 )
 
@@ -126,14 +125,12 @@ def _legal(
 ) -> Iterator[GroupedWgradConfig]:
     for shape in (*_table(problem, merged), *_ANY):
         config = _config(problem, merged, shape, gpu)
-        resident = config.blocks[1]
-        shared = (gpu.shared_bytes + RESERVED_BYTES) // resident - RESERVED_BYTES
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
         if config.copies == TMA and not gpu.is_hopper:
             continue
         if registers(problem, config) + spare > allowed_registers(config):
             continue
-        if legality(problem, merged, config, shared) is None:
+        if refusal(problem, merged, config, gpu) is None:
             yield config
 
 

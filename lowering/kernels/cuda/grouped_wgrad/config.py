@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated
 
-from convir.lowering.kernels.cuda.direct.config import Copies, taken_of
-
-FAMILY: Final = "grouped-wgrad"
+from convir.lowering.kernels.cuda.config import Config, Range
+from convir.lowering.kernels.cuda.direct.ring import Copies
 
 
 @dataclass(frozen=True)
-class GroupedWgradConfig:
+class GroupedWgradConfig(Config, family="grouped-wgrad", sizes=2):
     """How blocks and warps of `kernel.cuh` share the work.
 
     Prints as `grouped-wgrad 64x25 slice=32 rows=2 tiles=1 stages=2 warps=4 loaders=0 copies=async
@@ -32,31 +31,10 @@ class GroupedWgradConfig:
     """Steps whose rows are under way while one is computed."""
     warps: int
     """Warps that compute."""
-    loaders: int
+    loaders: Annotated[int, Range(0)]
     """Warps that only copy rows; 0 if all warps copy between two steps. Four of them leave the
     others most of their registers, if TMA copies."""
     copies: Copies
     """Who copies rows."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
-
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.channels}x{self.cols} slice={self.slice} rows={self.rows} "
-            f"tiles={self.tiles} stages={self.stages} warps={self.warps} loaders={self.loaders} "
-            f"copies={self.copies} blocks={self.blocks[0]}x{self.blocks[1]}"
-        )
-
-
-def parse(text: str) -> GroupedWgradConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    keys = ("slice", "rows", "tiles", "stages", "warps", "loaders")
-    taken = taken_of(text, FAMILY, 2, (*keys, "copies"))
-    channels, cols = taken.sizes
-    return GroupedWgradConfig(
-        channels, cols, *taken.numbers, copies=taken.copies, blocks=taken.blocks
-    )

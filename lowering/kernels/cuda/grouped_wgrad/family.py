@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 GROUPED_WGRAD = Family(
-    name=config.FAMILY,
     config=config.GroupedWgradConfig,
     reads=_reads,
     plan=candidates.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

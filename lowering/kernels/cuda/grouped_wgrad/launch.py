@@ -157,30 +157,29 @@ def list_rows(problem: DirectProblem, config: GroupedWgradConfig) -> int:
     return problem.images * tiles * -(-problem.row_count // config.rows)
 
 
-def legality(
-    problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig, shared: int
-) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+def refusal(
+    problem: DirectProblem, merged: MergedGroups, config: GroupedWgradConfig, target: Target
+) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     if config.channels % merged.depth != 0:
-        return f"{config.channels} channels are no groups of {merged.depth}"
+        return Refusal(f"{config.channels} channels are no groups of {merged.depth}")
     if config.slice % DEPTH != 0 or merged.columns % config.slice != 0:
-        return f"{merged.columns} columns are no slices of {config.slice}"
+        return Refusal(f"{merged.columns} columns are no slices of {config.slice}")
     if config.warps % jobs(merged, config) != 0:
-        return f"{config.warps} warps do not share {jobs(merged, config)} parts of a position"
+        return Refusal(
+            f"{config.warps} warps do not share {jobs(merged, config)} parts of a position"
+        )
     if sums(problem, config) > MOST_SUMS:
-        return f"{sums(problem, config)} sums do not fit the registers of a thread"
+        return Refusal(f"{sums(problem, config)} sums do not fit the registers of a thread")
     shape, of_c = ring_shape(merged, config), gradient_channels(merged, config)
     for problem_of, channels in (
         (problem, config.channels),
         (_without_windows(problem), of_c),
     ):
-        reason = copies_refusal(problem_of, channels, shape, config.warps, config.loaders)
-        if reason is not None:
-            return reason
-    needed = shared_bytes(problem, merged, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+        refused = copies_refusal(problem_of, channels, shape, config.warps, config.loaders)
+        if refused is not None:
+            return refused
+    return target.shared_refusal(shared_bytes(problem, merged, config), config.blocks[1])
 
 
 def kernels(
@@ -194,10 +193,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, merged = read
-    needed = shared_bytes(problem, merged, config)
-    reason = legality(problem, merged, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, merged, config, target)
+    if refused is not None:
+        return refused
     channel_blocks = -(-merged.groups * merged.depth // config.channels)
     resident = config.blocks[0] * config.blocks[1]
     parts = min(max(1, resident // channel_blocks), list_rows(problem, config))
@@ -216,7 +214,7 @@ def kernels(
         "step_positions": step_positions(merged, config),
         "parts": parts,
         "read_once": int(is_read_once(problem, merged)),
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, merged, config),
     }
     rows: Pointer | TensorMap = Pointer("a")
     gradients: Pointer | TensorMap = Pointer("c")

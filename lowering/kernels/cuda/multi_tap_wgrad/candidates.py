@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import ceil
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +15,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     ROWS,
     SLAB,
     TapsWgradConfig,
-    legality,
+    refusal,
 )
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import taps_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
@@ -77,7 +78,7 @@ def candidates(spec: Contraction, problem: TapsProblem, gpu: Target) -> list[Tap
             TapsWgradConfig(taps, columns, stages, math, roles, Partition(), gpu.multiprocessors)
             for stages in _STAGES
         ]
-        legal = [c for c in configs if legality(spec, problem, c, gpu.shared_bytes) is None]
+        legal = [c for c in configs if refusal(spec, problem, c, gpu) is None]
         if legal:
             found += _partitioned(spec, problem, legal[0])
     return found
@@ -108,7 +109,7 @@ def _partitioned(
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
     counts = {int(room * part) for part in _FEWER_PARTS}
     tried += [Partition(SPLIT_K, parts, "slices") for parts in sorted(counts) if parts > 1]
-    return [config.with_partition(partition) for partition in tried]
+    return [replace(config, partition=partition) for partition in tried]
 
 
 def cost(spec: Contraction, problem: TapsProblem, config: TapsWgradConfig) -> float:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.config import (
     GROUP_WARPS,
     ROLES,
-    ConfigText,
+    Range,
+    Roles,
     WithRoles,
-    parse_roles,
-    sizes,
 )
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
-from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule, schedule_refusal
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import Tap, TapsProblem
-
-FAMILY: Final = "taps-wgrad"
+    from convir.lowering.kernels.target import Target
 
 ROWS = 64
 """Depths of a tile."""
@@ -36,35 +35,29 @@ MAX_COLUMNS = 48
 
 
 @dataclass(frozen=True)
-class TapsWgradConfig(WithRoles):
+class TapsWgradConfig(WithRoles, family="taps-wgrad", sizes=2):
     """Prints as `taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=… blocks=132`."""
 
     taps: int
     """Taps of a tile."""
-    columns: int
-    """Columns of a tile, a multiple of 8."""
-    stages: int
+    columns: Annotated[int, Range(8, MAX_COLUMNS, multiple=8)]
+    """Columns of a tile."""
+    stages: Annotated[int, Range(3)]
+    """Steps that are being filled, waited for and read."""
     math: Literal["mma", "wgmma"]
-    roles: tuple[int, int]
-    """Warps that load, and warps that multiply: one of `ROLES`."""
+    roles: Annotated[tuple[int, int], Roles(*ROLES)]
+    """Warps that load, and warps that multiply."""
     partition: Partition
     blocks: int
     """Blocks that run at the same time."""
 
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.taps}x{self.columns} stages={self.stages} math={self.math}"
-            f" roles={self.roles_text} partition={self.partition}"
-            f" blocks={self.blocks}"
-        )
-
-    def with_partition(self, partition: Partition) -> TapsWgradConfig:
-        """The same with another partition."""
-        return replace(self, partition=partition)
-
-    def with_roles(self, load: int, math: int) -> TapsWgradConfig:
-        """The same with other roles."""
-        return replace(self, roles=(load, math))
+    def refusal(self) -> Refusal | None:
+        """Why no kernel has this config, whatever it computes."""
+        if self.taps * self.columns // 2 > MAX_SUMS:
+            return Refusal(f"{self.taps}x{self.columns} sums are too many for {ROWS} depths")
+        if self.math == "mma" and sum(self.roles) > 2 * GROUP_WARPS:
+            return Refusal(f"without trade {sum(self.roles)} warps have too few registers each")
+        return super().refusal()
 
     @property
     def trades_registers(self) -> bool:
@@ -89,15 +82,15 @@ class TapsWgradConfig(WithRoles):
             for i in range(0, len(taps), self.taps)
         )
 
-    def schedule(self, spec: Contraction, problem: TapsProblem) -> Schedule:
-        """How the tiles are divided over blocks.
-
-        Raises:
-            ValueError: the partition does not suit the tiles.
-        """
+    def work(self, spec: Contraction, problem: TapsProblem) -> tuple[int, int]:
+        """Tiles, and the steps of each."""
         columns = ceil(spec.columns / self.columns)
         tiles = spec.groups * len(self.tap_groups(problem)) * columns * ceil(spec.depth / ROWS)
-        return Schedule(self.partition, tiles, ceil(problem.positions / self.chunk), self.blocks)
+        return tiles, ceil(problem.positions / self.chunk)
+
+    def schedule(self, spec: Contraction, problem: TapsProblem) -> Schedule:
+        """How blocks divide the tiles."""
+        return Schedule(self.partition, *self.work(spec, problem), self.blocks)
 
     def shared_bytes(self, problem: TapsProblem) -> int:
         """Dynamic shared memory of a block: the pipeline or the exchanged sums, and barriers."""
@@ -119,51 +112,10 @@ def reach(groups: tuple[tuple[Tap, ...], ...]) -> int:
     return max(abs(tap.shift - base_of(group)) for group in groups for tap in group)
 
 
-def parse(text: str) -> TapsWgradConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    found = ConfigText.parse(text)
-    keys = {"stages", "math", "roles", "partition", "blocks"}
-    if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != keys:
-        raise ValueError(f"it is written {FAMILY} TAPSxCOLUMNS and has {', '.join(sorted(keys))}")
-    taps, columns = sizes(found.words[0], 2)
-    math = found.values["math"]
-    if math not in ("mma", "wgmma"):
-        raise ValueError(f"there is no math '{math}'")
-    return TapsWgradConfig(
-        taps,
-        columns,
-        int(found.values["stages"]),
-        math,
-        parse_roles(found.values["roles"]),
-        Partition.parse(found.values["partition"]),
-        int(found.values["blocks"]),
-    )
-
-
-def legality(
-    spec: Contraction, problem: TapsProblem, config: TapsWgradConfig, shared_bytes: int
-) -> str | None:
+def refusal(
+    spec: Contraction, problem: TapsProblem, config: TapsWgradConfig, target: Target
+) -> Refusal | None:
     """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    reason = config.illegal_roles(ROLES)
-    if reason is not None:
-        return reason
-    if config.columns % 8 or not 0 < config.columns <= MAX_COLUMNS:
-        return f"tiles have 8 to {MAX_COLUMNS} columns, not {config.columns}"
-    if config.taps < 1 or config.taps * config.columns // 2 > MAX_SUMS:
-        return f"{config.taps}x{config.columns} sums are too many for {ROWS} depths"
-    if config.stages < len(("filled", "waited for", "read")):
-        return f"{config.stages} stages do not keep a pipeline going"
-    if config.math == "mma" and sum(config.roles) > 2 * GROUP_WARPS:
-        return f"without trade {sum(config.roles)} warps have too few registers each"
-    try:
-        config.schedule(spec, problem)
-    except ValueError as error:
-        return str(error)
-    needed = config.shared_bytes(problem)
-    if needed > shared_bytes:
-        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
-    return None
+    tiles, steps = config.work(spec, problem)
+    refused = config.refusal() or schedule_refusal(config.partition, tiles, steps, config.blocks)
+    return refused or target.shared_refusal(config.shared_bytes(problem))

@@ -6,11 +6,9 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates, config, launch, predict
 
 MULTI_TAP_WGRAD = Family(
-    name=config.FAMILY,
     config=config.TapsWgradConfig,
     reads=launch.taps_problem,
     plan=candidates.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

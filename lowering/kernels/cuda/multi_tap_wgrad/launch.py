@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, legality, reach
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, reach, refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
@@ -40,9 +40,9 @@ def kernels(
     problem = taps_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = legality(spec, problem, config, target.shared_bytes)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(spec, problem, config, target)
+    if refused is not None:
+        return refused
     schedule = config.schedule(spec, problem)
     sums = config.kept * 4 * config.roles[1] * 32
     kernel = CudaKernel(

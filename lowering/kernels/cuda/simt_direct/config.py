@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from convir.lowering.kernels.cuda.direct.config import taken_of
-
-FAMILY: Final = "scalar"
+from convir.lowering.kernels.cuda.config import Config
 
 
 @dataclass(frozen=True)
-class ScalarConfig:
+class ScalarConfig(Config, family="scalar", sizes=2):
     """How threads of `kernel.cuh` share the work.
 
     Prints as `scalar 1x2 warps=4 blocks=132x2`.
@@ -24,20 +21,3 @@ class ScalarConfig:
     warps: int
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each whose registers fit."""
-
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.rows}x{self.cols} warps={self.warps} "
-            f"blocks={self.blocks[0]}x{self.blocks[1]}"
-        )
-
-
-def parse(text: str) -> ScalarConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    taken = taken_of(text, FAMILY, 2, ("warps",))
-    rows, cols = taken.sizes
-    return ScalarConfig(rows, cols, *taken.numbers, blocks=taken.blocks)

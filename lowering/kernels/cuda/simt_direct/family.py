@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SIMT_DIRECT = Family(
-    name=config.FAMILY,
     config=config.ScalarConfig,
     reads=_reads,
     plan=launch.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

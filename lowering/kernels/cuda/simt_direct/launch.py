@@ -130,16 +130,20 @@ def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
     return images * tiles * spec.groups * spec.columns // vectors.stored
 
 
-def legality(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> str | None:
-    """Why `config` is none for the problem: it would unroll too much."""
+def refusal(
+    problem: DirectProblem, vectors: Vectors, config: ScalarConfig, target: Target
+) -> Refusal | None:
+    """Why `config` is none for the problem: it would unroll too much, or weights do not fit."""
     spec = problem.contraction
     axes = ((problem.rows, config.rows), (problem.cols, config.cols))
     longest = max(axis.window + (size - 1) * axis.step for axis, size in axes)
     if longest > MOST_WINDOW:
-        return f"{longest} positions of a window are unrolled"
+        return Refusal(f"{longest} positions of a window are unrolled")
     depths = 1 if spec.depth == 1 else vectors.read
     products = problem.taps * config.rows * config.cols * vectors.stored * depths
-    return f"{products} products are unrolled" if products > MOST_PRODUCTS else None
+    if products > MOST_PRODUCTS:
+        return Refusal(f"{products} products are unrolled")
+    return target.shared_refusal(shared_bytes(problem))
 
 
 def plan(
@@ -153,7 +157,7 @@ def plan(
     configs = tuple(_legal(problem, vectors, gpu))
     if configs:
         return configs
-    return Refusal(legality(problem, vectors, _smallest(gpu)) or "no config is legal")
+    return refusal(problem, vectors, _smallest(gpu), gpu) or Refusal("no config is legal")
 
 
 def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[ScalarConfig]:
@@ -162,10 +166,10 @@ def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[Sc
         config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
         if work(problem, vectors, config) < gpu.multiprocessors * RESIDENT * WARPS * WARP:
             continue
-        if legality(problem, vectors, config) is None:
+        if refusal(problem, vectors, config, gpu) is None:
             yield config
     small = _smallest(gpu)
-    if legality(problem, vectors, small) is None:
+    if refusal(problem, vectors, small, gpu) is None:
         yield small
 
 
@@ -184,9 +188,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, vectors = read
-    reason = legality(problem, vectors, config)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, vectors, config, target)
+    if refused is not None:
+        return refused
     threads = config.warps * WARP
     schedule = {
         "vector": vectors.stored,

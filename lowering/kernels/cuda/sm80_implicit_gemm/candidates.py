@@ -12,12 +12,12 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     ImplicitGemmConfig,
     blocks_of,
     has_mma,
-    legality,
+    refusal,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     reduced_of,
-    refusal,
     rows_of,
+    unsupported,
     widths,
 )
 
@@ -62,15 +62,16 @@ def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[ImplicitGemmConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    refused = refusal(spec)
+    refused = unsupported(spec)
     if refused is not None:
         return refused
     copies = _copies(spec)
     spec, _ = copied(spec, copies)
     tiles = _tiles(spec)
-    legal = [tile for tile in tiles if legality(spec, epilogue, tile, gpu.shared_bytes) is None]
+    refusals = [refusal(spec, epilogue, tile, gpu) for tile in tiles]
+    legal = [tile for tile, refused in zip(tiles, refusals, strict=True) if refused is None]
     if not legal:
-        return Refusal(str(legality(spec, epilogue, tiles[-1], gpu.shared_bytes)))
+        return refusals[-1] or Refusal("no tile is legal")
     best = [_best_split(spec, replace(tile, copies=copies), gpu) for tile in legal]
     return tuple(sorted(best, key=lambda config: _cost(spec, config, gpu)))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.kernels.cuda.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.config import Config, Key, OneOf, Range, Spells
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
     rows_of,
@@ -16,12 +17,9 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-
-FAMILY: Final = "igemm"
+    from convir.lowering.kernels.target import Target
 
 WARP = 32
-COPIES = ("", "a", "b", "ab")
-"""The sets of operands that may be copied."""
 STAGING_PAD = 8
 """Elements between two lines of sums in shared memory, which puts them in different banks."""
 MAX_SUMS = 128
@@ -35,30 +33,22 @@ ASYNC_BYTES = 4
 
 
 @dataclass(frozen=True)
-class ImplicitGemmConfig:
+class ImplicitGemmConfig(Config, family="igemm", sizes=3):
     """A tile of `m` x `n` results, reduced `k` at a time."""
 
     m: int
     n: int
     k: int
-    stages: int
-    """Tiles in flight, at least 2."""
-    over: tuple[int, int]
+    stages: Annotated[int, Range(2)]
+    """Tiles in flight."""
+    over: Annotated[tuple[int, int], Key("warps")]
     """The warps that a tile's rows and columns are divided over; threads without tensor cores."""
-    is_mma: bool = True
+    is_mma: Annotated[bool, Spells("warps", "threads")] = True
     """Whether tensor cores multiply: 16-bit types, or f32 that may be rounded to TF32."""
     split: int = 1
     """Parts of the reduction, each its own block; the parts are added in a second launch."""
-    copies: str = ""
+    copies: Annotated[str, OneOf("a", "b", "ab")] = ""
     """The operands, of `ab`, that are copied first so that their channels are neighbours."""
-
-    def __str__(self) -> str:
-        unit = "warps" if self.is_mma else "threads"
-        split = f" split={self.split}" if self.split > 1 else ""
-        over = "x".join(map(str, self.over))
-        copies = f" copies={self.copies}" if self.copies else ""
-        tile = f"{self.m}x{self.n}x{self.k}"
-        return f"{FAMILY} {tile} stages={self.stages} {unit}={over}{split}{copies}"
 
     @property
     def threads(self) -> int:
@@ -71,39 +61,15 @@ class ImplicitGemmConfig:
         return self.m * self.n // self.threads
 
 
-def parse(text: str) -> ImplicitGemmConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    found = ConfigText.parse(text)
-    unit = "warps" if "warps" in found.values else "threads"
-    if found.family != FAMILY or len(found.words) != 1 or unit not in found.values:
-        raise ValueError(f"it is written {FAMILY} MxNxK stages=S warps=AxB")
-    unknown = set(found.values) - {"stages", "split", "copies", unit}
-    if unknown or "stages" not in found.values:
-        raise ValueError(
-            f"it has stages, {unit}, split and copies, not {', '.join(sorted(unknown))}"
-        )
-    m, n, k = sizes(found.words[0], 3)
-    rows, columns = sizes(found.values[unit], 2)
-    stages, split = int(found.values["stages"]), int(found.values.get("split", "1"))
-    copies = found.values.get("copies", "")
-    if copies not in COPIES:
-        raise ValueError(f"copies are one of {', '.join(COPIES[1:])}, not '{copies}'")
-    return ImplicitGemmConfig(m, n, k, stages, (rows, columns), unit == "warps", split, copies)
-
-
 def has_mma(spec: Contraction) -> bool:
     """Whether tensor cores multiply the operands of `spec`."""
     a, other = spec.inputs
     return a.type == other.type and (spec.tf32 or a.type in ("f16", "bf16"))
 
 
-def legality(
-    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, shared_bytes: int
-) -> str | None:
+def refusal(
+    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target
+) -> Refusal | None:
     """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     vectors = widths(spec)
     lines = orientation(spec)
@@ -116,25 +82,26 @@ def legality(
         ("the other input", other_line, vectors.other, STORAGE_BYTES[other.type]),
     ):
         if line % width or line * size % 16:
-            return f"a line of {line} elements of {what} is not whole vectors of {width}"
+            return Refusal(f"a line of {line} elements of {what} is not whole vectors of {width}")
         if config.threads % (line // width):
-            return f"{config.threads} threads do not share lines of {line // width} vectors"
+            vectors_of_line = line // width
+            return Refusal(
+                f"{config.threads} threads do not share lines of {vectors_of_line} vectors"
+            )
     if config.is_mma and not has_mma(spec):
-        return f"tensor cores do not multiply {spec.a.type} and {other.type}"
+        return Refusal(f"tensor cores do not multiply {spec.a.type} and {other.type}")
     shape = (16 * config.over[0], 8 * config.over[1], 16)
     if not config.is_mma:
         shape = (4 * config.over[0], 4 * config.over[1], 4)
     if config.m % shape[0] or config.n % shape[1] or config.k % shape[2]:
-        return f"{config.m}x{config.n}x{config.k} is not divided by {'x'.join(map(str, shape))}"
-    if config.sums > MAX_SUMS or config.stages < len(("reading", "writing")):
-        return f"{config.sums} sums a thread, {config.stages} stages"
+        tile, unit = f"{config.m}x{config.n}x{config.k}", "x".join(map(str, shape))
+        return Refusal(f"{tile} is not divided by {unit}")
+    if config.sums > MAX_SUMS:
+        return Refusal(f"{config.sums} sums a thread are more than {MAX_SUMS}")
     registers = registers_of(spec, config)
     if registers > MAX_REGISTERS:
-        return f"a thread needs about {registers} registers"
-    needed = shared_bytes_of(spec, epilogue, config)
-    if needed > shared_bytes:
-        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
-    return None
+        return Refusal(f"a thread needs about {registers} registers")
+    return target.shared_refusal(shared_bytes_of(spec, epilogue, config))
 
 
 def registers_of(spec: Contraction, config: ImplicitGemmConfig) -> int:

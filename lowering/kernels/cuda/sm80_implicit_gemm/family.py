@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
 def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
     del epilogue
-    return vector_widths.refusal(contraction) or vector_widths.widths(contraction)
+    return vector_widths.unsupported(contraction) or vector_widths.widths(contraction)
 
 
 SM80_IMPLICIT_GEMM = Family(
-    name=config.FAMILY,
     config=config.ImplicitGemmConfig,
     reads=_reads,
     plan=candidates.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -15,13 +15,13 @@ from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     blocks_of,
-    legality,
+    refusal,
     shared_bytes_of,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.problem import problem_source
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     orientation,
-    refusal,
+    unsupported,
     widths,
 )
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
@@ -52,8 +52,7 @@ def kernels(
         spec, copies = copied(spec, config.copies)
     except ValueError as error:
         return Refusal(str(error))
-    reason = legality(spec, epilogue, config, MAX_GRID)
-    refused = refusal(spec) if reason is None else Refusal(reason)
+    refused = unsupported(spec) or refusal(spec, epilogue, config, target)
     if refused is not None:
         return refused
     blocks = blocks_of(spec, config)

@@ -83,7 +83,7 @@ def _taps_follow(spec: Contraction) -> bool:
     return spec.b.depth_stride == step
 
 
-def refusal(spec: Contraction) -> Refusal | None:
+def unsupported(spec: Contraction) -> Refusal | None:
     """Why `spec` is none of the products that the template computes."""
     axes = [axis for phase in spec.phases for axis in phase.axes]
     if any(_uneven(axis.tap_rows) or _uneven(axis.tap_weights) for axis in axes):

@@ -6,11 +6,9 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import config, launch, predict
 
 SM90_FUSED_DGRAD = Family(
-    name=config.FAMILY,
     config=config.JoinedConfig,
     reads=launch.fused_problem,
     plan=launch.plan,
-    parse=config.JoinedConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -47,14 +47,11 @@ def shared_bytes(problem: JoinedProblem, config: JoinedConfig) -> int:
     return _ATOM_BYTES + stages + problem.weight_bytes + staged + barriers
 
 
-def illegality(problem: JoinedProblem, config: JoinedConfig, limit: int) -> str | None:
-    """Why the template, or `limit` bytes of shared memory, refuses `config`; None if legal."""
+def refusal(problem: JoinedProblem, config: JoinedConfig, target: Target) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     if problem.run * problem.columns % config.store_columns:
-        return "staged columns belong to different positions"
-    needed = shared_bytes(problem, config)
-    if needed > limit:
-        return f"it needs {needed} bytes of shared memory of {limit}"
-    return None
+        return Refusal("staged columns belong to different positions")
+    return target.shared_refusal(shared_bytes(problem, config))
 
 
 def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConfig, ...] | Refusal:
@@ -69,7 +66,7 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConf
         for store in STORE_COLUMNS
         for stages in STAGES
     ]
-    legal = [c for c in configs if illegality(problem, c, gpu.shared_bytes) is None]
+    legal = [c for c in configs if refusal(problem, c, gpu) is None]
     if not legal:
         return Refusal(f"its weights leave no stages in {gpu.shared_bytes} bytes of shared memory")
     return tuple(legal)
@@ -85,9 +82,9 @@ def kernels(
     problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = illegality(problem, config, target.shared_bytes)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
     shared = shared_bytes(problem, config)
     tiles = -(-problem.positions // ROWS)
     kernel = CudaKernel(

@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SM90_GROUPED_DIRECT = Family(
-    name=config.FAMILY,
     config=config.GroupedPairsConfig,
     reads=_reads,
     plan=launch.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -177,20 +177,17 @@ def group_positions(problem: DirectProblem, pairs: int) -> tuple[int, int]:
     return _whole(first * pitch, POSITIONS), _whole((pairs - first) * pitch, POSITIONS)
 
 
-def legality(problem: DirectProblem, config: GroupedPairsConfig, shared: int) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+def refusal(problem: DirectProblem, config: GroupedPairsConfig, target: Target) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     if config.pairs < 2:
-        return "two warpgroups do not share a pair of rows"
+        return Refusal("two warpgroups do not share a pair of rows")
     positions = max(group_positions(problem, config.pairs))
     if positions > MOST_POSITIONS:
-        return f"sums of {positions} positions do not fit registers"
+        return Refusal(f"sums of {positions} positions do not fit registers")
     box = 2 * _box_rows(problem, config.pairs) - 1
     if box > MOST_BOX:
-        return f"TMA does not bring {box} rows at once"
-    needed = shared_bytes(problem, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+        return Refusal(f"TMA does not bring {box} rows at once")
+    return target.shared_refusal(shared_bytes(problem, config), config.blocks[1])
 
 
 def plan(
@@ -204,9 +201,7 @@ def plan(
         return read
     problem, merged = read
     legal = [
-        config
-        for config in _configs(problem, merged, gpu)
-        if legality(problem, config, gpu.shared_bytes) is None
+        config for config in _configs(problem, merged, gpu) if refusal(problem, config, gpu) is None
     ]
     if not legal:
         return Refusal(
@@ -277,10 +272,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, merged = read
-    needed = shared_bytes(problem, config)
-    reason = legality(problem, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
     schedule = {
         "pairs": config.pairs,
         "slots": config.slots,
@@ -288,7 +282,7 @@ def kernels(
         "boxes": _boxes(problem, config.pairs),
         "threads": (MATH_WARPS + WARPGROUP) * WARP,
         "compute_registers": traded_registers(MATH_WARPS, 1),
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, config),
     }
     grid = merged.groups * config.parts
     rows, stores = _maps(problem, merged.groups, config)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from convir.lowering.kernels.cuda.direct.config import taken_of
-
-FAMILY: Final = "grouped-wgrad-pairs"
+from convir.lowering.kernels.cuda.config import Config
 
 
 @dataclass(frozen=True)
-class GroupedWgradPairsConfig:
+class GroupedWgradPairsConfig(Config, family="grouped-wgrad-pairs", sizes=1):
     """How blocks of `kernel.cuh` share the work.
 
     Prints as `grouped-wgrad-pairs 13 slots=4 blocks=132x1`.
@@ -23,16 +20,3 @@ class GroupedWgradPairsConfig:
     """Strips that are under way or in use."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
-
-    def __str__(self) -> str:
-        return f"{FAMILY} {self.rows} slots={self.slots} blocks={self.blocks[0]}x{self.blocks[1]}"
-
-
-def parse(text: str) -> GroupedWgradPairsConfig:
-    """The config that prints as `text`.
-
-    Raises:
-        ValueError: none does.
-    """
-    taken = taken_of(text, FAMILY, 1, ("slots",))
-    return GroupedWgradPairsConfig(*taken.sizes, *taken.numbers, blocks=taken.blocks)

@@ -18,11 +18,9 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SM90_GROUPED_WGRAD = Family(
-    name=config.FAMILY,
     config=config.GroupedWgradPairsConfig,
     reads=_reads,
     plan=launch.plan,
-    parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

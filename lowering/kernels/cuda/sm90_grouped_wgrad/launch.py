@@ -188,7 +188,7 @@ def _configs_of(
     blocks = gpu.multiprocessors, 1
     for slots in range(MOST_SLOTS, 1, -1):
         config = GroupedWgradPairsConfig(rows, slots, blocks)
-        if legality(problem, config, gpu.shared_bytes) is None:
+        if refusal(problem, config, gpu) is None:
             yield config
             return
 
@@ -214,14 +214,13 @@ def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
     return _brought(problem, config) + (MOST_SLOTS - config.slots) * SLOT_COST
 
 
-def legality(problem: DirectProblem, config: GroupedWgradPairsConfig, shared: int) -> str | None:
-    """Why the template's assertions, or `shared` bytes of a block, refuse `config`."""
+def refusal(
+    problem: DirectProblem, config: GroupedWgradPairsConfig, target: Target
+) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
     if _rows_of_a(problem, config) > MOST_BOX:
-        return f"TMA does not bring {_rows_of_a(problem, config)} rows at once"
-    needed = shared_bytes(problem, config)
-    if needed > shared:
-        return f"it needs {needed} bytes of shared memory of {shared}"
-    return None
+        return Refusal(f"TMA does not bring {_rows_of_a(problem, config)} rows at once")
+    return target.shared_refusal(shared_bytes(problem, config), config.blocks[1])
 
 
 def kernels(
@@ -235,10 +234,9 @@ def kernels(
     if isinstance(read, Refusal):
         return read
     problem, merged = read
-    needed = shared_bytes(problem, config)
-    reason = legality(problem, config, needed)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
     schedule = {
         "rows": config.rows,
         "slots": config.slots,
@@ -246,7 +244,7 @@ def kernels(
         "loaders": 1,
         "parts": _parts(problem, config),
         "read_once": int(grouped_wgrad.is_read_once(problem, merged)),
-        "shared_bytes": needed,
+        "shared_bytes": shared_bytes(problem, config),
     }
     of_all = merged.groups * CHANNELS
     rows = _map(

@@ -10,8 +10,8 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     BLOCK_COLUMNS,
     WgmmaConfig,
+    refusal,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import is_legal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import wgmma_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     busiest_cycles,
@@ -49,7 +49,7 @@ def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
             for stages in _STAGES
             for staged in _staged(problem, block_n)
         ]
-        legal = (config for config in configs if is_legal(problem, config, gpu.shared_bytes))
+        legal = (config for config in configs if refusal(problem, config, gpu) is None)
         found.extend(islice(legal, 1))
     return found
 

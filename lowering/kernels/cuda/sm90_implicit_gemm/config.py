@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
-from convir.lowering.kernels.cuda.config import ConfigText, sizes
+from convir.lowering.kernels.cuda.config import Config, Key, OneOf, Range
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+    from convir.lowering.kernels.target import Target
 
-FAMILY = "wgmma"
 BLOCK_K = 64
 """Depths of 16 bits of a stage: a row of the 128-byte swizzle."""
 CONSUMERS = 2
@@ -36,71 +38,59 @@ def depths_of_stage(element: StorageType) -> int:
 
 
 @dataclass(frozen=True)
-class WgmmaConfig:
+class WgmmaConfig(Config, family="wgmma", sizes=2):
     """Prints as `wgmma 128x256 stages=4 math=pingpong cluster=2 store=bulk:64 blocks=132`."""
 
     block_m: int
-    block_n: int
-    stages: int
+    block_n: Annotated[int, OneOf(*BLOCK_COLUMNS)]
+    stages: Annotated[int, Range(2)]
     math: Literal["cooperative", "pingpong"]
     """The warpgroups multiply half of the rows of every tile each, or every other tile each."""
-    cluster: int
+    cluster: Annotated[int, Range(1, 2)]
     """Blocks, neighbours along m, that share their tiles of B."""
     store: Literal["bulk", "direct"]
     """Rows of C are stored by TMA, or by the threads."""
-    store_columns: int
+    store_columns: Annotated[int, Key("store"), Range(16, multiple=16)]
     """Columns that are staged in shared memory at a time."""
     blocks: int
     """Persistent blocks at most, one for each multiprocessor."""
 
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} math={self.math}"
-            f" cluster={self.cluster} store={self.store}:{self.store_columns} blocks={self.blocks}"
-        )
-
-    @staticmethod
-    def parse(text: str) -> WgmmaConfig:
-        """The config that prints as `text`.
-
-        Raises:
-            ValueError: none does.
-        """
-        parts = ConfigText.parse(text)
-        if parts.family != FAMILY or len(parts.words) != 1:
-            raise ValueError(f"'{text}' is no config of {FAMILY}")
-        if parts.values.keys() != {"stages", "math", "cluster", "store", "blocks"}:
-            raise ValueError("it has stages, math, cluster, store and blocks")
-        block_m, block_n = sizes(parts.words[0], 2)
-        store, _, columns = parts.values["store"].partition(":")
-        if store not in ("bulk", "direct"):
-            raise ValueError(f"there is no store '{store}'")
-        math = parts.values["math"]
-        if math not in ("cooperative", "pingpong"):
-            raise ValueError(f"there is no math '{math}'")
-        stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
-        return WgmmaConfig(block_m, block_n, stages, math, cluster, store, int(columns), blocks)
-
-    def shared_bytes(self, columns: int, *, weights_by_depth: bool, result_bytes: int = 2) -> int:
-        """Dynamic shared memory of a block, for a product of so many columns."""
-        loaded = self.block_n if weights_by_depth else -(-self.block_n // BLOCK_K) * BLOCK_K
-        stage = (self.block_m + loaded) * _SWIZZLE_BYTES
-        staging = CONSUMERS * 64 * (self.store_columns * result_bytes + _CHUNK_BYTES)
-        barriers = 2 * 8 * self.stages + _CHUNK_BYTES
-        zeros = min(columns * 2, MAX_ZERO_BYTES)
-        return _ATOM_BYTES + self.stages * stage + staging + zeros + barriers
-
-    def illegal(self) -> str | None:
-        """Why no kernel has this config, or None."""
+    def refusal(self) -> Refusal | None:
+        """Why no kernel has this config, whatever it computes."""
         sharing = 1 if self.math == "pingpong" else CONSUMERS
-        if self.block_m not in (sharing * 64, sharing * 128):
-            return f"tiles have {sharing * 64} or {sharing * 128} rows"
-        if self.block_n not in BLOCK_COLUMNS:
-            return f"tiles have {', '.join(map(str, BLOCK_COLUMNS))} columns"
+        rows = (sharing * 64, sharing * 128)
+        if self.block_m not in rows:
+            return Refusal(f"block_m={self.block_m}: one of {rows[0]}, {rows[1]} if {self.math}")
         if self.block_m * self.block_n > sharing * MAX_SUMS:
-            return "a tile's sums exceed the registers"
-        if self.cluster not in (1, 2) or self.stages < 2 or self.blocks < self.cluster:
-            return "clusters have 1 or 2 blocks, rings 2 stages or more"
-        if self.store_columns < 1 or self.store_columns % 16 or self.block_n % self.store_columns:
-            return "staged columns are a multiple of 16 that divides a tile's"
-        return None
+            return Refusal("a tile's sums exceed the registers")
+        if self.blocks < self.cluster:
+            return Refusal(f"blocks={self.blocks} are fewer than cluster={self.cluster}")
+        if self.block_n % self.store_columns:
+            return Refusal(f"{self.store_columns} staged columns do not divide a tile's")
+        return super().refusal()
+
+
+def shared_bytes(problem: WgmmaProblem, config: WgmmaConfig) -> int:
+    """Dynamic shared memory of a block that computes `problem`."""
+    is_by_depth = problem.weights_by_depth
+    block_n = config.block_n
+    loaded = block_n if is_by_depth else -(-block_n // BLOCK_K) * BLOCK_K
+    stage = (config.block_m + loaded) * _SWIZZLE_BYTES
+    staging = CONSUMERS * 64 * (config.store_columns * problem.result_bytes + _CHUNK_BYTES)
+    barriers = 2 * 8 * config.stages + _CHUNK_BYTES
+    zeros = min(problem.columns * 2, MAX_ZERO_BYTES)
+    return _ATOM_BYTES + config.stages * stage + staging + zeros + barriers
+
+
+def refusal(problem: WgmmaProblem, config: WgmmaConfig, target: Target) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    refused = config.refusal()
+    if refused is not None:
+        return refused
+    piece = problem.columns // len(problem.pieces)
+    is_whole = config.store == "direct" and config.store_columns >= problem.columns
+    if problem.fused_holes and not is_whole:
+        return Refusal("holes behind narrow rows are stored with them, whole and by the threads")
+    if len(problem.pieces) > 1 and piece % config.store_columns:
+        return Refusal("staged columns belong to different positions")
+    return target.shared_refusal(shared_bytes(problem, config))

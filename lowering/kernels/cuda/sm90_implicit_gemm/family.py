@@ -12,11 +12,9 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm import (
 )
 
 SM90_IMPLICIT_GEMM = Family(
-    name=config.FAMILY,
     config=config.WgmmaConfig,
     reads=problem.wgmma_problem,
     plan=candidates.plan,
-    parse=config.WgmmaConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -20,8 +20,9 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     THREADS,
     WgmmaConfig,
     depths_of_stage,
+    refusal,
+    shared_bytes,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import illegality, shared_bytes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, wgmma_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
@@ -46,9 +47,9 @@ def kernels(
     problem = wgmma_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = illegality(problem, config, target.shared_bytes)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
     tiles = sum(
         -(-phase.positions // (config.block_m * config.cluster)) for phase in problem.phases
     ) * -(-problem.columns // config.block_n)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import operands_source
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import shared_bytes
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import THREADS, shared_bytes
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_SPATIAL,

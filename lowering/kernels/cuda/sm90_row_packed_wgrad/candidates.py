@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     MAX_WAITING,
     SLAB,
     StackedWgradConfig,
-    legality,
+    refusal,
 )
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
     cycles_of,
@@ -141,7 +141,7 @@ def _fitted(
     """`config` with as many stages as there is room for, if it is legal with any."""
     for stages, waiting in _STAGES:
         fitted = replace(config, stages=stages, waiting=waiting)
-        if legality(spec, problem, fitted, gpu.shared_bytes) is None:
+        if refusal(spec, problem, fitted, gpu) is None:
             yield fitted
             return
 
@@ -183,6 +183,6 @@ def _asked_at_once(
     for stages, waiting, together in (of_all, of_first):
         at_once = 1 if config.trades_registers else together
         asked = replace(config, stages=stages, waiting=waiting, together=at_once)
-        if legality(spec, problem, asked, gpu.shared_bytes) is None:
+        if refusal(spec, problem, asked, gpu) is None:
             yield asked
             return

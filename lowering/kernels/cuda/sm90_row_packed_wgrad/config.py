@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.config import (
     GROUP_WARPS,
     MAX_CLUSTER,
     ROLES,
-    ConfigText,
+    Key,
+    OneOf,
+    Range,
+    Roles,
     WithRoles,
-    parse_roles,
-    sizes,
 )
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
-from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule, schedule_refusal
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
-
-FAMILY: Final = "stacked-wgrad"
+    from convir.lowering.kernels.target import Target
 
 DEPTHS = 64
 """Depths of a wgmma."""
@@ -43,8 +44,6 @@ _FEW_MULTIPLY = (8, 4)
 """Roles for tiles of few sums, whose warps keep the registers that they begin with."""
 STACKED_ROLES = (*ROLES, _FEW_MULTIPLY)
 """Warps that load, and warps that multiply."""
-_SIZES = ("depths", "step", "slab", "stages", "waiting", "together", "cluster", "blocks")
-_KEYS = frozenset((*_SIZES, "x", "y", "roles", "partition"))
 _CHUNK_VECTORS = 16
 """Of sums, that one block of a cluster adds; the next ones are another's."""
 _COPY_BYTES = 16
@@ -56,95 +55,83 @@ _BANK_EIGHTS = 8
 
 
 @dataclass(frozen=True)
-class StackedWgradConfig(WithRoles):
+class StackedWgradConfig(WithRoles, family="stacked-wgrad", sizes=3):
     """Prints as `stacked-wgrad 3x3x40 step=4x56 slab=2 stages=3 x=registers y=bulk roles=4:8 …`."""
 
     tap_rows: int
     """Taps of a tile along the rows, which one wgmma has."""
     tap_cols: int
-    columns: int
+    columns: Annotated[int, Range(EIGHT // 2, multiple=EIGHT // 2)]
     """Columns of a tile, a multiple of 8; or of 4, if two rows of them are packed."""
     depths: int
     """Depths of a tile: 64, or 64 for each of two consumer warpgroups."""
-    step: tuple[int, int]
+    step: Annotated[tuple[int, int], Range(1, MAX_BOX)]
     """Rows and columns of positions that a stage has."""
-    slab_rows: int
-    """Rows of the 16 positions of a wgmma: 1 or 2."""
-    stages: int
-    waiting: int
+    slab_rows: Annotated[int, Key("slab"), OneOf(1, 2)]
+    """Rows of the 16 positions of a wgmma."""
+    stages: Annotated[int, Range(2)]
+    waiting: Annotated[int, Range(1, MAX_WAITING)]
     """Steps whose rows of dY wait to be taken apart."""
-    together: int
+    together: Annotated[int, Range(1, MAX_WAITING)]
     """Steps that a block takes apart in one go, in the beginning."""
     x: Literal["shared", "registers"]
     """Where wgmma finds X."""
     y: Literal["ring", "bulk", "async"]
     """How dY comes: as it lies, by TMA, and is taken apart; or piece by piece. Rows of
     a ring stay where they are if the next step of an image has them as well."""
-    roles: tuple[int, int]
-    """Warps that load, and warps that multiply: one of `STACKED_ROLES`."""
-    cluster: int
+    roles: Annotated[tuple[int, int], Roles(*STACKED_ROLES)]
+    """Warps that load, and warps that multiply."""
+    cluster: Annotated[int, Range(1, MAX_CLUSTER)]
     """Blocks of a cluster, which have the parts of a tile and add them through their shared memory;
     1 if parts meet in global memory."""
     partition: Partition
     blocks: int
     """Blocks that run at the same time."""
 
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.tap_rows}x{self.tap_cols}x{self.columns} depths={self.depths}"
-            f" step={self.step[0]}x{self.step[1]} slab={self.slab_rows} stages={self.stages}"
-            f" waiting={self.waiting} together={self.together} x={self.x} y={self.y}"
-            f" roles={self.roles_text} cluster={self.cluster}"
-            f" partition={self.partition} blocks={self.blocks}"
-        )
+    def refusal(self) -> Refusal | None:
+        """Why no kernel has this config, whatever it computes."""
+        refused = super().refusal()
+        reason = None if refused is not None else self._contradiction()
+        return refused if reason is None else Refusal(reason)
 
-    @staticmethod
-    def parse(text: str) -> StackedWgradConfig:
-        """The config that prints as `text`.
-
-        Raises:
-            ValueError: none does.
-        """
-        found = ConfigText.parse(text)
-        if found.family != FAMILY or len(found.words) != 1 or found.values.keys() != _KEYS:
-            raise ValueError(
-                f"it is written {FAMILY} ROWSxTAPSxCOLUMNS and has {', '.join(sorted(_KEYS))}"
+    def _contradiction(self) -> str | None:
+        """What fields forbid together."""
+        if self.stacked > MAX_STACKED:
+            return f"a wgmma has 8 to {MAX_STACKED} columns, not {self.stacked}"
+        if self.is_packed and (not self.is_bulk or self.step[0] % 2):
+            return "packed columns are taken apart by pairs of rows"
+        if self.is_shifted and (self.tap_rows % 2 == 0 or self.step[0] % (2 * self.slab_rows)):
+            return "groups that take turns of packed rows have odd numbers of taps, and whole slabs"
+        if self.sums > MAX_SUMS:
+            return f"{self.sums} sums of a thread do not fit its registers"
+        if self.depths not in (DEPTHS, self.consumer_warpgroups * DEPTHS):
+            load, math = self.roles
+            most = self.consumer_warpgroups * DEPTHS
+            return f"roles={load}:{math} needs depths={DEPTHS} or depths={most}, not {self.depths}"
+        has_room = self.y == "bulk" and not self.trades_registers
+        at_once = min(self.stages, self.waiting) if has_room else 1
+        if self.together > at_once:
+            return f"together={self.together}: of {at_once} steps that may be there"
+        rows, cols = self.step
+        if rows % self.slab_rows:
+            return f"step={rows}x{cols} has no whole slabs of {self.slab_rows} rows"
+        if cols % (SLAB // self.slab_rows) or self.slabs < self.turns:
+            return f"step={rows}x{cols} has no slabs for {self.turns} groups"
+        if self.y == "ring" and not 1 < self.tap_rows <= rows + 1:
+            return (
+                f"steps of {rows} rows share none, or more, where a tile has {self.tap_rows} taps"
             )
-        tap_rows, tap_cols, columns = sizes(found.words[0], 3)
-        step_rows, step_cols = sizes(found.values["step"], 2)
-        x, y = found.values["x"], found.values["y"]
-        if x not in ("shared", "registers") or y not in ("ring", "bulk", "async"):
-            raise ValueError(f"x is not {x}, or y not {y}")
-        return StackedWgradConfig(
-            tap_rows,
-            tap_cols,
-            columns,
-            int(found.values["depths"]),
-            (step_rows, step_cols),
-            int(found.values["slab"]),
-            int(found.values["stages"]),
-            int(found.values["waiting"]),
-            int(found.values["together"]),
-            x,
-            y,
-            parse_roles(found.values["roles"]),
-            int(found.values["cluster"]),
-            Partition.parse(found.values["partition"]),
-            int(found.values["blocks"]),
-        )
-
-    def with_partition(self, partition: Partition) -> StackedWgradConfig:
-        """The same tile, divided otherwise; parts then meet in global memory."""
-        return replace(self, partition=partition, cluster=1)
-
-    def with_roles(self, load: int, math: int) -> StackedWgradConfig:
-        """The same with other roles, and operands brought as they can."""
-        depths = min(self.depths, math // GROUP_WARPS * DEPTHS)
-        changed = replace(self, roles=(load, math), depths=depths)
-        if load == 0:
-            whole = ceil(self.columns / EIGHT) * EIGHT
-            return replace(changed, columns=whole, together=1, x="shared", y="async")
-        return changed if changed.divides_slabs else replace(changed, x="shared")
+        if self.roles[0] == 0 and (self.x, self.y) != ("shared", "async"):
+            math = self.roles[1]
+            return f"roles=0:{math} needs x=shared y=async, not x={self.x} y={self.y}"
+        if self.x == "registers" and not self.divides_slabs:
+            return f"x=registers needs {self.turns} groups to divide {self.slabs} slabs"
+        if self.cluster > 1 and self.y == "ring":
+            return f"cluster={self.cluster} needs y=bulk or y=async: rings meet in global memory"
+        within = f"split-k:{self.cluster}:slices"
+        if self.cluster > 1 and str(self.partition) != within:
+            return f"cluster={self.cluster} needs partition={within}, not {self.partition}"
+        return None
 
     @property
     def turns(self) -> int:
@@ -239,11 +226,7 @@ class StackedWgradConfig(WithRoles):
         )
 
     def schedule(self, spec: Contraction, problem: StackedProblem) -> Schedule:
-        """How the tiles are divided over blocks.
-
-        Raises:
-            ValueError: the partition does not suit the tiles.
-        """
+        """How blocks divide the tiles."""
         tiles, steps = self.tiles(spec, problem), self.steps(problem)
         return Schedule(self.partition, tiles, steps, self.blocks)
 
@@ -294,73 +277,23 @@ class StackedWgradConfig(WithRoles):
         return (rows * row + both_ends) // _COPY_BYTES * _COPY_BYTES
 
 
-def legality(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, shared_bytes: int
-) -> str | None:
+def refusal(
+    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, target: Target
+) -> Refusal | None:
     """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    reason = _illegal(config)
-    if reason is not None:
-        return reason
+    refused = config.refusal()
+    if refused is not None:
+        return refused
     if config.is_bulk and not problem.is_dense:
-        return "rows of dY are no whole copies"
+        return Refusal("rows of dY are no whole copies")
     if config.is_packed and problem.y_piece < EIGHT:
-        return f"packed columns are no copies of {problem.y_piece} bytes"
+        return Refusal(f"packed columns are no copies of {problem.y_piece} bytes")
     if config.is_bulk and config.columns < spec.columns:
-        return "rows of dY have columns of several tiles"
+        return Refusal("rows of dY have columns of several tiles")
     if config.y == "ring" and (config.step[1] < problem.cols.extent or not problem.rows_follow):
-        return "a ring has whole rows of images"
+        return Refusal("a ring has whole rows of images")
     if config.y == "ring" and ceil(problem.rows.extent / config.step[0]) < config.stages:
-        return "images of fewer steps than stages keep no rows"
-    try:
-        config.schedule(spec, problem)
-    except ValueError as error:
-        return str(error)
-    needed = config.shared_bytes(problem, spec.columns)
-    if needed > shared_bytes:
-        return f"it needs {needed} bytes of shared memory of {shared_bytes}"
-    return None
-
-
-def _illegal(config: StackedWgradConfig) -> str | None:
-    reason = config.illegal_roles(STACKED_ROLES)
-    if reason is not None:
-        return reason
-    if config.columns % (EIGHT // 2) or not 0 < config.stacked <= MAX_STACKED:
-        return f"a wgmma has 8 to {MAX_STACKED} columns, not {config.stacked}"
-    if config.is_packed and (not config.is_bulk or config.step[0] % 2):
-        return "packed columns are taken apart by pairs of rows"
-    if config.is_shifted and (config.tap_rows % 2 == 0 or config.step[0] % (2 * config.slab_rows)):
-        return "groups that take turns of packed rows have odd numbers of taps, and whole slabs"
-    if not 0 < config.sums <= MAX_SUMS:
-        return f"{config.sums} sums of a thread do not fit its registers"
-    if config.depths not in (DEPTHS, config.consumer_warpgroups * DEPTHS):
-        return f"{config.consumer_warpgroups} consumer warpgroups have no {config.depths} depths"
-    if not 1 <= config.waiting <= MAX_WAITING:
-        return f"{config.waiting} steps do not wait to be taken apart"
-    has_room = config.y == "bulk" and not config.trades_registers
-    at_once = min(config.stages, config.waiting) if has_room else 1
-    if not 1 <= config.together <= at_once:
-        return (
-            f"{config.together} steps are not taken apart together, of {at_once} that may be there"
-        )
-    rows, cols = config.step
-    if config.slab_rows not in (1, 2) or rows % config.slab_rows or max(config.step) > MAX_BOX:
-        return f"steps of {rows}x{cols} positions are not copied and multiplied"
-    if cols % (SLAB // config.slab_rows) or config.slabs < config.turns:
-        return f"steps of {rows}x{cols} positions are no slabs for {config.turns} groups"
-    if config.y == "ring" and not 1 < config.tap_rows <= rows + 1:
-        return f"steps of {rows} rows share none, or more, where a tile has {config.tap_rows} taps"
-    if config.roles[0] == 0 and (config.x, config.y) != ("shared", "async"):
-        return "warps that do everything copy piece by piece, and multiply from shared memory"
-    if config.x == "registers" and not config.divides_slabs:
-        return f"{config.slabs} slabs are not divided over {config.turns} groups"
-    if config.stages < len(("filled", "read")):
-        return f"{config.stages} stages do not keep a pipeline going"
-    if not 1 <= config.cluster <= MAX_CLUSTER:
-        return f"clusters have {MAX_CLUSTER} blocks or fewer"
-    if config.cluster > 1 and config.y == "ring":
-        return "parts that keep rows meet in global memory"
-    within = f"split-k:{config.cluster}:slices"
-    if config.cluster > 1 and str(config.partition) != within:
-        return f"a cluster that adds parts needs {within}"
-    return None
+        return Refusal("images of fewer steps than stages keep no rows")
+    tiles, steps = config.tiles(spec, problem), config.steps(problem)
+    refused = schedule_refusal(config.partition, tiles, steps, config.blocks)
+    return refused or target.shared_refusal(config.shared_bytes(problem, spec.columns))

@@ -6,11 +6,9 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates, config, launch, predict
 
 SM90_ROW_PACKED_WGRAD = Family(
-    name=config.FAMILY,
     config=config.StackedWgradConfig,
     reads=launch.stacked_problem,
     plan=candidates.plan,
-    parse=config.StackedWgradConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, legality
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, refusal
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
@@ -41,9 +41,9 @@ def kernels(
     problem = stacked_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    reason = legality(spec, problem, config, target.shared_bytes)
-    if reason is not None:
-        return Refusal(reason)
+    refused = refusal(spec, problem, config, target)
+    if refused is not None:
+        return refused
     schedule = config.schedule(spec, problem)
     has_slots = bool(schedule.slots) and config.cluster == 1
     kernel = CudaKernel(

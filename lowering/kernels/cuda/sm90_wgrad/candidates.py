@@ -13,8 +13,9 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_N,
     CHUNK,
     WgmmaWgradConfig,
+    refusal,
+    schedule_of,
 )
-from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import wgrad_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
@@ -87,7 +88,7 @@ def ranked(problem: WgradProblem, gpu: Target) -> list[WgmmaWgradConfig]:
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
     if found and _hides_asking(problem, found[0], gpu):
-        found.insert(1, found[0].with_roles(0, found[0].roles[1]))
+        found.insert(1, replace(found[0], roles=(0, found[0].roles[1])))
     return found[:_MOST]
 
 
@@ -95,9 +96,9 @@ def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) 
     """Whether warps that multiply may ask for copies as well as warps that do nothing else: for one
     part of a tile, all of which fits into the ring, or whose products are longer than asking, which
     takes longer where stages drain."""
-    schedule = schedule_of(problem, config, gpu.shared_bytes)
-    if isinstance(schedule, Refusal) or schedule.partition.kind == STREAM_K:
+    if refusal(problem, config, gpu) is not None or config.partition.kind == STREAM_K:
         return False
+    schedule = schedule_of(problem, config)
     if schedule.partition.kind == DATA_PARALLEL and schedule.units > schedule.concurrent:
         return False
     if busiest_steps(schedule) <= config.stages:
@@ -134,9 +135,8 @@ def _deepest(
         whole = WgmmaWgradConfig(
             block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
         )
-        schedule = schedule_of(problem, whole, gpu.shared_bytes)
-        if not isinstance(schedule, Refusal):
-            return whole, schedule
+        if refusal(problem, whole, gpu) is None:
+            return whole, schedule_of(problem, whole)
     return None
 
 
@@ -175,9 +175,9 @@ def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
 
 def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> float:
     """Estimated µs of a legal config's launch, without what every launch takes."""
-    schedule = schedule_of(problem, config, gpu.shared_bytes)
-    if isinstance(schedule, Refusal):
+    if refusal(problem, config, gpu) is not None:
         return inf
+    schedule = schedule_of(problem, config)
     megabytes = problem.positions * (problem.columns + problem.depth) * 2 / 1e6
     step = _step(problem, config)
     if schedule.partition.kind == STREAM_K and megabytes > _L2_MB:

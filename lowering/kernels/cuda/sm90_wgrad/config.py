@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.config import (
     MAX_CLUSTER,
-    ConfigText,
+    OneOf,
+    Range,
+    Roles,
     WithRoles,
-    parse_roles,
-    sizes,
 )
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
-from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
+from convir.lowering.kernels.cuda.tile_schedule.schedule import (
+    SUM_BYTES,
+    Schedule,
+    schedule_refusal,
+)
 
-FAMILY = "wgmma-wgrad"
+if TYPE_CHECKING:
+    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
+    from convir.lowering.kernels.target import Target
+
 BLOCK_K = 64
 """Output positions of a stage."""
 CHUNK = 64
@@ -41,54 +50,22 @@ _MOST_SHARED_BYTES = 227 << 10
 
 
 @dataclass(frozen=True)
-class WgmmaWgradConfig(WithRoles):
-    """`FAMILY 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices blocks=132` in text."""
+class WgmmaWgradConfig(WithRoles, family="wgmma-wgrad", sizes=2):
+    """Prints as `wgmma-wgrad 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices …`."""
 
-    block_m: int
+    block_m: Annotated[int, OneOf(*BLOCKS_M)]
     """Columns of C, output channels, of a tile."""
-    block_n: int
+    block_n: Annotated[int, OneOf(*BLOCKS_N)]
     """Depths of A, input channels of one or several taps, of a tile."""
-    stages: int
-    roles: tuple[int, int]
+    stages: Annotated[int, Range(2)]
+    roles: Annotated[tuple[int, int], Roles(*ROLES)]
     """Warps that load and that multiply."""
-    cluster: int
+    cluster: Annotated[int, Range(1, MAX_CLUSTER)]
     """Blocks of a cluster, which have neighbouring parts of a tile and add them through their
     shared memory; 1 if all parts meet in global memory."""
     partition: Partition
     blocks: int
     """Blocks that run at a time, one for each multiprocessor."""
-
-    def __str__(self) -> str:
-        return (
-            f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} roles={self.roles_text}"
-            f" cluster={self.cluster} partition={self.partition} blocks={self.blocks}"
-        )
-
-    @staticmethod
-    def parse(text: str) -> WgmmaWgradConfig:
-        """The config that prints as `text`.
-
-        Raises:
-            ValueError: none does.
-        """
-        parts = ConfigText.parse(text)
-        if parts.family != FAMILY or len(parts.words) != 1:
-            raise ValueError(f"'{text}' is no config of {FAMILY}")
-        if parts.values.keys() != {"stages", "roles", "cluster", "partition", "blocks"}:
-            raise ValueError("it has stages, roles, cluster, partition and blocks")
-        block_m, block_n = sizes(parts.words[0], 2)
-        stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
-        partition = Partition.parse(parts.values["partition"])
-        roles = parse_roles(parts.values["roles"])
-        return WgmmaWgradConfig(block_m, block_n, stages, roles, cluster, partition, blocks)
-
-    def with_partition(self, partition: Partition) -> WgmmaWgradConfig:
-        """The same tile, divided otherwise; parts then meet in global memory."""
-        return replace(self, partition=partition, cluster=1)
-
-    def with_roles(self, load: int, math: int) -> WgmmaWgradConfig:
-        """The same with other roles."""
-        return replace(self, roles=(load, math))
 
     @property
     def columns(self) -> int:
@@ -153,31 +130,48 @@ class WgmmaWgradConfig(WithRoles):
             * _PUSHED_COLUMN
         )
 
-    def illegal(self) -> str | None:
-        """Why no kernel has this config, or None."""
-        reason = self.illegal_roles(ROLES) or self._illegal_tile()
-        if reason is not None:
-            return reason
-        if self.stages < 2 or not 1 <= self.cluster <= MAX_CLUSTER:
-            return f"rings have 2 stages or more, clusters {MAX_CLUSTER} blocks or fewer"
+    def refusal(self) -> Refusal | None:
+        """Why no kernel has this config, whatever it computes."""
+        refused = super().refusal()
+        if refused is not None:
+            return refused
+        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
+        narrow = 1 if by_rows else self.consumer_warpgroups
+        if narrow > 1 and self.block_n % (narrow * CHUNK):
+            return Refusal(f"block_n={self.block_n}: {CHUNK} for each of {narrow} warpgroups")
+        if self.block_m * self.block_n > MOST_SUMS[self.consumer_warpgroups]:
+            return Refusal("a tile's sums exceed the registers")
         partition = self.partition
         is_sliced = partition.reduction == "slices" and partition.parts % self.cluster == 0
         if self.cluster > 1 and not is_sliced:
-            return (
-                f"a cluster that adds parts needs {SPLIT_K}:PARTS:slices, multiples of its blocks"
+            return Refusal(
+                f"cluster={self.cluster} needs partition={SPLIT_K}:PARTS:slices, PARTS a multiple "
+                f"of {self.cluster}, not {partition}"
             )
         has_room = self.is_pushed or SUM_BYTES * self.block_m * self.block_n <= self._ring_bytes
         if self.cluster > 1 and not has_room:
-            return "its ring has no room for the sums of a tile"
+            return Refusal(f"{self.stages} stages have no room for the sums of a tile")
         return None
 
-    def _illegal_tile(self) -> str | None:
-        if self.block_m not in BLOCKS_M:
-            return f"tiles have {', '.join(map(str, BLOCKS_M))} rows"
-        by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
-        narrow = 1 if by_rows else self.consumer_warpgroups
-        if self.block_n not in BLOCKS_N or (narrow > 1 and self.block_n % (narrow * CHUNK)):
-            return f"tiles have {', '.join(map(str, BLOCKS_N))} columns, {CHUNK} for each warpgroup"
-        if self.block_m * self.block_n > MOST_SUMS[self.consumer_warpgroups]:
-            return "a tile's sums exceed the registers"
-        return None
+
+def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
+    """Tiles of B."""
+    rows = -(-problem.chunks_m // (config.block_m // CHUNK))
+    # Of the last chunk a tile has a part, and others the rest.
+    whole, rest = divmod(config.block_n, CHUNK)
+    sharing = CHUNK // rest if rest else 1
+    return rows * -(-problem.chunks_n * sharing // (whole * sharing + (rest > 0)))
+
+
+def refusal(problem: WgradProblem, config: WgmmaWgradConfig, target: Target) -> Refusal | None:
+    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    refused = config.refusal() or target.shared_refusal(config.shared_bytes)
+    if refused is not None:
+        return refused
+    tiles = tiles_of(problem, config)
+    return schedule_refusal(config.partition, tiles, problem.steps, config.blocks)
+
+
+def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig) -> Schedule:
+    """How blocks divide the tiles of a legal config."""
+    return Schedule(config.partition, tiles_of(problem, config), problem.steps, config.blocks)

@@ -6,11 +6,9 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates, config, launch, predict, problem
 
 SM90_WGRAD = Family(
-    name=config.FAMILY,
     config=config.WgmmaWgradConfig,
     reads=problem.wgrad_problem,
     plan=candidates.plan,
-    parse=config.WgmmaWgradConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
 )

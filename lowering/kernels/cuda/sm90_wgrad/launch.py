@@ -21,8 +21,9 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCK_K,
     CHUNK,
     WgmmaWgradConfig,
+    refusal,
+    schedule_of,
 )
-from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_problem
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
@@ -49,9 +50,10 @@ def kernels(
     problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    schedule = schedule_of(problem, config, target.shared_bytes)
-    if isinstance(schedule, Refusal):
-        return schedule
+    refused = refusal(problem, config, target)
+    if refused is not None:
+        return refused
+    schedule = schedule_of(problem, config)
     is_whole = config.clusters == 1 and config.cluster > 1
     reads_once = _reads_once(problem, schedule)
     kernel = CudaKernel(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
-from convir.lowering.kernels.cuda.sm90_wgrad.config import CHUNK
-from convir.lowering.kernels.cuda.sm90_wgrad.legality import schedule_of
+from convir.lowering.kernels.cuda.sm90_wgrad.config import CHUNK, schedule_of
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import wgrad_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, STREAM_K
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
@@ -117,8 +116,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target
     """Count."""
     problem = wgrad_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
-    schedule = schedule_of(problem, config, target.shared_bytes)
-    assert not isinstance(schedule, Refusal)
+    schedule = schedule_of(problem, config)
     traffic = traffic_of(spec, epilogue)
     partition = schedule.partition
     slides = problem.rows.slides

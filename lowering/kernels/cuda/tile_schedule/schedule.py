@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
 
 if TYPE_CHECKING:
@@ -62,9 +63,26 @@ class Work:
         return self.part == self.parts - 1
 
 
+def schedule_refusal(
+    partition: Partition, tiles: int, steps: int, concurrent: int
+) -> Refusal | None:
+    """Why `tiles` tiles of `steps` steps are not divided so; None if they are."""
+    if min(tiles, steps, concurrent) < 1:
+        return Refusal("a schedule has tiles, steps and units")
+    if partition.kind == SPLIT_K and partition.parts > steps:
+        return Refusal(f"{steps} steps are not divided into {partition.parts}")
+    if partition.reduction == "slices" and tiles * partition.parts > concurrent:
+        return Refusal(f"{tiles * partition.parts} units do not run at the same time")
+    return None
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """A partition of `tiles` tiles of `steps` steps, for `concurrent` units at a time."""
+    """A partition of `tiles` tiles of `steps` steps, for `concurrent` units at a time.
+
+    Raises:
+        ValueError: `schedule_refusal` says why.
+    """
 
     partition: Partition
     tiles: int
@@ -72,12 +90,9 @@ class Schedule:
     concurrent: int
 
     def __post_init__(self) -> None:
-        if min(self.tiles, self.steps, self.concurrent) < 1:
-            raise ValueError("a schedule has tiles, steps and units")
-        if self.partition.kind == SPLIT_K and self.partition.parts > self.steps:
-            raise ValueError(f"{self.steps} steps are not divided into {self.partition.parts}")
-        if self.has_slices and self.units > self.concurrent:
-            raise ValueError(f"{self.units} units do not run at the same time")
+        refused = schedule_refusal(self.partition, self.tiles, self.steps, self.concurrent)
+        if refused is not None:
+            raise ValueError(refused.reason)
 
     @property
     def streamed(self) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 from conv_lines import CUBES, NCHW, NHWC, NWC, PLANES, SLICES, THREE, TIME
-from cuda_contractions import contraction_of_line
+from cuda_contractions import contraction_of_line, refusal_of_text
 from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
-from convir.lowering.kernels.cuda.few_input_channels.config import parse as parse_shallow
+from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
 from convir.lowering.kernels.cuda.grouped_direct import candidates as grouped_rule
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
-from convir.lowering.kernels.cuda.grouped_direct.config import parse as parse_grouped
+from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 from convir.lowering.kernels.registry import FAMILIES
@@ -187,14 +187,12 @@ def test_what_is_not_shallow(line: str, reason: str) -> None:
 def test_illegal_shallow_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['first-layer'][1]} {NHWC}")
     for text, reason in {
-        "2x48 tiles=2 warps=7 blocks=132x2": "columns",
-        "2x64 tiles=3 warps=7 blocks=132x2": "tiles",
+        "2x48 tiles=2 warps=7 blocks=132x2": "columns=48: one of 64, 32",
+        "2x64 tiles=3 warps=7 blocks=132x2": "tiles=3: one of 2, 1",
         "2x64 tiles=2 warps=8 blocks=132x3": "registers",
     }.items():
-        config = parse_shallow(f"shallow {text}")
-        plan = shallow.kernels(problem.contraction, problem.epilogue, config)
-        assert isinstance(plan, Refusal)
-        assert reason in plan.reason
+        refused = refusal_of_text(shallow.kernels, problem, ShallowConfig.parse, f"shallow {text}")
+        assert reason in refused
 
 
 WHOLE = "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8"
@@ -210,7 +208,7 @@ def test_illegal_configs_are_refused() -> None:
         f"{WHOLE} loaders=1 copies=tma math=wgmma": "does not multiply 8 by 8",
     }.items():
         rest = "" if "copies" in text else " copies=async math=mma"
-        config = parse_grouped(f"{text}{rest} blocks=132x1")
+        config = GroupedConfig.parse(f"{text}{rest} blocks=132x1")
         plan = grouped.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

@@ -9,7 +9,7 @@ from gpu import nvrtc_or_skip
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_rule
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
-from convir.lowering.kernels.cuda.grouped_wgrad.config import parse as parse_grouped_wgrad
+from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
@@ -92,7 +92,7 @@ def test_illegal_configs_are_refused() -> None:
         "32x9 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 copies=tma": "a warp of its own",
     }.items():
         rest = "" if "copies" in text else " loaders=0 copies=async"
-        config = parse_grouped_wgrad(f"grouped-wgrad {text}{rest} blocks=132x1")
+        config = GroupedWgradConfig.parse(f"grouped-wgrad {text}{rest} blocks=132x1")
         plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

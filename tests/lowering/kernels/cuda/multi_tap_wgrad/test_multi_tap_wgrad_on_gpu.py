@@ -17,7 +17,7 @@ from wgrad_launch import gradients
 
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig, parse
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
 from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:
@@ -93,5 +93,7 @@ def test_every_weight_is_stored(text: str, config: str) -> None:
     lhs = small_integers(problem.shapes[0], problem.dtype, 1)
     rhs = small_integers(problem.shapes[1], problem.dtype, 2)
     expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    for found in gradients(text, partial(plan_of, parse(config)), lhs, rhs, times=2):
+    for found in gradients(
+        text, partial(plan_of, TapsWgradConfig.parse(config)), lhs, rhs, times=2
+    ):
         np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))

@@ -11,7 +11,7 @@ from gpu import nvrtc_or_skip
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
-from convir.lowering.kernels.cuda.sm90_grouped_direct.config import parse as parse_grouped_pairs
+from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -159,7 +159,7 @@ def test_refusals(line: str, gpu: Target, reason: str) -> None:
 )
 def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     problem = contraction_of(TAKEN["backward"][0])
-    config = parse_grouped_pairs(text)
+    config = GroupedPairsConfig.parse(text)
     found = grouped_pairs.kernels(problem.contraction, problem.epilogue, config)
     assert isinstance(found, Refusal)
     assert reason in found.reason

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from contraction_readings import reading
 from conv_lines import BACKWARD_WEIGHT, conv_line
+from cuda_contractions import refusal_of_text
 from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,6 @@ from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_ca
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
-from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -43,8 +43,13 @@ def planned(text: str) -> WgradProblem:
 
 def config_of(text: str) -> WgmmaWgradConfig:
     """The config `TILE STAGES CLUSTER PARTITION [ROLES]`."""
+    return WgmmaWgradConfig.parse(text_of(text))
+
+
+def text_of(text: str) -> str:
+    """The text of the config `TILE STAGES CLUSTER PARTITION [ROLES]`."""
     tile, stages, cluster, partition, *roles = text.split()
-    return WgmmaWgradConfig.parse(
+    return (
         f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
         f"cluster={cluster} partition={partition} blocks=132"
     )
@@ -127,14 +132,12 @@ def test_configs_print_and_parse() -> None:
     config = WgmmaWgradConfig.parse(text)
     assert str(config) == text
     assert (config.block_m, config.block_n, config.partition.parts) == (256, 128, 7)
-    whole = config.with_partition(Partition())
-    assert (whole.cluster, str(whole.partition)) == (1, "data-parallel")
     for wrong, reason in (
-        ("wgmma-wgrad 128x256", "it has stages"),
+        ("wgmma-wgrad 128x256", "and lacks stages"),
         (text.replace("split-k:7:slices", "most"), "is no partition"),
-        (text.replace("cluster=7", "cluster=many"), "invalid literal"),
-        (text.replace("roles=4:8", "roles=4"), "invalid literal"),
-        (text + " depth=3", "it has stages"),
+        (text.replace("cluster=7", "cluster=many"), "cluster=many: 1 to 8"),
+        (text.replace("roles=4:8", "roles=4"), "roles=4: one of 0:4"),
+        (text + " depth=3", "without 'depth'"),
         (text.replace("wgmma-wgrad", "wgmma"), "no config of wgmma-wgrad"),
     ):
         with pytest.raises(ValueError, match=reason):
@@ -160,26 +163,26 @@ def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int |
     config = config_of(text)
     assert config.drained == drained
     assert config.is_pushed == (drained is not None)
-    assert config.illegal() is None
+    assert config.refusal() is None
     assert config.shared_bytes <= DEFAULT_TARGET.shared_bytes
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("96x128 4 1 data-parallel", "tiles have 64, 128, 256 rows"),
-        ("128x96 4 1 data-parallel", "tiles have 64, 128, 160, 192, 256 columns"),
-        ("64x192 4 1 data-parallel", "64 for each warpgroup"),
-        ("64x160 4 1 data-parallel", "64 for each warpgroup"),
+        ("96x128 4 1 data-parallel", "block_m=96: one of 64, 128, 256"),
+        ("128x96 4 1 data-parallel", "block_n=96: one of 64, 128, 160, 192, 256"),
+        ("64x192 4 1 data-parallel", "64 for each of 2 warpgroups"),
+        ("64x160 4 1 data-parallel", "64 for each of 2 warpgroups"),
         ("128x128 2 1 data-parallel 0:4", "exceed the registers"),
-        ("128x128 4 1 data-parallel 0:2", "no roles of 0 and 2 warps"),
+        ("128x128 4 1 data-parallel 0:2", "roles=0:2: one of 0:4, 0:8"),
         ("256x192 2 1 data-parallel", "exceed the registers"),
         ("128x128 2 1 data-parallel 1:4", "exceed the registers"),
-        ("128x128 4 1 data-parallel 2:8", "no roles of 2 and 8 warps"),
-        ("128x128 4 3 split-k:3:linear", "needs split-k:PARTS:slices"),
-        ("128x128 4 3 split-k:4:slices", "multiples of its blocks"),
+        ("128x128 4 1 data-parallel 2:8", "roles=2:8: one of 0:4, 0:8"),
+        ("128x128 4 3 split-k:3:linear", "cluster=3 needs partition=split-k:PARTS:slices"),
+        ("128x128 4 3 split-k:4:slices", "PARTS a multiple of 3"),
         ("256x128 2 3 split-k:6:slices", "no room for the sums"),
-        ("128x128 1 1 data-parallel", "2 stages or more"),
+        ("128x128 1 1 data-parallel", "stages=1: at least 2"),
         ("256x128 5 1 data-parallel", "bytes of shared memory"),
         ("128x128 4 1 split-k:9:linear", "8 steps are not divided into 9"),
         ("64x128 4 1 split-k:8:slices", "units do not run at the same time"),
@@ -187,9 +190,8 @@ def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int |
 )
 def test_illegal_configs(text: str, reason: str) -> None:
     found = reading(line(2, 256, 1024, (16, 16), 3, 1, 1))
-    refused = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(text))
-    assert isinstance(refused, Refusal)
-    assert reason in refused.reason
+    parse = WgmmaWgradConfig.parse
+    assert reason in refusal_of_text(wgmma_wgrad.kernels, found, parse, text_of(text))
 
 
 @pytest.mark.parametrize(
