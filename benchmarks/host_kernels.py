@@ -26,7 +26,7 @@ from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
 from convir.lowering.llvm.target import target
 from convir.runtime.arrays import aligned_bytes
-from convir.runtime.bench.device import Candidate
+from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import host_us, measure, settled_us
 from convir.runtime.host.contraction import compile_contraction
