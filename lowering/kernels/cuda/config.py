@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from convir.lowering.kernels.protocol import KernelConfig
+
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 
@@ -18,14 +20,6 @@ MAX_CLUSTER = 8
 """Blocks of a cluster on every GPU that has them."""
 ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
 """Warps that load and warps that multiply; no warp that loads: every warp does both."""
-
-
-class KernelConfig(Protocol):
-    """The choices that make one instance of a template."""
-
-    def __str__(self) -> str:
-        """The canonical string, which the family's `parse` reads."""
-        ...
 
 
 @runtime_checkable
