@@ -21,7 +21,7 @@ from convir.api.arguments import (
     check_type,
 )
 from convir.api.sources import source_of
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.target import target
 from convir.runtime.compile_error import CompileError
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.contraction.scalar_program import Sum
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, zero
-from convir.lowering.llvm.contraction.scalars import Lanes
-from convir.lowering.llvm.planar.kernel_code import planar_ir
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, zero
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.target import target
 from convir.lowering.planar.program import (
     Binding,
     Bound,

@@ -23,10 +23,10 @@ import numpy as np
 from convir.dialects.conv_geometry import Direction
 from convir.dialects.problem import ELEMENT_BYTES
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
-from convir.lowering.llvm.target import target
+from convir.lowering.contraction.convolution import Convolution, Layouts
+from convir.lowering.kernels.host.target import target
 from convir.runtime.arrays import aligned_bytes
-from convir.runtime.bench.device import Candidate
+from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import host_us, measure, settled_us
 from convir.runtime.host.contraction import compile_contraction
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from convir.dialects.conv_geometry import Role
     from convir.dialects.problem import ConvProblem
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.llvm.contraction.plan import Buffer
+    from convir.lowering.kernels.host.contraction_launch import Buffer
     from convir.runtime.program import Array
 
 OPERANDS: dict[Buffer, Role] = {"a": "input", "b": "filter", "c": "output"}

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.kernels.target import Target
     from convir.lowering.records.record import Key, Measurement
-    from convir.runtime.bench.device import BenchDevice, Candidate
+    from convir.runtime.bench.candidate import Candidate
+    from convir.runtime.bench.device import BenchDevice
     from convir.runtime.program import Array, Program
 
 FUNCTION = "main"

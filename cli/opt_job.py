@@ -216,7 +216,7 @@ class _Job:
         """The code of all kernels."""
         # A run that stays in MLIR imports no code generator.
         from convir.lowering.kernel_code import cuda_code, llvm_code  # noqa: PLC0415
-        from convir.lowering.llvm.target import target  # noqa: PLC0415
+        from convir.lowering.kernels.host.target import target  # noqa: PLC0415
 
         return cuda_code(module) if self.options.target == "cuda" else llvm_code(module, target())
 

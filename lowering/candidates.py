@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.target import target
 from convir.lowering.planar_candidates import machine_of_cpu, planar_candidates_of
 from convir.lowering.records.record import machine_of
 

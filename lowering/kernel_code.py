@@ -22,14 +22,14 @@ from convir.lowering.implementations import (
     config_of,
     is_planar,
 )
+from convir.lowering.kernels.host.contraction_launch import plan_contraction
+from convir.lowering.kernels.host.fused_chain.config import SumTile
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.kernels.host.scatter.kernel import ScatterKernel, read_scatter
 from convir.lowering.kernels.registry import is_template, plan_kernel
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.llvm.contraction.plan import plan_contraction
-from convir.lowering.llvm.contraction.read import read_host_contraction
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
-from convir.lowering.llvm.planar.kernel_code import planar_ir
-from convir.lowering.llvm.planar.tiles import SumTile
-from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.planar.read import read_planar
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.target import Target
 
 
 def llvm_code(module: ModuleOp, cpu: Target) -> str:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.llvm.planar.kernel_code import planar_ir
-from convir.lowering.llvm.planar.tiles import SumTile, legal_tiles
+from convir.lowering.kernels.host.fused_chain.config import SumTile, legal_tiles
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
 from convir.lowering.planar.read import read_planar
 from convir.lowering.records.record import Machine
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from convir.dialects import kernel
     from convir.lowering.kernels.cuda.launch import CudaKernel
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.target import Target
     from convir.lowering.planar.read import PlanarKernel
 
 _DIGEST_LETTERS = 12

@@ -41,10 +41,10 @@ from convir.lowering.implementations import (
     attach_config,
     config_of,
 )
+from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.kernels.host.scatter.kernel import read_scatter
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
-from convir.lowering.llvm.contraction.read import read_host_contraction
-from convir.lowering.llvm.scatter import read_scatter
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.read import read_planar
 from convir.lowering.records.read import find, records_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import CONTRACTION, CUDA, HOST, config_of
-from convir.lowering.llvm.contraction.read import read_host_contraction
-from convir.lowering.llvm.contraction.workspace import workspace_bytes
+from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.kernels.host.workspace import workspace_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -34,7 +34,7 @@ from convir.runtime.program_entry import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.target import Target
     from convir.runtime.program_entry import Entry
 
 SWITCH_VARIABLE = "CONVIR_PROGRAM_CACHE"

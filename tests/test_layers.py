@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +58,38 @@ def imported_folders(path: Path) -> set[str]:
 def _folder(module: str) -> str:
     inside = "/".join(module.split(".")[1:])
     return REFERENCE if inside.startswith(REFERENCE) else inside.split("/")[0]
+
+
+def modules() -> dict[str, Path]:
+    """The modules of the package by name."""
+    paths = [path for folder in KNOWS for path in sorted((ROOT / folder).rglob("*.py"))]
+    names = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
+    return {
+        ".".join(("convir", *parts)).removesuffix(".__init__"): path
+        for path, parts in names.items()
+    }
+
+
+def imported_modules(path: Path, known: Container[str]) -> set[str]:
+    """The modules of the package that a module imports anywhere: for types alone, and in functions
+    too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in known else node.module for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name in known}
+
+
+def test_no_imports_form_a_circle() -> None:
+    known = modules()
+    graph = {name: imported_modules(path, known) - {name} for name, path in known.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
 @pytest.mark.parametrize("folder", KNOWS)

@@ -1,47 +1,46 @@
 """What a family of kernels is, on any device.
 
-A family computes contractions with an epilogue. It says which configs are worth considering, what
-each takes in µs, and what it launches; selection compares the times of all families.
+A family says what it takes of a kernel, which configs are worth considering, what each takes in µs,
+and what it launches; selection compares the times of all families.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from convir.dialects.refusal import Refusal
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.target import Target
 
-
-@dataclass(frozen=True)
-class Problem:
-    """What a kernel computes, wherever its operands lie."""
-
-    contraction: Contraction
-    """Its result has the type that is stored; `accumulate` is part of the epilogue."""
-    epilogue: Epilogue
+ProblemT = TypeVar("ProblemT", contravariant=True)
+TargetT = TypeVar("TargetT", contravariant=True)
+LaunchT = TypeVar("LaunchT", covariant=True)
 
 
-class KernelFamily(Protocol):
-    """A family of kernels; its configs are of one frozen dataclass."""
+class KernelConfig(Protocol):
+    """The choices that make one instance of a kernel."""
+
+    def __str__(self) -> str:
+        """The canonical string, which the family's `parse` reads."""
+        ...
+
+
+class FamilyOf(Protocol[ProblemT, TargetT, LaunchT]):
+    """A family of kernels; its configs are of one frozen dataclass.
+
+    What a device gives its families to read is said by the protocol of that device's families, in
+    `problem`: its other arguments stand before the target.
+    """
 
     @property
     def name(self) -> str:
         """The first word of its configs."""
         ...
 
-    def problem(
-        self, contraction: Contraction, epilogue: Epilogue, target: Target
-    ) -> Problem | Refusal:
-        """What the family takes of a contraction, or why it does not take it on any config."""
-        ...
-
-    def candidates(self, problem: Problem, target: Target) -> tuple[KernelConfig, ...] | Refusal:
+    def candidates(self, problem: ProblemT, target: TargetT) -> tuple[KernelConfig, ...] | Refusal:
         """The configs worth considering, or why there are none."""
         ...
 
@@ -53,16 +52,33 @@ class KernelFamily(Protocol):
         """
         ...
 
-    def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
+    def refusal(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> Refusal | None:
         """Why a config may not run, by the same rule as the kernel; None if it may."""
         ...
 
-    def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
+    def predict(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> float:
         """The time of a legal config in µs, from the target's rates."""
         ...
 
-    def launch(
-        self, problem: Problem, config: KernelConfig, target: Target
-    ) -> KernelPlan | Refusal:
-        """The launches of a config on the problem's operands, or why it is not legal."""
+    def launch(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> LaunchT | Refusal:
+        """What a config launches on the problem's operands, or why it is not legal."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a kernel of a GPU computes, wherever its operands lie."""
+
+    contraction: Contraction
+    """Its result has the type that is stored; `accumulate` is part of the epilogue."""
+    epilogue: Epilogue
+
+
+class KernelFamily(FamilyOf[Problem, "Target", "KernelPlan"], Protocol):
+    """A family of kernels of a GPU."""
+
+    def problem(
+        self, contraction: Contraction, epilogue: Epilogue, target: Target
+    ) -> Problem | Refusal:
+        """What the family takes of a contraction, or why it does not take it on any config."""
         ...

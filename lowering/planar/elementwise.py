@@ -15,7 +15,7 @@ from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 from convir.lowering.contraction.scalar_program import Constant, Result, ScalarOp
-from convir.lowering.llvm.contraction.scalar_steps import unsupported_step
+from convir.lowering.kernels.host.code.scalar_steps import unsupported_step
 from convir.lowering.loops.pointwise import is_pointwise, on_scalars
 from convir.lowering.planar.rows import planar_shape
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdsl.dialects import arith
 
 from convir.lowering.contraction.scalar_program import Operand, Result, ScalarOp, Sum
-from convir.lowering.llvm.contraction.vector_functions import FUNCTIONS
+from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
 from convir.lowering.planar import program
 from convir.lowering.planar.program import Bound, Parameter, PlanarProgram, Rows, Stage, Temporary
 

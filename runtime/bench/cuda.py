@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from convir.lowering.implementations import CUDA
-from convir.runtime.bench.device import Candidate
+from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.row import Ceilings
 from convir.runtime.bench.torch_peer import torch_candidates
 from convir.runtime.bench.torch_reference import REFERENCE, convolve, largest_difference
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.dialects.problem import ConvProblem
-    from convir.runtime.bench.device import Failed
+    from convir.runtime.bench.candidate import Failed
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
 

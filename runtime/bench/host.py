@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.implementations import HOST
+from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.ceilings import host_ceilings
-from convir.runtime.bench.device import Candidate, Failed
 from convir.runtime.bench.onnx_peer import onnxruntime_candidates
 from convir.runtime.bench.timing import host_us, settled_us
 from convir.runtime.bench.torch_peer import numpy_of, torch_candidates

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from convir.runtime.bench.device import Weights
+    from convir.runtime.bench.candidate import Weights
     from convir.runtime.bench.timing import Timing
 
 OURS = "convir"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.dialects.conv_geometry import Direction
-from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.row import OUR_PEERS, OURS, Ceilings, Row
 from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.inputs import DTYPES
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.dialects.problem import ConvProblem
-    from convir.runtime.bench.device import BenchDevice, Weights
+    from convir.runtime.bench.candidate import Weights
+    from convir.runtime.bench.device import BenchDevice
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.dialects.conv_geometry import Direction
-from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:

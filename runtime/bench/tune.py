@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from convir.lowering.records.record import Measurement
-from convir.runtime.bench.device import Failed
+from convir.runtime.bench.candidate import Failed
 from convir.runtime.bench.session import check, why
 from convir.runtime.bench.timing import measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.runtime.bench.device import BenchDevice, Candidate
+    from convir.runtime.bench.candidate import Candidate
+    from convir.runtime.bench.device import BenchDevice
     from convir.runtime.bench.session import Effort
     from convir.runtime.bench.timing import Timing
 

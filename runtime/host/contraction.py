@@ -6,8 +6,8 @@ import ctypes
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.contraction.plan import plan_contraction
-from convir.lowering.llvm.target import Target, target
+from convir.lowering.kernels.host.contraction_launch import plan_contraction
+from convir.lowering.kernels.host.target import Target, target
 from convir.runtime.host.jit import AS_EMITTED, Library, compile_ir
 from convir.runtime.host.pool import shared_pool
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.llvm.contraction.plan import Buffer, ContractionPlan, Stage
+    from convir.lowering.kernels.host.contraction_launch import Buffer, ContractionPlan, Stage
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
-from convir.lowering.llvm.target import Target, target
+from convir.lowering.kernels.host.target import Target, target
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch

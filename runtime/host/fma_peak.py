@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING
 
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.target import target
 from convir.runtime.bench.timing import measure
 from convir.runtime.host.jit import CompileOptions, compile_ir
 from convir.runtime.host.pool import shared_pool

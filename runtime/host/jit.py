@@ -18,8 +18,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from convir.lowering.kernels.host.target import Target, target
 from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
-from convir.lowering.llvm.target import Target, target
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
 from convir.runtime.host.object_file import ObjectFileError, is_object, undefined_symbols

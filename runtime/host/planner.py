@@ -11,12 +11,12 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of, is_planar
-from convir.lowering.llvm.contraction.plan import plan_contraction
-from convir.lowering.llvm.contraction.read import read_host_contraction
-from convir.lowering.llvm.contraction.workspace import ALIGNMENT, layout_workspace
-from convir.lowering.llvm.planar.kernel_code import planar_ir
-from convir.lowering.llvm.planar.tiles import SumTile
-from convir.lowering.llvm.scatter import ScatterKernel, read_scatter
+from convir.lowering.kernels.host.contraction_launch import plan_contraction
+from convir.lowering.kernels.host.fused_chain.config import SumTile
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.kernels.host.scatter.kernel import ScatterKernel, read_scatter
+from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
 from convir.lowering.planar.read import read_planar
 from convir.runtime.host.jit import AS_EMITTED, object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.llvm.contraction.plan import Buffer as Name
-    from convir.lowering.llvm.contraction.plan import ContractionPlan
-    from convir.lowering.llvm.contraction.read import HostContraction
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.contraction_launch import Buffer as Name
+    from convir.lowering.kernels.host.contraction_launch import ContractionPlan
+    from convir.lowering.kernels.host.read_contraction import HostContraction
+    from convir.lowering.kernels.host.target import Target
     from convir.lowering.planar.program import Binding, PlanarProgram
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step

@@ -20,7 +20,7 @@ from convir.dialects.context import new_context
 from convir.frontends.miopen import parse_line
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
-from convir.runtime.bench.device import Candidate, Failed
+from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import Ceilings, Row
 from convir.runtime.bench.session import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from convir.dialects.problem import ConvProblem
-    from convir.runtime.bench.device import Weights
+    from convir.runtime.bench.candidate import Weights
 
 LINE = (
     "conv -n 1 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1"

@@ -18,7 +18,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.records.read import read_records
 from convir.lowering.records.record import Measurement, machine_of
 from convir.lowering.records.write import save
-from convir.runtime.bench.device import Candidate
+from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.session import Effort
 from convir.runtime.bench.tune import FIRST_ROUNDS, ConfigToMeasure, Expected, measure_configs
 from convir.runtime.compare import Difference

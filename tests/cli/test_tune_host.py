@@ -15,8 +15,8 @@ from convir.cli.bench import main
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.implementations import HOST, PLANAR
-from convir.lowering.llvm.planar.tiles import rule
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.fused_chain.config import rule
+from convir.lowering.kernels.host.target import target
 from convir.lowering.planar_candidates import machine_of_cpu
 from convir.lowering.records.read import read_records
 from convir.lowering.records.write import save

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.windows import Window
+from convir.lowering.contraction.convolution import Convolution, Layouts
 from convir.lowering.contraction.spec import (
     Axis,
     Channels,
@@ -21,11 +22,10 @@ from convir.lowering.contraction.spec import (
     StorageType,
     Weights,
 )
-from convir.lowering.llvm.contraction import weight_blocking
-from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
-from convir.lowering.llvm.contraction.plan import plan_contraction
-from convir.lowering.llvm.contraction.planes import PlaneCuts
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.contraction_launch import plan_contraction
+from convir.lowering.kernels.host.direct_depthwise.kernel import PlaneCuts
+from convir.lowering.kernels.host.target import target
+from convir.lowering.kernels.host.wgrad import blocking as weight_blocking
 from convir.runtime.host.contraction import compile_contraction
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from xdsl.passes import PassPipeline
 from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.llvm import scatter as scatter_kernels
-from convir.lowering.llvm.scatter import read_scatter
+from convir.lowering.kernels.host.scatter import kernel as scatter_kernels
+from convir.lowering.kernels.host.scatter.kernel import read_scatter
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.executable import Executable

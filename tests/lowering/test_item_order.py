@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from convir.dialects.windows import Window
-from convir.lowering.llvm.contraction.blocking import Blocking
-from convir.lowering.llvm.contraction.convolution import Convolution, Layouts
-from convir.lowering.llvm.contraction.plan import ContractionPlan, plan_contraction
-from convir.lowering.llvm.target import target
+from convir.lowering.contraction.convolution import Convolution, Layouts
+from convir.lowering.kernels.host.contraction_launch import ContractionPlan, plan_contraction
+from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+from convir.lowering.kernels.host.target import target
 
 CPU = target("x86-64-v3")
 

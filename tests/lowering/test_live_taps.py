@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.lowering.contraction.spec import Axis, Phase
-from convir.lowering.llvm.contraction import live_taps as module
-from convir.lowering.llvm.contraction.live_taps import LOW_ROWS, live_taps
-from convir.lowering.llvm.contraction.tiles import MAX_ROWS
+from convir.lowering.kernels.host.code.tiles import MAX_ROWS
+from convir.lowering.kernels.host.implicit_gemm import live_taps as module
+from convir.lowering.kernels.host.implicit_gemm.live_taps import LOW_ROWS, live_taps
 
 
 @st.composite

@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, integers, value
-from convir.lowering.llvm.contraction.scalars import Lanes
-from convir.lowering.llvm.contraction.storage import Storage
-from convir.lowering.llvm.contraction.tiles import MAX_ROWS, Shape, choose
-from convir.lowering.llvm.contraction.transpose import pieces, transpose
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, integers, value
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.tiles import MAX_ROWS, Shape, choose
+from convir.lowering.kernels.host.code.transpose import pieces, transpose
+from convir.lowering.kernels.host.target import target
 from convir.runtime.host.jit import compile_ir
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from conv_cases import small_integers
 from convir.api.compile import compile as compile_module
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
-from convir.lowering.llvm.contraction.blocking import MAX_TAPS, MAX_TAPS_OF_FULL_TILES
+from convir.lowering.kernels.host.implicit_gemm.blocking import MAX_TAPS, MAX_TAPS_OF_FULL_TILES
 from convir.runtime.reference import evaluate
 
 LOW, HIGH = 53, 82

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from planar_cases import Case, cases, convolution, layer
 
 from convir.lowering.contraction.scalar_program import Sum
-from convir.lowering.llvm.planar.kernel_code import planar_ir
-from convir.lowering.llvm.planar.tiles import SumTile, legal_tiles, rule
-from convir.lowering.llvm.target import HOST, X86_64, X86_64_V3, target
+from convir.lowering.kernels.host.fused_chain.config import SumTile, legal_tiles, rule
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
 from convir.lowering.planar.program import (
     Binding,
     Bound,
@@ -31,7 +31,7 @@ from convir.runtime.host_memory import address_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.target import Target
 
 TARGETS = (HOST, X86_64_V3, X86_64)
 

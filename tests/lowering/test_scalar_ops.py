@@ -24,7 +24,7 @@ from scalar_cases import (
 )
 
 from convir.dialects.context import read_module
-from convir.lowering.llvm.target import HOST
+from convir.lowering.kernels.host.target import HOST
 from convir.runtime.reference import evaluate
 
 ULPS = 32

@@ -11,7 +11,7 @@ from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.contraction.spec import Axis, Channels, Phase
-from convir.lowering.llvm.contraction.stage import staged_phases
+from convir.lowering.kernels.host.code.operand_copy import staged_phases
 from convir.runtime.reference import FloatFormat, evaluate
 
 

@@ -7,9 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from convir.lowering.llvm.contraction.builder import I64, PTR, Function, Module, Value, vector
-from convir.lowering.llvm.contraction.vector_functions import FUNCTIONS
-from convir.lowering.llvm.target import HOST, X86_64, X86_64_V3, target
+from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value, vector
+from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
+from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host_memory import address_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from convir.api.compile import compile as compile_module
 from convir.dialects.context import read_module
 from convir.lowering.contraction import read_kernel
-from convir.lowering.llvm.contraction import blocking
+from convir.lowering.kernels.host.implicit_gemm import blocking
 from convir.passes import run
 from convir.passes.batch_gemms import (
     CACHE_BYTES,

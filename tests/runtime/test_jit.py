@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.target import target
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host import jit
 from convir.runtime.host.jit import CompileOptions, compile_ir

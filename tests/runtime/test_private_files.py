@@ -17,7 +17,7 @@ import pytest
 from gpu import nvrtc_or_skip
 
 from convir.api.compile import compile as convir_compile
-from convir.lowering.llvm.target import target
+from convir.lowering.kernels.host.target import target
 from convir.runtime import object_cache, private_files, program_cache
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.host import jit

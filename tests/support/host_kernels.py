@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.dialects.context import read_module
-from convir.lowering.llvm.target import HOST, X86_64, X86_64_V3, target
+from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
 from convir.runtime.read_program import read_program
@@ -15,7 +15,7 @@ from convir.runtime.read_program import read_program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.llvm.target import Target
+    from convir.lowering.kernels.host.target import Target
 
 TARGETS = (X86_64, X86_64_V3, HOST)
 """Without f16 conversions and without FMA, with both, and whatever this machine is."""

@@ -34,7 +34,6 @@ from typing import (
     Annotated,
     ClassVar,
     Literal,
-    Protocol,
     cast,
     get_args,
     get_origin,
@@ -54,14 +53,6 @@ MAX_CLUSTER = 8
 """Blocks of a cluster on every GPU that has them."""
 ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
 """Warps that load and warps that multiply; no warp that loads: every warp does both."""
-
-
-class KernelConfig(Protocol):
-    """The choices that make one instance of a template."""
-
-    def __str__(self) -> str:
-        """The canonical string, which the family's `parse` reads."""
-        ...
 
 
 @dataclass(frozen=True)

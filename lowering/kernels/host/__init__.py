@@ -1,0 +1,1 @@
+"""Kernels for a CPU as LLVM IR: a folder for each family, over `code/`."""

@@ -1,0 +1,1 @@
+"""What families write their LLVM IR with: text, vectors, storage, tiles, epilogues."""

@@ -1,0 +1,120 @@
+"""The floating-point types of kernels in LLVM, and their arithmetic on vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import FloatType
+    from convir.lowering.kernels.host.code.builder import Function
+    from convir.lowering.kernels.host.target import Target
+
+_NAMES: dict[FloatType, str] = {"f32": "float", "f64": "double"}
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Vectors of one element type on one CPU."""
+
+    element: FloatType
+    cpu: Target
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element."""
+        return STORAGE_BYTES[self.element]
+
+    @property
+    def count(self) -> int:
+        """Elements in a vector."""
+        return self.cpu.lanes(8 * self.bytes)
+
+    @property
+    def scalar(self) -> str:
+        """The LLVM type of an element."""
+        return _NAMES[self.element]
+
+    @property
+    def type(self) -> str:
+        """The LLVM type of a vector."""
+        return vector(self.scalar, self.count)
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the vector's intrinsics."""
+        return f"v{self.count}{self.element}"
+
+    def multiply_add(self, f: Function, left: Value, right: Value, total: Value) -> Value:
+        """`left * right + total`, fused where the CPU can."""
+        if not self.cpu.fma:
+            product = f.float_binary("fmul", left, right, "product")
+            return f.float_binary("fadd", total, product, "total")
+        v = self.type
+        declaration = f"declare {v} @llvm.fma.{self.suffix}({v}, {v}, {v})"
+        return f.intrinsic(declaration, v, (left, right, total), "total")
+
+    def broadcast(self, f: Function, address: Value) -> Value:
+        """A vector with the element at `address` in every lane."""
+        return f.splat(f.load(self.scalar, address, self.bytes, "scalar"), self.count, "broadcast")
+
+    def broadcast_by_load(self, f: Function, address: Value) -> Value:
+        """As `broadcast`, of f32 on an x86 with vectors of 512 bits, and never by a shuffle.
+
+        LLVM writes `vbroadcastss`, also for an integer that becomes a float. On a Zen 4 that takes
+        a turn of a unit that shuffles; `vpbroadcastd` is a load and nothing else.
+        """
+        code = f'asm "vpbroadcastd $1, $0", "=v,*m"(ptr elementtype(float) {address.text})'
+        return f.emit(self.type, "broadcast", f"call {self.type} {code}")
+
+    def load(self, f: Function, address: Value, active: int, hint: str = "vector") -> Value:
+        """The first `active` lanes from memory, zeros in the others."""
+        if active >= self.count:
+            return f.load(self.type, address, self.bytes, hint)
+        return self.load_masked(f, address, mask(self.count, active), hint)
+
+    def load_masked(
+        self, f: Function, address: Value, active: Value, hint: str = "vector"
+    ) -> Value:
+        """The lanes whose boolean in `active` is true from memory, zeros in the others."""
+        name = f"llvm.masked.load.{self.suffix}.p0"
+        declaration = f"declare {self.type} @{name}(ptr, i32, {active.type}, {self.type})"
+        align = Value("i32", str(self.bytes))
+        return f.intrinsic(declaration, self.type, (address, align, active, zero(self.type)), hint)
+
+    def store(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` lanes to memory."""
+        if active >= self.count:
+            f.store(stored, address, self.bytes)
+            return
+        self.store_masked(f, stored, address, mask(self.count, active))
+
+    def store_masked(self, f: Function, stored: Value, address: Value, active: Value) -> None:
+        """The lanes whose boolean in `active` is true to memory."""
+        name = f"llvm.masked.store.{self.suffix}.p0"
+        declaration = f"declare void @{name}({self.type}, ptr, i32, {active.type})"
+        align = Value("i32", str(self.bytes))
+        f.intrinsic_effect(declaration, (stored, address, align, active))
+
+    def load_words(self, f: Function, address: Value, active: int) -> Value:
+        """As many 16-bit integers as lanes, the first `active` of them from memory."""
+        lanes = min(active, self.count)
+        words = f.load(vector("i16", lanes), address, 2, "words")
+        if lanes == self.count:
+            return words
+        # Lanes past the last word come from a vector of zeros.
+        picked = [min(lane, lanes) for lane in range(self.count)]
+        return f.shuffle(words, zero(words.type), picked, "words")
+
+    def store_words(self, f: Function, stored: Value, address: Value, active: int) -> None:
+        """The first `active` of as many 16-bit integers as lanes to memory.
+
+        Not through a mask: of a vector that was truncated to words LLVM 22 stores two where the
+        mask has one.
+        """
+        if active < self.count:
+            stored = f.shuffle(stored, stored, range(active), "words")
+        f.store(stored, address, 2)

@@ -1,0 +1,216 @@
+"""Scalar programs on vectors: the epilogue of a contraction in the registers of its tile.
+
+A value of a 16-bit type is kept as the f32 that equals it and rounded after each op that may leave
+the type, so that every rounding of the program happens. Sums, differences, products, quotients and
+roots of 16-bit operands round from f32 as they would from the exact result: f32 has more than
+twice their bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    i1,
+)
+
+from convir.lowering.contraction.scalar_program import Result, ScalarProgram
+from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
+from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import Attribute, Operation, SSAValue
+
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.scalar_program import ScalarBlock, ScalarOp
+    from convir.lowering.contraction.spec import FloatType, StorageType
+    from convir.lowering.kernels.host.code.builder import Function
+    from convir.lowering.kernels.host.code.lanes import Lanes
+
+_TYPES: dict[StorageType, AnyFloat] = {
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "f32": Float32Type(),
+    "f64": Float64Type(),
+}
+_HALVES: dict[type, StorageType] = {Float16Type: "f16", BFloat16Type: "bf16"}
+
+_ARITHMETIC = {
+    "arith.addf": "fadd",
+    "arith.subf": "fsub",
+    "arith.mulf": "fmul",
+    "arith.divf": "fdiv",
+}
+_INTRINSICS = {
+    "arith.maximumf": "maximum",
+    "arith.minimumf": "minimum",
+    "arith.maxnumf": "maxnum",
+    "arith.minnumf": "minnum",
+    "math.absf": "fabs",
+    "math.sqrt": "sqrt",
+    "math.floor": "floor",
+    "math.ceil": "ceil",
+}
+"""Ops that LLVM has instructions for on vectors. Of those that it would call a library for, lane by
+lane, `vector_functions` has some."""
+_COMPARE = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+_CASTS = ("arith.extf", "arith.truncf")
+
+
+def unsupported(epilogue: FusedEpilogue) -> str | None:
+    """Why a tile cannot compute an epilogue; None if it can."""
+    computed = _TYPES[epilogue.sum]
+    scalars = _block(epilogue)
+    kinds = [number for number in scalars.constants.values() if not _is_number(number, computed)]
+    if kinds:
+        return f"its epilogue reads the constant {kinds[0]}"
+    for op in scalars.block.ops:
+        if unsupported_step(op, epilogue.sum):
+            return f"its epilogue {unsupported_step(op, epilogue.sum)}"
+    return None
+
+
+def unsupported_step(op: Operation, element: FloatType) -> str | None:
+    """Why vectors of `element` cannot compute a scalar op; None if they can."""
+    computed = _TYPES[element]
+    known = op.name in _ARITHMETIC or op.name in _INTRINSICS or op.name in _CASTS
+    known = known or (op.name in FUNCTIONS and element == "f32")
+    if not known and op.name not in ("arith.negf", "arith.cmpf", "arith.select"):
+        return f"holds {op.name}"
+    if not all(_is_kept(value.type, computed) for value in (*op.operands, *op.results)):
+        return f"computes {op.name} in another type than {element}"
+    return None
+
+
+def _block(epilogue: FusedEpilogue) -> ScalarBlock:
+    types = [_TYPES[operand.type] for operand in epilogue.operands]
+    return epilogue.body.as_block(_TYPES[epilogue.sum], types)
+
+
+def _is_kept(kind: Attribute, computed: AnyFloat) -> bool:
+    is_half = type(kind) in _HALVES and isinstance(computed, Float32Type)
+    return kind in (computed, i1) or is_half
+
+
+def _is_number(value: Attribute, computed: AnyFloat) -> bool:
+    kind = cast("FloatAttr[AnyFloat] | IntegerAttr", value).type
+    return isinstance(value, FloatAttr | IntegerAttr) and _is_kept(kind, computed)
+
+
+@dataclass(frozen=True)
+class ScalarSteps:
+    """Writes a program over vectors of any length, or over scalars."""
+
+    lanes: Lanes
+    epilogue: FusedEpilogue
+
+    def write(self, f: Function, total: Value, operands: Sequence[Value]) -> Value:
+        """What the program gives for the sums `total` and the elements `operands`.
+
+        All have the type of the arithmetic, in the same number of lanes.
+        """
+        return _written(f, self.lanes, _block(self.epilogue), (total, *operands))[1]
+
+
+def write_steps(
+    f: Function,
+    lanes: Lanes,
+    steps: tuple[ScalarOp, ...],
+    total: Value,
+    operands: Sequence[Value],
+) -> list[Value]:
+    """What each step gives for the sums `total` and the elements `operands`, all of one type.
+
+    Steps are those that `unsupported_step` has nothing against.
+    """
+    if not steps:
+        return []
+    scalars = _block_of(steps, lanes.element, len(operands))
+    return _written(f, lanes, scalars, (total, *operands))[0]
+
+
+@lru_cache(maxsize=1)
+def _block_of(steps: tuple[ScalarOp, ...], element: FloatType, operands: int) -> ScalarBlock:
+    """`steps` as ops: the same for every vector of a stage."""
+    kind = _TYPES[element]
+    return ScalarProgram(Result(len(steps) - 1), steps).as_block(kind, [kind] * operands)
+
+
+def _written(
+    f: Function, lanes: Lanes, scalars: ScalarBlock, arguments: Sequence[Value]
+) -> tuple[list[Value], Value]:
+    """What each op of a block gives, and the value of all of them."""
+    values: dict[SSAValue, Value] = dict(zip(scalars.block.args, arguments, strict=True))
+    for value, number in scalars.constants.items():
+        values[value] = _constant(number, arguments[0].type)
+    results: list[Value] = []
+    for op in scalars.block.ops:
+        results.append(_step(f, lanes, op, [values[x] for x in op.operands]))
+        values[op.results[0]] = results[-1]
+    return results, values[scalars.value]
+
+
+def _step(f: Function, lanes: Lanes, op: Operation, operands: Sequence[Value]) -> Value:
+    first = operands[0]
+    if isinstance(op, arith.CmpfOp):
+        predicate = _COMPARE[op.predicate.value.data]
+        text = f"fcmp {predicate} {first}, {operands[1].text}"
+        return f.emit(_truths(first.type), "compared", text)
+    if op.name == "arith.select":
+        _, left, right = operands
+        return f.emit(left.type, "chosen", f"select {first}, {left}, {right}")
+    if op.name == "arith.extf":
+        return first
+    if op.name in _ARITHMETIC:
+        value = f.float_binary(_ARITHMETIC[op.name], first, operands[1], "computed")
+    elif op.name == "arith.negf":
+        value = f.emit(first.type, "negated", f"fneg {first}")
+    elif op.name == "arith.truncf":
+        value = first
+    elif op.name in FUNCTIONS:
+        value = FUNCTIONS[op.name](f, first)
+    else:
+        value = _intrinsic(f, lanes, _INTRINSICS[op.name], operands)
+    half = _HALVES.get(type(op.results[0].type))
+    return value if half is None else Storage(lanes, half).rounded(f, value)
+
+
+def _intrinsic(f: Function, lanes: Lanes, name: str, operands: Sequence[Value]) -> Value:
+    kind = operands[0].type
+    suffix = lanes.element
+    if kind.startswith("<"):
+        suffix = f"v{kind[1:].split(' x ')[0]}{suffix}"
+    parameters = ", ".join(operand.type for operand in operands)
+    declaration = f"declare {kind} @llvm.{name}.{suffix}({parameters})"
+    return f.intrinsic(declaration, kind, operands, name)
+
+
+def _truths(kind: str) -> str:
+    return vector("i1", int(kind[1:].split(" x ", maxsplit=1)[0])) if kind.startswith("<") else "i1"
+
+
+def _constant(number: Attribute, like: str) -> Value:
+    """A constant in every lane of the shape of `like`."""
+    if not isinstance(number, IntegerAttr):
+        return float_constant(cast("FloatAttr[AnyFloat]", number).value.data, like)
+    kind, text = _truths(like), "true" if number.value.data else "false"
+    if not kind.startswith("<"):
+        return Value(kind, text)
+    lanes = int(kind[1:].split(" x ", maxsplit=1)[0])
+    return Value(kind, f"<{', '.join([f'i1 {text}'] * lanes)}>")

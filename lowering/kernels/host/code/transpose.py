@@ -1,0 +1,86 @@
+"""Square matrices transposed in registers, by exchanging blocks of doubling size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.builder import PTR, Function, zero
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.kernels.host.code.builder import Value
+    from convir.lowering.kernels.host.code.storage import Storage
+
+
+def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """The columns of the matrix whose rows are vectors; as many rows as lanes, a power of two."""
+    lanes = len(rows)
+    matrix = list(rows)
+    distance = 1
+    while distance < lanes:
+        near = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
+        far = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
+        for row in range(lanes):
+            if row & distance:
+                continue
+            above, below = matrix[row], matrix[row + distance]
+            matrix[row] = f.shuffle(above, below, near, "near")
+            matrix[row + distance] = f.shuffle(above, below, far, "far")
+        distance *= 2
+    return matrix
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Vectors of a dimension that have the same number of active lanes."""
+
+    first: int
+    """The first vector."""
+    end: int
+    """The vector after the last."""
+    active: int
+    """Lanes that hold elements."""
+
+
+def pieces(count: int, lanes: int) -> list[Piece]:
+    """A dimension of `count` elements: its whole vectors, and the one that is left."""
+    whole, rest = divmod(count, lanes)
+    both = (Piece(0, whole, lanes), Piece(whole, whole + 1, rest))
+    return [piece for piece in both if piece.first < piece.end and piece.active]
+
+
+@dataclass(frozen=True)
+class Square:
+    """A block of a matrix that is read along one dimension and written along the other."""
+
+    source: Storage
+    target: Storage
+    lines: int
+    """Lines that are read, at most as many as lanes."""
+    elements: int
+    """Elements of each, at most as many as lanes."""
+    source_stride: int
+    """Bytes between two lines that are read."""
+    target_stride: int
+    """Bytes between two lines that are written."""
+    fills: bool = False
+    """Whether lines are written whole, with zeros for the lines that were not read."""
+
+    def function(self, name: str) -> Function:
+        """The function that transposes the block at `source` to `target`."""
+        lanes = self.source.lanes
+        f = Function(name, ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
+        source, target = f.argument("source"), f.argument("target")
+        loaded = [
+            self.source.load_raw(f, f.offset(source, line * self.source_stride), self.elements)
+            if line < self.lines
+            else zero(self.source.raw_type)
+            for line in range(lanes.count)
+        ]
+        active = lanes.count if self.fills else self.lines
+        for element, line in enumerate(transpose(f, loaded)[: self.elements]):
+            place = f.offset(target, element * self.target_stride)
+            self.target.store(f, self.source.widen(f, line), place, active)
+        return f

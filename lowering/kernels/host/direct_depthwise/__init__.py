@@ -1,0 +1,1 @@
+"""Depthwise convolutions, channels first: vectors of neighbouring pixels."""

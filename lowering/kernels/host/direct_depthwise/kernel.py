@@ -1,0 +1,354 @@
+"""Depthwise convolutions on planes: every channel is an image of its own, pixels are neighbours.
+
+for item:                      a block of rows of one result plane
+  for line of the block:       copy the row of A, or zeros, to scratch memory between zeros
+  for row:  for some vectors:  sum up over all taps, in registers, and store
+
+Vectors hold neighbouring pixels. Scratch memory stays in the first-level cache and holds the
+padding, so that no load is masked; at step 2 it holds even and odd columns apart, so that every
+tap reads neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.host.code.builder import (
+    I64,
+    LINE_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+    zero,
+)
+from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.fused_store import FusedStore
+from convir.lowering.kernels.host.code.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Axis, Contraction
+    from convir.lowering.kernels.host.code.lanes import Lanes
+
+MAX_TAPS = 64
+"""Taps are written out, one load and one multiply-add each."""
+
+MAX_COLUMNS = 4
+"""Result planes of one image: each copies its rows again."""
+
+MAX_STEP = 2
+"""Columns of a wider step would have to be picked one by one."""
+
+VECTORS = 4
+"""Vectors of sums at a time: as many independent chains as hide a multiply-add's latency."""
+
+SCRATCH_BYTES = 32 * 1024
+"""Lines of an item, in the first-level cache; a block has at least one row."""
+
+MAX_SCRATCH_BYTES = 128 * 1024
+"""Lines of one row that is spread over so many rows of A that they leave the cache."""
+
+MIN_ITEMS = 16
+"""With fewer items than this, threads would wait for each other."""
+
+
+@dataclass(frozen=True)
+class PlaneCuts:
+    """How one plane is cut, and where its columns lie in scratch memory."""
+
+    first_column: int
+    """The column of A that the first tap of output column 0 reads; may be negative."""
+    columns: range
+    """Of A, those that are copied."""
+    part_elements: int
+    """Elements of a line that hold the columns of one residue of the step."""
+    first_line: int
+    """The row of A that the first tap of output row 0 reads; may be negative."""
+    span: int
+    """Rows of A from the first tap's to the last one's."""
+    rows: int
+    """Output rows of a block."""
+    lines: int
+    """Rows of A that a block reads."""
+    blocks: int
+    """Of a plane."""
+    line_bytes: int
+
+
+def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
+    """The cuts of `spec`; None if it is no depthwise convolution on planes."""
+    if spec.result != "C" or spec.accumulate or len(spec.phases) != 1 or spec.depth != 1:
+        return None
+    (phase,) = spec.phases
+    if len(phase.axes) < 2 or spec.columns > MAX_COLUMNS or not 1 <= phase.taps <= MAX_TAPS:
+        return None
+    *outer, y, x = phase.axes
+    if x.row_stride != 1 or x.out_stride != 1 or x.step > MAX_STEP or x.size < lanes.count // 2:
+        return None
+    if not all(_is_inside(axis) for axis in outer):
+        return None
+    first = min(x.tap_rows)
+    reach = max(x.tap_rows) - first + (x.size - 1) * x.step + 1
+    columns = range(max(first, 0), min(first + reach, x.extent))
+    if not columns:
+        return None
+    vectors = -(-x.size // lanes.count)
+    # Behind what is read there is room for a vector that a copy ends with.
+    part = ((max(x.tap_rows) - first) // x.step // lanes.count + 1 + vectors + 1) * lanes.count
+    line_bytes = part * x.step * lanes.bytes
+    span = max(y.tap_rows) - min(y.tap_rows) + 1
+    if span * line_bytes > MAX_SCRATCH_BYTES:
+        return None
+    planes = spec.groups * spec.columns * prod(axis.size for axis in outer)
+    rows = max(1, (SCRATCH_BYTES // line_bytes - span) // y.step + 1)
+    rows = min(rows, y.size, -(-y.size * planes // MIN_ITEMS))
+    return PlaneCuts(
+        first_column=first,
+        columns=columns,
+        part_elements=part,
+        first_line=min(y.tap_rows),
+        span=span,
+        rows=rows,
+        lines=(rows - 1) * y.step + span,
+        blocks=-(-y.size // rows),
+        line_bytes=line_bytes,
+    )
+
+
+def _is_inside(axis: Axis) -> bool:
+    """Whether an axis has one tap, which never reads padding."""
+    if len(axis.tap_rows) != 1:
+        return False
+    (first,) = axis.tap_rows
+    return first >= 0 and first + (axis.size - 1) * axis.step < axis.extent
+
+
+@dataclass(frozen=True)
+class PlaneKernel:
+    """Writes the kernel of one depthwise convolution for one CPU."""
+
+    spec: Contraction
+    lanes: Lanes
+    cuts: PlaneCuts
+    epilogue: FusedEpilogue | None = None
+
+    @cached_property
+    def fused(self) -> FusedStore | None:
+        """What writes the epilogue, if there is one."""
+        if self.epilogue is None:
+            return None
+        return FusedStore(self.lanes, self.spec, self.epilogue)
+
+    @property
+    def items(self) -> int:
+        """How many items of work there are."""
+        outer = prod(axis.size for axis in self._outer)
+        return self.cuts.blocks * self.spec.columns * self.spec.groups * outer
+
+    @property
+    def _outer(self) -> tuple[Axis, ...]:
+        return self.spec.phases[0].axes[:-2]
+
+    @property
+    def _y(self) -> Axis:
+        return self.spec.phases[0].axes[-2]
+
+    @property
+    def _x(self) -> Axis:
+        return self.spec.phases[0].axes[-1]
+
+    def write(self, module: Module) -> None:
+        """Add the function `contract` to `module`.
+
+        Its arguments are the addresses of A, of B, of C, and of the operands of the epilogue.
+        """
+        copy, clear = module.add(self._copy()), module.add(self._clear())
+        module.add(self._entry(module.add(self._block(copy, clear)), clear))
+
+    def _copy(self) -> Function:
+        """One row of A to a line; elements past the last column are zeros."""
+        f = Function("copy_line", ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
+        cuts, storage, lanes = self.cuts, Storage(self.lanes, self.spec.a.type), self.lanes
+        step, first = self._x.step, cuts.columns.start - cuts.first_column
+        source = f.offset(f.argument("source"), cuts.columns.start * storage.bytes)
+        # Column `first` of the line and those a step behind it, then the ones between.
+        starts = [
+            ((first + n) % step * cuts.part_elements + (first + n) // step) * lanes.bytes
+            for n in range(step)
+        ]
+        whole, rest = divmod(len(cuts.columns), step * lanes.count)
+
+        def move(column: Value | int, place: Value | int, count: int) -> None:
+            at = f.element(source, column, storage.bytes)
+            for start, raw in zip(starts, self._split(f, storage, at, count), strict=True):
+                line = f.offset(f.argument("target"), start)
+                target = f.element(line, place, lanes.bytes)
+                lanes.store(f, storage.widen(f, raw), target, lanes.count)
+
+        with f.loop("vector", 0, whole) as vector:
+            first_column = f.mul(vector.index, step * lanes.count)
+            move(first_column, f.mul(vector.index, lanes.count), step * lanes.count)
+        if rest:
+            move(whole * step * lanes.count, whole * lanes.count, rest)
+        return f
+
+    def _split(self, f: Function, storage: Storage, at: Value, count: int) -> Sequence[Value]:
+        """The first `count` elements at `at`, by residue of the step, as they lie in memory."""
+        lanes = self.lanes.count
+        raw = [
+            storage.load_raw(f, f.offset(at, n * lanes * storage.bytes), min(lanes, left))
+            if (left := count - n * lanes) > 0
+            else zero(storage.raw_type)
+            for n in range(self._x.step)
+        ]
+        if len(raw) == 1:
+            return raw
+        return [
+            f.shuffle(raw[0], raw[1], range(residue, 2 * lanes, 2), "apart") for residue in (0, 1)
+        ]
+
+    def _clear(self) -> Function:
+        """Zeros to a line."""
+        f = Function("clear_line", ((PTR, "target"),))
+        with f.loop("vector", 0, self.cuts.line_bytes, self.lanes.count * self.lanes.bytes) as at:
+            place = f.offset(f.argument("target"), at.index)
+            self.lanes.store(f, zero(self.lanes.type), place, self.lanes.count)
+        return f
+
+    def _block(self, copy: Function, clear: Function) -> Function:
+        """Some rows of one plane, from its image at `a`, into the plane at `c`."""
+        fused, cuts, y, x = self.fused, self.cuts, self._y, self._x
+        f = Function(
+            "block",
+            (
+                (PTR, "a"),
+                (PTR, "weights"),
+                (f"{PTR} noalias", "c"),
+                (f"{PTR} noalias", "scratch"),
+                (I64, "first"),
+                (I64, "count"),
+                *(fused.parameters if fused is not None else ()),
+            ),
+        )
+        size, out_size = STORAGE_BYTES[self.spec.a.type], STORAGE_BYTES[self.spec.c.type]
+        scratch, first, count = (f.argument(name) for name in ("scratch", "first", "count"))
+        top = f.add(f.mul(first, y.step), cuts.first_line, "top")
+        lines = f.add(f.mul(f.sub(count, 1), y.step), cuts.span, "lines")
+        with f.loop("line", 0, lines, runs=True) as line:
+            target = f.element(scratch, line.index, cuts.line_bytes, "target")
+            row = f.add(top, line.index, "row")
+            inside = f.compare("ult", row, y.extent)
+            with f.when(inside, "inside"):
+                f.call(copy, f.element(f.argument("a"), row, y.row_stride * size), target)
+            with f.when(f.emit("i1", "outside", f"xor {inside}, true"), "padding"):
+                f.call(clear, target)
+        taps = self._taps(f)
+        rest = x.size % (VECTORS * self.lanes.count)
+        with f.loop("row", 0, count, runs=True) as row:
+            line = f.element(scratch, row.index, y.step * cuts.line_bytes, "line")
+            out = f.element(f.argument("c"), f.add(first, row.index), y.out_stride * out_size)
+            step = VECTORS * self.lanes.count
+            with f.loop("columns", 0, x.size - rest, step) as column:
+                self._sums(f, taps, line, out, column.index, step)
+            if rest:
+                self._sums(f, taps, line, out, x.size - rest, rest)
+        return f
+
+    def _taps(self, f: Function) -> list[tuple[int, Value]]:
+        """For each tap where its elements lie in a line, in bytes, and its weight in all lanes."""
+        cuts, size = self.cuts, self.lanes.bytes
+        storage = Storage(self.lanes, self.spec.b.type)
+        before = sum(axis.tap_weights[0] for axis in self._outer)
+        found: list[tuple[int, Value]] = []
+        pairs = [list(zip(a.tap_rows, a.tap_weights, strict=True)) for a in (self._y, self._x)]
+        for (row, row_weight), (column, column_weight) in product(*pairs):
+            place, residue = divmod(column - cuts.first_column, self._x.step)
+            at = (row - cuts.first_line) * cuts.line_bytes
+            at += (residue * cuts.part_elements + place) * size
+            offset = (before + row_weight + column_weight) * storage.bytes
+            weight = storage.load_scalar(f, f.offset(f.argument("weights"), offset))
+            found.append((at, f.splat(weight, self.lanes.count, "weight")))
+        return found
+
+    def _sums(
+        self,
+        f: Function,
+        taps: Sequence[tuple[int, Value]],
+        line: Value,
+        out: Value,
+        column: Value | int,
+        count: int,
+    ) -> None:
+        """`count` columns of a row, at most `VECTORS` vectors."""
+        lanes, storage = self.lanes, Storage(self.lanes, self.spec.c.type)
+        parts = [min(lanes.count, count - start) for start in range(0, count, lanes.count)]
+        sums = [zero(lanes.type)] * len(parts)
+        here = f.element(line, column, lanes.bytes, "here")
+        for at, weight in taps:
+            for v in range(len(parts)):
+                place = f.offset(here, at + v * lanes.count * lanes.bytes)
+                pixels = f.load(lanes.type, place, lanes.bytes, "pixels")
+                sums[v] = lanes.multiply_add(f, pixels, weight, sums[v])
+        place = f.element(out, column, storage.bytes, "place")
+        for v, (total, active) in enumerate(zip(sums, parts, strict=True)):
+            target = f.offset(place, v * lanes.count * storage.bytes)
+            if self.fused is not None:
+                total = self.fused.of_positions(f, total, 0, active, target)
+            storage.store(f, total, target, active)
+
+    def _entry(self, block: Function, clear: Function) -> Function:
+        spec, cuts, fused = self.spec, self.cuts, self.fused
+        (phase,) = spec.phases
+        f = Function(CONTRACT, KERNEL_PARAMETERS, external=True)
+        scratch = f.stack(cuts.lines * cuts.line_bytes, LINE_BYTES, "scratch")
+        args = f.argument("args")
+        a, b, c = (f.load(PTR, f.offset(args, 8 * i), 8, name) for i, name in enumerate("abc"))
+        beside: list[Value] = []
+        if fused is not None:
+            operands = range(3, 3 + len(fused.epilogue.operands))
+            addresses = [f.load(PTR, f.offset(args, 8 * i), 8, "e") for i in operands]
+            beside = fused.of_launch(f, c, addresses)
+        # Columns that no copy writes are padding.
+        with f.loop("scratch.line", 0, cuts.lines, runs=True) as line:
+            f.call(clear, f.element(scratch, line.index, cuts.line_bytes))
+        with f.loop("item", f.argument("begin"), f.argument("end")) as item:
+            part = f.rem(item.index, cuts.blocks, "part")
+            plane = f.div(item.index, cuts.blocks, "plane")
+            column = f.rem(plane, spec.columns, "column")
+            plane = f.div(plane, spec.columns)
+            group = f.rem(plane, spec.groups, "group")
+            number = f.div(plane, spec.groups, "number")
+            reads = f.mul(group, spec.a.group_stride)
+            writes = f.add(f.mul(group, spec.c.group_stride), f.mul(column, spec.c.stride))
+            writes = f.add(writes, phase.out_offset)
+            for axis in reversed(self._outer):
+                at = f.rem(number, axis.size, "at")
+                number = f.div(number, axis.size)
+                read = f.add(f.mul(at, axis.step), axis.tap_rows[0])
+                reads = f.add(reads, f.mul(read, axis.row_stride), "reads")
+                writes = f.add(writes, f.mul(at, axis.out_stride), "writes")
+            weight = f.add(
+                f.mul(group, spec.b.group_stride), f.mul(column, spec.b.column_stride), "weight"
+            )
+            channel = f.add(f.mul(group, spec.columns), column, "channel")
+            first = f.mul(part, cuts.rows, "first")
+            count = f.minimum(f.sub(self._y.size, first), cuts.rows, "count")
+            f.call(
+                block,
+                f.element(a, reads, STORAGE_BYTES[spec.a.type]),
+                f.element(b, weight, STORAGE_BYTES[spec.b.type]),
+                f.element(c, writes, STORAGE_BYTES[spec.c.type]),
+                scratch,
+                first,
+                count,
+                *(fused.moved(f, beside, channel) if fused is not None else ()),
+            )
+        return f

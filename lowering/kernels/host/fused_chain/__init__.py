@@ -1,0 +1,1 @@
+"""Chains of convolutions along frames, channels first, as one kernel."""

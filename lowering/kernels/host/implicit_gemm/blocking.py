@@ -1,0 +1,210 @@
+"""How a contraction is cut into items of work, blocks for the caches, and tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.builder import POINTER_BYTES
+from convir.lowering.kernels.host.code.tiles import (
+    MAX_ROWS,
+    SLACK,
+    BroadcastTile,
+    DotTile,
+    GroupTile,
+    Shape,
+    Tile,
+    choose,
+)
+from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.code.lanes import Lanes
+
+BLOCK_ROWS = 112
+"""Rows of C in an item: each panel of weights that comes from the second-level cache serves them
+all, and their rows of A stay in that cache."""
+
+SCRATCH_BYTES = 256 * 1024
+"""Sums of an item on their way to C, on the stack of the thread and in its cache."""
+
+FEW_CHUNKS = 2
+"""Where no more items than this read a panel, they find it in a cache only if they follow each
+other."""
+
+KEPT_BYTES = 640 * 1024
+"""Weights that stay in the second-level cache until the next item reads them."""
+
+MIN_ITEMS = 16
+"""With fewer items than this, threads would wait for each other."""
+
+PANEL_BYTES = 128 * 1024
+"""A panel of weights is read once per tile from the second-level cache, beside the rows."""
+
+MAX_TABLE_BYTES = 512 * 1024
+"""Row tables live on the stack of the thread."""
+
+_TABLE_ROWS = MAX_TABLE_BYTES // POINTER_BYTES
+"""Of one tap."""
+
+
+def _max_taps(tile_rows: int) -> int:
+    """With more of them a row table has no room for an item of one tile, and the tile behind it."""
+    return _TABLE_ROWS // (SLACK + 2 * tile_rows)
+
+
+MAX_TAPS = _max_taps(1)
+"""No tile has a row table for more."""
+MAX_TAPS_OF_FULL_TILES = _max_taps(MAX_ROWS)
+"""For more of them tiles are less high than they could be."""
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The cuts of one contraction."""
+
+    tile: Tile
+    chunks: int
+    """Pieces of every phase's positions; an item does one piece of each phase."""
+    bounds: tuple[tuple[int, ...], ...]
+    """For each phase the `chunks + 1` positions between pieces."""
+    column_parts: int
+    """Pieces of the columns, in whole panels."""
+    panels: int
+    """Panels of columns, the last one maybe narrower."""
+    panel_columns: int
+    """Columns of a full panel."""
+    depth_block: int
+    """Depths that are reduced before the next panel is read; all taps come along."""
+    table_width: int
+    """Rows in a line of the row table, slack included."""
+    items_per_group: int
+    """Items of one group."""
+    panels_first: bool
+    """Whether neighbouring items are pieces of the positions for the same panels; else panels for
+    the same positions."""
+    groups: int
+    """Groups that are products of their own; 1 if vectors hold several groups."""
+    columns: int
+    """Columns of such a group."""
+
+    scratch_columns: int
+    """Columns of an item's scratch memory; 0 if tiles store straight into C."""
+    last_columns: int
+    """Columns of the last panel."""
+    last_tile: Tile
+    """The tile of the last panel."""
+    panel_elements: int
+    """Elements of one tap of a packed panel."""
+    last_elements: int
+    """Elements of one tap of the last packed panel."""
+    in_place: bool
+    """Whether weights are read where they lie; `panel_elements` are those of packed ones."""
+
+    @property
+    def tap_elements(self) -> int:
+        """Elements of one tap of all packed panels."""
+        return (self.panels - 1) * self.panel_elements + self.last_elements
+
+
+def block(spec: Contraction, lanes: Lanes) -> Blocking:
+    """Choose the cuts of `spec`.
+
+    Raises:
+        ValueError: there are too many taps for a row table on the stack.
+    """
+    positions = tuple(phase.positions for phase in spec.phases)
+    worked = tuple((phase.positions, live_taps(phase)) for phase in spec.phases if phase.taps)
+    shapes = worked or tuple((count, (1.0,) * MAX_ROWS) for count in positions)
+    fuses = spec.a.group_stride == spec.depth and (
+        spec.c.group_stride == spec.columns * spec.c.stride
+    )
+    shape = Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
+    taps = max(phase.taps for phase in spec.phases)
+    if taps > MAX_TAPS:
+        raise ValueError(f"{taps} taps are too many for a row table")
+    most_rows = (_TABLE_ROWS // max(taps, 1) - SLACK) // 2
+    tile = choose(shape, lanes.count, lanes.cpu, min(most_rows, MAX_ROWS))
+    groups, columns = spec.groups, spec.columns
+    if isinstance(tile, GroupTile):
+        groups, columns = 1, groups * columns
+    panel_columns = tile.columns(lanes.count)
+    panels = -(-columns // panel_columns)
+    most = max(positions)
+    rows = min(BLOCK_ROWS, _TABLE_ROWS // max(taps, 1) - SLACK - tile.rows)
+    chunks = -(-most // rows)
+    direct = spec.c.type == spec.element and spec.c.stride == 1
+    parts = 1
+    if not direct:
+        line_bytes = (rows + tile.rows + SLACK) * panel_columns * lanes.bytes
+        parts = -(-panels // max(1, SCRATCH_BYTES // line_bytes))
+    if chunks * groups * parts < MIN_ITEMS:
+        parts = min(panels, -(-MIN_ITEMS // (chunks * groups)))
+    if chunks * groups * parts < MIN_ITEMS:
+        wanted = -(-MIN_ITEMS // (groups * parts))
+        chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
+    weights = taps * spec.depth * columns
+    bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
+    longest = max(b - a for line in bounds for a, b in pairwise(line))
+    width = -(-longest // tile.rows) * tile.rows + SLACK
+    last_columns = columns - (panels - 1) * panel_columns
+    last_tile = tile.narrowed(last_columns, lanes.count)
+    panel_elements = tile.panel_elements(spec.depth, lanes.count)
+    blocks = max(1, round(taps * panel_elements * lanes.bytes / PANEL_BYTES))
+    depth_block = -(-spec.depth // blocks)
+    if isinstance(tile, GroupTile):
+        depth_block = spec.depth
+    if isinstance(tile, DotTile):
+        depth_block = -(-depth_block // lanes.count) * lanes.count
+    return Blocking(
+        tile=tile,
+        chunks=chunks,
+        bounds=bounds,
+        column_parts=parts,
+        panels=panels,
+        panel_columns=panel_columns,
+        depth_block=depth_block,
+        table_width=width,
+        items_per_group=chunks * parts,
+        panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.depth * parts,
+        groups=groups,
+        columns=columns,
+        scratch_columns=0 if direct else -(-panels // parts) * panel_columns,
+        last_tile=last_tile,
+        last_columns=last_columns,
+        panel_elements=panel_elements,
+        last_elements=last_tile.panel_elements(spec.depth, lanes.count),
+        in_place=isinstance(tile, BroadcastTile) and reads_in_place(spec, lanes.count, lanes.bytes),
+    )
+
+
+IN_PLACE_BYTES = 64 * 1024
+"""Larger matrices of weights are packed: lines that lie apart share few sets of the caches."""
+
+
+IN_PLACE_ROWS = 64
+"""So few rows take less time with lines that lie apart than it takes to pack the matrix of every
+group, which is read once."""
+
+
+def reads_in_place(spec: Contraction, lanes: int, element_bytes: int) -> bool:
+    """Whether tiles that broadcast can read the weights unpacked: one tap, columns in whole vectors
+    of `lanes` elements, and little of it or little to do with it."""
+    b = spec.b
+    stored = b.type == spec.element and b.column_stride == 1
+    small = spec.depth * b.depth_stride * element_bytes <= IN_PLACE_BYTES
+    small |= spec.shares_rows and spec.phases[0].positions <= IN_PLACE_ROWS
+    begins = [weight for axis in spec.phases[0].axes for weight in axis.tap_weights]
+    whole = spec.columns % lanes == 0
+    return stored and small and whole and spec.taps == 1 and not any(begins)
+
+
+MIN_TILES_PER_ITEM = 4
+"""An item of fewer tiles than this does not pay for its row table."""
+
+
+def _bounds(count: int, chunks: int, rows: int) -> tuple[int, ...]:
+    tiles = -(-count // rows)
+    return tuple(min(count, tiles * chunk // chunks * rows) for chunk in range(chunks + 1))

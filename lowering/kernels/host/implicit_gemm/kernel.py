@@ -1,0 +1,369 @@
+"""The whole kernel of a contraction: items, phases, blocks of depth, panels and tiles.
+
+for item:                       a piece of the positions of every phase, of one group
+  for phase:                    fill the row tables of the piece
+    for block of depths:        for panel of columns:  for tile of rows:   microkernel
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.host.code.builder import (
+    I64,
+    LINE_BYTES,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+)
+from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
+from convir.lowering.kernels.host.code.fused_store import FusedStore
+from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
+from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_BYTES
+from convir.lowering.kernels.host.implicit_gemm.holes import Holes, HoleStores
+from convir.lowering.kernels.host.implicit_gemm.microkernel import (
+    PanelShape,
+    tile_function,
+)
+from convir.lowering.kernels.host.implicit_gemm.row_tables import (
+    OutLister,
+    PhaseTables,
+    TableFiller,
+)
+from convir.lowering.kernels.host.implicit_gemm.store import Epilogue
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.code.builder import Operand
+    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+
+_OPERANDS = ("a", "b", "c")
+"""The first arguments of a kernel."""
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """Writes the kernel of one contraction for one CPU."""
+
+    spec: Contraction
+    lanes: Lanes
+    cuts: Blocking
+    epilogue: FusedEpilogue | None = None
+
+    @property
+    def fused(self) -> FusedStore | None:
+        """What writes the epilogue, if there is one."""
+        if self.epilogue is None:
+            return None
+        return FusedStore(self.lanes, self.spec, self.epilogue)
+
+    @property
+    def holes(self) -> Holes | None:
+        """The rows that are stored as zeros between tiles, if there are any."""
+        return None if self.epilogue is not None else Holes.of(self.spec, self.cuts)
+
+    @property
+    def items(self) -> int:
+        """How many items of work there are."""
+        return self.cuts.items_per_group * self.cuts.groups
+
+    def write(self, module: Module) -> None:
+        """Add the function `contract` to `module`.
+
+        Its arguments are the addresses of A, of the packed weights or of B itself, of C, and of
+        the operands of the epilogue.
+        """
+        lanes, cuts = self.lanes, self.cuts
+        tables = PhaseTables(module, self.spec)
+        row_elements = self.spec.depth * (self.spec.groups // cuts.groups)
+        zero_row = module.zeros("zero_row", row_elements * lanes.bytes, LINE_BYTES)
+        spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, LINE_BYTES)
+        bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
+        fill = module.add(TableFiller(tables, cuts.table_width, zero_row, spill_row).function())
+        finish = None
+        if cuts.scratch_columns:
+            line = cuts.scratch_columns * lanes.bytes
+            store = Epilogue(lanes, self.spec.c, line, self.spec.accumulate, self.fused)
+            finish = store.function(module)
+        tiles = self._tiles(module, zero_row, spill_row)
+        piece = module.add(self._piece(tables, fill, tiles, finish))
+        lister = None if self.holes is None else module.add(OutLister(tables).function())
+        module.add(self._entry(tables, bounds, lister, piece))
+
+    @property
+    def _streams(self) -> bool:
+        """Whether rows are read once, one behind the other.
+
+        A panel that is not the only one finds them in a cache.
+        """
+        axes = [phase.axes[-1] for phase in self.spec.phases]
+        behind = all(axis.row_stride * axis.step == self.spec.depth for axis in axes)
+        return behind and self.cuts.panels == 1 and all(p.taps == 1 for p in self.spec.phases)
+
+    @property
+    def _asks(self) -> bool:
+        """Whether tiles ask for the panel, or the block of it, that comes next.
+
+        It is not in the second-level cache if an item has more weights than that keeps, or is one
+        of few that read them.
+        """
+        cuts = self.cuts
+        several = cuts.panels > cuts.column_parts or cuts.depth_block < self.spec.depth
+        plain = isinstance(cuts.tile, BroadcastTile) and self.holes is None
+        taps = max(phase.taps for phase in self.spec.phases)
+        weights = taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
+        far = weights > KEPT_BYTES or cuts.chunks <= FEW_CHUNKS
+        return several and plain and far and not cuts.in_place
+
+    def _ahead(
+        self, f: Function, panels: tuple[Value, Value, Value], end: Operand, bytes_: Operand
+    ) -> tuple[Value, Value]:
+        """From the panel whose depths end at `end` to the one that comes next.
+
+        Args:
+            f: the function.
+            panels: the number of the panel, the first one of the item, and the end of them.
+            end: where its depths end.
+            bytes_: between two panels.
+
+        Returns:
+            The bytes, and whether one comes next.
+        """
+        number, first, last = panels
+        following = f.add(number, 1)
+        within = f.compare("slt", following, last)
+        line = self.cuts.panel_columns * self.lanes.bytes
+        wrapped = f.mul(f.sub(first, number), bytes_)
+        wrapped = f.add(wrapped, self.cuts.depth_block * line, "next.block")
+        ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
+        more = f.compare("slt", end, self.spec.depth)
+        return ahead, f.emit("i1", "more", f"or {within}, {more.text}")
+
+    def _tiles(
+        self, module: Module, zero_row: Value, spill_row: Value
+    ) -> tuple[Function, Function]:
+        """The functions of a full panel and of the last one, which may be the same."""
+        cuts, depth = self.cuts, self.spec.depth
+        fused = None if cuts.scratch_columns else self.fused
+        full = PanelShape(
+            cuts.tile,
+            cuts.panel_columns,
+            depth,
+            cuts.table_width,
+            zero_row,
+            spill_row,
+            single=cuts.depth_block >= depth,
+            streams=self._streams,
+            line_elements=self.spec.b.depth_stride if cuts.in_place else None,
+            holes=None if self.holes is None else HoleStores(self.lanes, cuts.panel_columns),
+            asks=self._asks,
+        )
+        last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
+        if self.holes is not None:
+            last = replace(last, holes=HoleStores(self.lanes, cuts.last_columns))
+        last_tile = module.add(tile_function("tile_last", last, self.lanes, fused))
+        if cuts.panels == 1 or last == full:
+            return last_tile, last_tile
+        return module.add(tile_function("tile", full, self.lanes, fused)), last_tile
+
+    def _piece(
+        self,
+        tables: PhaseTables,
+        fill: Function,
+        tiles: tuple[Function, Function],
+        finish: Function | None,
+    ) -> Function:
+        """The function of one piece of one phase, for one group and some panels.
+
+        With an epilogue, sums go to the rows of `scratch` that `sums` lists, and from there to C.
+        """
+        spec, cuts, size, fused = self.spec, self.cuts, self.lanes.bytes, self.fused
+        pointers = ("a", "b", "c", "rows", "outs", "sums", "scratch")
+        numbers = ("first_row", "last_row", "first_panel", "last_panel")
+        holes = self.holes
+        f = Function(
+            "piece",
+            (
+                (PTR, "line"),
+                *((PTR, name) for name in pointers),
+                *((I64, name) for name in numbers),
+                *(holes.PARAMETERS if holes is not None else ()),
+                *(fused.parameters if fused is not None else ()),
+            ),
+        )
+        line, rows, outs = f.argument("line"), f.argument("rows"), f.argument("outs")
+        first_panel, last_panel = f.argument("first_panel"), f.argument("last_panel")
+        height = cuts.tile.rows
+        first, last = f.argument("first_row"), f.argument("last_row")
+        count = f.sub(last, first, "count")
+        padded = f.mul(f.div(f.add(count, height - 1), height), height, "padded")
+        column_bytes = cuts.panel_columns * spec.c.stride * STORAGE_BYTES[spec.c.type]
+        c = f.argument("c")
+        first_column: Value | int = 0
+        if finish is not None:
+            c, first_column = f.element(c, first_panel, column_bytes, "c.part"), first_panel
+        f.call(fill, line, f.argument("a"), c, rows, outs, first, last, padded)
+        sums = outs if finish is None else f.argument("sums")
+        taps = tables.field(f, line, "taps")
+        panel_bytes: Operand = cuts.panel_columns * size
+        if not cuts.in_place:
+            panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
+        whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
+        tiles_of_piece = f.div(padded, height)
+
+        def panel(
+            number: Value, tile: Function, begin: Operand, end: Operand, add: Operand
+        ) -> None:
+            ending: list[Operand] = []
+            if fused is not None and finish is None:
+                is_last = f.compare("eq", end, spec.depth)
+                ending = [f.select(is_last, 1, 0, "finish"), *fused.arguments(f)]
+            weights = f.offset(f.argument("b"), f.mul(number, panel_bytes), "panel")
+            column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
+            if isinstance(cuts.tile, GroupTile):
+                # The groups of a panel are a part of the row.
+                begin = f.mul(number, cuts.panel_columns // spec.columns * spec.depth, "begin")
+            ahead: tuple[Value, Value] | None = None
+            if self._asks:
+                ahead = self._ahead(f, (number, first_panel, last_panel), end, panel_bytes)
+            with f.loop("row", 0, count, height, runs=True) as row:
+                bytes_ = f.mul(row.index, POINTER_BYTES)
+                at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
+                share: list[Operand] = []
+                if holes is not None:
+                    number_of_tile = f.div(row.index, height)
+                    share = holes.share(f, number_of_tile, tiles_of_piece, begin)
+                asked: list[Operand] = []
+                if ahead is not None:
+                    vector = f.div(row.index, height, "vector")
+                    asks = f.compare("slt", vector, cuts.panel_columns // self.lanes.count)
+                    asks = f.emit("i1", "asks", f"and {asks}, {ahead[1].text}")
+                    line_ahead = f.add(ahead[0], f.mul(vector, LINE_BYTES))
+                    asked = [f.select(asks, line_ahead, 0, "line.ahead")]
+                f.call(
+                    tile, at, taps, begin, end, weights, out, column, add, *asked, *ending, *share
+                )
+
+        with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
+            depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
+            add: Operand = f.select(f.compare("ne", depth.index, 0), 1, 0, "add")
+            if spec.accumulate and finish is None:
+                add = 1
+            with f.loop("panel", first_panel, f.minimum(last_panel, whole, "full.end")) as loop:
+                panel(loop.index, tiles[0], depth.index, depth_end, add)
+            if whole < cuts.panels:
+                with f.when(f.compare("sgt", last_panel, whole), "narrow"):
+                    panel(Value(I64, str(whole)), tiles[1], depth.index, depth_end, add)
+        if finish is not None:
+            end = f.minimum(f.mul(last_panel, cuts.panel_columns), cuts.columns, "last.column")
+            columns = f.sub(end, f.mul(first_panel, cuts.panel_columns), "columns")
+            beside: list[Value] = []
+            if fused is not None:
+                channel = f.mul(first_panel, cuts.panel_columns, "first.channel")
+                beside = fused.moved(f, fused.arguments(f), channel)
+            f.call(finish, f.argument("scratch"), outs, count, columns, *beside)
+        return f
+
+    def _entry(
+        self, tables: PhaseTables, bounds: Value, lister: Function | None, piece: Function
+    ) -> Function:
+        spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
+        f = Function(CONTRACT, KERNEL_PARAMETERS, external=True)
+        taps = max(1, *(phase.taps for phase in spec.phases))
+        rows = f.stack(taps * cuts.table_width * POINTER_BYTES, LINE_BYTES, "rows")
+        outs = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "outs")
+        scratch, sums = self._scratch(f)
+        holes = self.holes
+        listed = None
+        if holes is not None:
+            listed = f.stack(holes.table_bytes, LINE_BYTES, "holes")
+        a, b, c = (
+            f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
+            for i, name in enumerate(_OPERANDS)
+        )
+        beside = self._beside(f, c)
+        # Weights that are read in place have one tap.
+        tap_bytes = 0 if cuts.in_place else cuts.tap_elements * size
+        group_bytes = (spec.b.group_stride * size) if cuts.in_place else (spec.taps * tap_bytes)
+        with f.loop("item", f.argument("begin"), f.argument("end")) as item:
+            group = f.div(item.index, cuts.items_per_group, "group")
+            within = f.rem(item.index, cuts.items_per_group, "within")
+            if cuts.panels_first:
+                chunk, part = (
+                    f.rem(within, cuts.chunks, "chunk"),
+                    f.div(within, cuts.chunks, "part"),
+                )
+            else:
+                chunk = f.div(within, cuts.column_parts, "chunk")
+                part = f.rem(within, cuts.column_parts, "part")
+            first_panel = f.div(f.mul(part, cuts.panels), cuts.column_parts, "first.panel")
+            next_part = f.mul(f.add(part, 1), cuts.panels)
+            last_panel = f.div(next_part, cuts.column_parts, "last.panel")
+            a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
+            c_bytes = spec.c.group_stride * STORAGE_BYTES[spec.c.type]
+            c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
+            b_group = f.element(b, group, group_bytes, "b.group")
+            if self.fused is not None:
+                beside_group = self.fused.moved(f, beside, f.mul(group, cuts.columns))
+            else:
+                beside_group = []
+
+            def rows_of(phase: Value, chunk: Value = chunk) -> tuple[Value, Value]:
+                place = f.add(f.mul(phase, cuts.chunks + 1), chunk, "bound")
+                bound = f.element(bounds, place, 8)
+                last = f.load(I64, f.offset(bound, 8), 8, "last.row")
+                return f.load(I64, bound, 8, "first.row"), last
+
+            phases, hole_count = len(spec.phases), Value(I64, "0")
+            if holes is not None and lister is not None and listed is not None:
+                phases = holes.first
+                hole_count = holes.listed(f, tables, lister, rows_of, (c_group, listed))
+            with f.loop("phase", 0, phases, runs=True) as phase:
+                line = tables.line(f, phase.index)
+                first_row, last_row = rows_of(phase.index)
+                todo = f.compare("slt", first_row, last_row)
+                if spec.accumulate:
+                    works = f.compare("ne", tables.field(f, line, "taps"), 0)
+                    todo = f.emit("i1", "todo", f"and {todo}, {works.text}")
+                with f.when(todo, "some"):
+                    first_tap = tables.field(f, line, "first_tap")
+                    weights = f.element(b_group, first_tap, tap_bytes, "b.phase")
+                    behind: list[Value] = []
+                    if listed is not None:
+                        is_first = f.compare("eq", phase.index, 0)
+                        behind = [listed, f.select(is_first, hole_count, 0, "holes.behind")]
+                    f.call(
+                        piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
+                        first_row, last_row, first_panel, last_panel, *behind, *beside_group,
+                    )  # fmt: skip
+        return f
+
+    def _beside(self, f: Function, c: Value) -> list[Value]:
+        """The operands of the epilogue, as functions that store take them."""
+        if self.fused is None:
+            return []
+        args, first = f.argument("args"), len(_OPERANDS)
+        addresses = [
+            f.load(PTR, f.offset(args, POINTER_BYTES * (first + i)), POINTER_BYTES, "e")
+            for i in range(len(self.fused.epilogue.operands))
+        ]
+        return self.fused.of_launch(f, c, addresses)
+
+    def _scratch(self, f: Function) -> tuple[Value, Value]:
+        """Scratch memory for the sums of an item, and the addresses of its rows."""
+        cuts = self.cuts
+        if not cuts.scratch_columns:
+            return Value(PTR, "null"), Value(PTR, "null")
+        line_bytes = cuts.scratch_columns * self.lanes.bytes
+        scratch = f.stack(cuts.table_width * line_bytes, LINE_BYTES, "scratch")
+        sums = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "sums")
+        with f.loop("line", 0, cuts.table_width, runs=True) as line:
+            address = f.element(scratch, line.index, line_bytes)
+            f.store(address, f.element(sums, line.index, POINTER_BYTES), POINTER_BYTES)
+        return scratch, sums

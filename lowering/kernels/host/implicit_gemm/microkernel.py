@@ -1,0 +1,447 @@
+"""The innermost loops: a tile of accumulators in registers, over all taps and depths of a block.
+
+Rows come as a table of addresses, `rows[tap][row]`, so that padding, strides, dilations and the
+phases of a strided gradient are the same code with another table: a row outside of the input is
+the address of zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.builder import (
+    I1,
+    I64,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    vector,
+    zero,
+)
+from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile, DotTile, GroupTile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from convir.lowering.kernels.host.code.builder import Value
+    from convir.lowering.kernels.host.code.fused_store import FusedStore
+    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.code.tiles import Tile
+    from convir.lowering.kernels.host.implicit_gemm.holes import HoleStores
+
+
+@dataclass(frozen=True)
+class PanelShape:
+    """What the innermost loop knows about its operands when it is compiled."""
+
+    tile: Tile
+    columns: int
+    """Columns of the panel that exist; a vector of columns may reach past them."""
+    depth: int
+    """Elements of a row."""
+    table_width: int
+    """Rows in a line of the row table."""
+    zero_row: Value
+    """The address of the zeros that rows outside of A point at."""
+    spill_row: Value
+    """The address of the row that the excess rows of a tile are stored to."""
+    single: bool
+    """Whether one call computes whole sums; else depths come in several blocks."""
+    streams: bool = False
+    """Whether rows lie behind each other and are read once: those of the next tile are asked for
+    while this one is computed."""
+    line_elements: int | None = None
+    """Elements between two depths of a broadcast tile's panel; None if they follow each other."""
+    holes: HoleStores | None = None
+    """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
+    asks: bool = False
+    """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
+    broadcast tiles."""
+
+
+def tile_function(
+    name: str, shape: PanelShape, lanes: Lanes, fused: FusedStore | None = None
+) -> Function:
+    """The function of one tile.
+
+    It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
+    [`first`, `last`), which for group tiles are all that begin at `first`. It stores the sums at
+    byte `column` of the rows `outs`, or adds them there if `add` is not 0. With `fused`, sums that
+    are whole, as `finish` says, are stored through its epilogue. Holes become zeros.
+    """
+    f = Function(
+        name,
+        (
+            (f"{PTR} noalias", "rows"),
+            (I64, "taps"),
+            (I64, "first"),
+            (I64, "last"),
+            (f"{PTR} noalias", "panel"),
+            (f"{PTR} noalias", "outs"),
+            (I64, "column"),
+            (I64, "add"),
+            *(((I64, "ahead"),) if shape.asks else ()),
+            *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
+            *(shape.holes.PARAMETERS if shape.holes is not None else ()),
+        ),
+    )
+    tile, holes = shape.tile, shape.holes
+    stored = [] if holes is None else [f.argument("first_hole")]
+    width = tile.width if isinstance(tile, DotTile) else tile.vectors
+    zeros = [zero(lanes.type)] * (tile.rows * width)
+    tap_bytes = tile.panel_elements(shape.depth, lanes.count) * lanes.bytes
+    with f.loop("tap", 0, f.argument("taps"), carried=[*zeros, *stored]) as tap:
+        line = f.element(f.argument("rows"), tap.index, shape.table_width * POINTER_BYTES, "line")
+        rows = [
+            f.load(PTR, f.offset(line, row * POINTER_BYTES), POINTER_BYTES, "row")
+            for row in range(tile.rows)
+        ]
+        panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
+        if isinstance(tile, BroadcastTile):
+            last = _last_depth(f, shape, line)
+            line_elements = shape.line_elements or tile.columns(lanes.count)
+            line_bytes = line_elements * lanes.bytes
+            steps = _BroadcastSteps(f, shape, tile, lanes, rows, panel, line_bytes)
+            if holes is None:
+                tap.carry(*steps.run(f.argument("first"), last, tap.carried))
+            else:
+                tap.carry(*steps.run_with_holes(holes, last, tap.carried))
+        elif isinstance(tile, DotTile):
+            last = _last_depth(f, shape, line)
+            tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, last, tap.carried))
+        else:
+            tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
+    sums = tap.results[: len(zeros)]
+    if holes is not None:
+        with f.loop("left", tap.results[-1], f.argument("last_hole")) as left:
+            holes.store(f, left.index)
+    if isinstance(tile, DotTile):
+        pieces = _dot_pieces(f, tile, lanes, sums)
+    else:
+        pieces = _vector_pieces(f, shape, tile, lanes, sums)
+    _store_pieces(f, shape, lanes, pieces, fused)
+    return f
+
+
+def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
+    """Where the depths of a tap end: at their beginning if all of the tile's rows are padding."""
+    addresses = f.load(vector(I64, SLACK), line, POINTER_BYTES, "addresses")
+    zeros = f.splat(f.emit(I64, "zeros", f"ptrtoint {shape.zero_row} to i64"), SLACK)
+    inside = f.compare("ne", addresses, zeros)
+    bits = f.emit(f"i{SLACK}", "bits", f"bitcast {inside} to i{SLACK}")
+    mine = f.emit(bits.type, "mine", f"and {bits}, {(1 << shape.tile.rows) - 1}")
+    some = f.emit(I1, "some", f"icmp ne {mine}, 0")
+    return f.select(some, f.argument("last"), f.argument("first"), "last.inside")
+
+
+@dataclass(frozen=True)
+class _BroadcastSteps:
+    """One tap: each step multiplies a line of the panel with one broadcast element a row."""
+
+    f: Function
+    shape: PanelShape
+    tile: BroadcastTile
+    lanes: Lanes
+    rows: Sequence[Value]
+    panel: Value
+    line_bytes: int
+    """Between two lines of the panel."""
+
+    def run(
+        self,
+        first: Value,
+        last: Value,
+        totals: Sequence[Value],
+        stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
+    ) -> tuple[Value, ...]:
+        """The depths [`first`, `last`), with the stores that `stores` has for each."""
+        with self.f.loop("depth", first, last, carried=totals) as depth:
+            beside = () if stores is None else stores(depth.index)
+            depth.carry(*self._step(depth.index, depth.carried, beside))
+        return depth.results
+
+    def run_with_holes(
+        self, holes: HoleStores, last: Value, carried: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """All depths, the first of them beside the holes from the last of `carried` on."""
+        f, first = self.f, self.f.argument("first")
+        *totals, stored = carried
+        left = f.sub(f.argument("last_hole"), stored, "holes.left")
+        turn = f.minimum(last, f.add(first, left), "turn")
+        hole = f.sub(stored, first, "hole.of.depth")
+
+        def stores(depth: Value) -> Sequence[Callable[[], None]]:
+            return holes.stores(f, f.add(hole, depth))
+
+        totals = self.run(first, turn, totals, stores)
+        return *self.run(turn, last, totals), f.add(hole, turn, "holes.stored")
+
+    def _step(
+        self, depth: Value, before: Sequence[Value], beside: Sequence[Callable[[], None]]
+    ) -> list[Value]:
+        """The sums after one depth; behind each row comes one of the stores `beside` it."""
+        f, lanes, vectors = self.f, self.lanes, self.tile.vectors
+        vector_bytes = lanes.count * lanes.bytes
+        weights = f.element(self.panel, depth, self.line_bytes, "weights")
+        loaded = [
+            f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
+            for v in range(vectors)
+        ]
+        sums: list[Value] = []
+        for row, address in enumerate(self.rows):
+            x = lanes.broadcast(f, f.element(address, depth, lanes.bytes))
+            sums += [
+                lanes.multiply_add(f, x, w, total)
+                for w, total in zip(loaded, before[row * vectors :], strict=False)
+            ]
+            if row < len(beside):
+                beside[row]()
+        for store in beside[len(self.rows) :]:
+            store()
+        if self.shape.asks:
+            f.prefetch(f.offset(weights, f.argument("ahead")), level=2)
+        if self.shape.streams:
+            # The whole of the next tile, a part with each step.
+            place = f.element(self.rows[0], depth, self.tile.rows * lanes.bytes, "part")
+            f.prefetch(f.offset(place, self.tile.rows * self.shape.depth * lanes.bytes, "next"))
+        return sums
+
+
+def _dot_steps(
+    f: Function,
+    tile: DotTile,
+    row_depth: int,
+    lanes: Lanes,
+    rows: Sequence[Value],
+    panel: Value,
+    last: Value,
+    totals: Sequence[Value],
+) -> tuple[Value, ...]:
+    """One tap: each step multiplies a vector of depths of every column with one of every row."""
+    vector_bytes = lanes.count * lanes.bytes
+
+    def step(at: Value, active: int, before: Sequence[Value]) -> list[Value]:
+        weights = f.element(panel, at, tile.width * lanes.bytes, "weights")
+        loaded = [
+            f.load(lanes.type, f.offset(weights, column * vector_bytes), lanes.bytes, "w")
+            for column in range(tile.width)
+        ]
+        sums: list[Value] = []
+        for row, address in enumerate(rows):
+            x = lanes.load(f, f.element(address, at, lanes.bytes), active, "x")
+            sums += [
+                lanes.multiply_add(f, x, w, total)
+                for w, total in zip(loaded, before[row * tile.width :], strict=False)
+            ]
+        return sums
+
+    whole = row_depth // lanes.count * lanes.count
+    full_end = last if whole == row_depth else f.minimum(last, whole, "full.end")
+    with f.loop("depth", f.argument("first"), full_end, lanes.count, carried=totals) as depth:
+        depth.carry(*step(depth.index, lanes.count, depth.carried))
+    if whole == row_depth:
+        return depth.results
+    # The rest of a row is less than a vector; it belongs to the last block of depths.
+    with f.loop("rest", full_end, f.minimum(last, whole + 1), carried=depth.results) as rest:
+        rest.carry(*step(rest.index, row_depth - whole, rest.carried))
+    return rest.results
+
+
+def _group_steps(
+    f: Function,
+    shape: PanelShape,
+    tile: GroupTile,
+    lanes: Lanes,
+    rows: Sequence[Value],
+    panel: Value,
+    totals: Sequence[Value],
+) -> list[Value]:
+    """One tap: elements of a row are spread over the lanes that hold their group's columns."""
+    together = tile.groups_per_vector(lanes.count)
+    groups = shape.columns // tile.width
+    first = f.argument("first")
+    sums = list(totals)
+    for v in range(tile.vectors):
+        here = min(together, groups - v * together)
+        part = vector(lanes.scalar, here * tile.depth)
+        start = v * together * tile.depth * lanes.bytes
+        elements = [
+            f.load(part, f.offset(f.element(row, first, lanes.bytes), start), lanes.bytes, "x")
+            for row in rows
+        ]
+        # Shuffles that move the same lane of every 128 bits share instructions: one by one.
+        quarter = 16 // lanes.bytes
+        for depth in sorted(range(tile.depth), key=lambda depth: depth % quarter):
+            place = (depth * tile.vectors + v) * lanes.count * lanes.bytes
+            weights = f.load(lanes.type, f.offset(panel, place), lanes.bytes, "w")
+            # Lanes past the last group multiply zero weights with any element.
+            spread = [
+                min(lane // tile.width, here - 1) * tile.depth + depth
+                for lane in range(lanes.count)
+            ]
+            for row, x in enumerate(elements):
+                number = row * tile.vectors + v
+                copies = f.shuffle(x, x, spread, "spread")
+                sums[number] = lanes.multiply_add(f, copies, weights, sums[number])
+    return sums
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A vector of sums of neighbouring columns of one row."""
+
+    sums: Value
+    row: int
+    column: int
+    """Of the tile's columns the first one that it holds."""
+    active: int
+    """Lanes that hold columns."""
+
+
+def _vector_pieces(
+    f: Function,
+    shape: PanelShape,
+    tile: BroadcastTile | GroupTile,
+    lanes: Lanes,
+    sums: Sequence[Value],
+) -> list[_Piece]:
+    del f
+    columns = tile.columns(lanes.count) // tile.vectors
+    return [
+        _Piece(total, row, v * columns, min(columns, shape.columns - v * columns))
+        for (row, v), total in zip(
+            ((row, v) for row in range(tile.rows) for v in range(tile.vectors)), sums, strict=True
+        )
+    ]
+
+
+def _dot_pieces(f: Function, tile: DotTile, lanes: Lanes, sums: Sequence[Value]) -> list[_Piece]:
+    """Add up the lanes of all accumulators: a vector of `tile.width` columns a row."""
+    # As many whole rows at a time as one vector has room for.
+    together = max(1, lanes.count // tile.width)
+    pieces: list[_Piece] = []
+    for first in range(0, tile.rows, together):
+        rows = min(together, tile.rows - first)
+        begin = first * tile.width
+        added = horizontal_sums(f, sums[begin : begin + rows * tile.width], lanes)
+        for row in range(rows):
+            picked = range(row * tile.width, (row + 1) * tile.width)
+            columns = f.shuffle(added, added, tuple(picked), "columns")
+            pieces.append(_Piece(columns, first + row, 0, tile.width))
+    return pieces
+
+
+def _store_pieces(
+    f: Function,
+    shape: PanelShape,
+    lanes: Lanes,
+    pieces: Sequence[_Piece],
+    fused: FusedStore | None,
+) -> None:
+    """Store sums, add them to those of earlier depths, and store what follows of whole sums."""
+    places = _out_rows(f, shape.tile.rows)
+    add = f.argument("add")
+    is_first = f.compare("eq", add, 0)
+    if fused is None:
+        with f.when(f.compare("ne", add, 0), "adding"):
+            _store_each(f, lanes, pieces, places, adds=True)
+        with f.when(is_first, "storing"):
+            _store_each(f, lanes, pieces, places)
+    elif shape.single:
+        _store_fused(f, shape, lanes, pieces, places, fused)
+    else:
+        is_last = f.compare("ne", f.argument("finish"), 0)
+        with f.when(is_first, "storing"):
+            _store_each(f, lanes, pieces, places)
+        with f.when(_neither(f, is_first, is_last), "adding"):
+            _store_each(f, lanes, pieces, places, adds=True)
+        with f.when(is_last, "finishing"):
+            before = [
+                replace(piece, sums=_added(f, lanes, piece, places[piece.row])) for piece in pieces
+            ]
+            _store_fused(f, shape, lanes, before, places, fused)
+
+
+def _neither(f: Function, left: Value, right: Value) -> Value:
+    either = f.emit(I1, "either", f"or {left}, {right.text}")
+    return f.emit(I1, "neither", f"xor {either}, true")
+
+
+def _store_each(
+    f: Function, lanes: Lanes, pieces: Sequence[_Piece], places: list[Value], *, adds: bool = False
+) -> None:
+    for piece in pieces:
+        total = _added(f, lanes, piece, places[piece.row]) if adds else piece.sums
+        _store(f, lanes, total, f.offset(places[piece.row], piece.column * lanes.bytes), piece)
+
+
+def _added(f: Function, lanes: Lanes, piece: _Piece, row: Value) -> Value:
+    """The sums of a piece and of earlier depths."""
+    address = f.offset(row, piece.column * lanes.bytes)
+    if piece.sums.type == lanes.type:
+        before = lanes.load(f, address, piece.active, "before")
+    else:
+        before = f.load(piece.sums.type, address, lanes.bytes, "before")
+    return f.float_binary("fadd", before, piece.sums, "after")
+
+
+def _store(f: Function, lanes: Lanes, total: Value, address: Value, piece: _Piece) -> None:
+    if total.type == lanes.type:
+        lanes.store(f, total, address, piece.active)
+    else:
+        f.store(total, address, lanes.bytes)
+
+
+def _store_fused(
+    f: Function,
+    shape: PanelShape,
+    lanes: Lanes,
+    pieces: Sequence[_Piece],
+    places: list[Value],
+    fused: FusedStore,
+) -> None:
+    first = f.div(f.argument("column"), lanes.bytes, "first.column")
+    spilled = f.offset(shape.spill_row, f.argument("column"), "spilled")
+    behind = [fused.behind(f, place, spilled) for place in places]
+    for piece in pieces:
+        column = f.add(first, piece.column, "channel")
+        offset = piece.column * lanes.bytes
+        here = fused.along(f, behind[piece.row], offset)
+        total = fused.of_channels(f, piece.sums, column, piece.active, here)
+        _store(f, lanes, total, f.offset(places[piece.row], offset), piece)
+
+
+def _out_rows(f: Function, rows: int) -> list[Value]:
+    column = f.argument("column")
+    outs = f.argument("outs")
+    return [
+        f.offset(f.load(PTR, f.offset(outs, row * POINTER_BYTES), POINTER_BYTES, "out"), column)
+        for row in range(rows)
+    ]
+
+
+def horizontal_sums(f: Function, vectors: Sequence[Value], lanes: Lanes) -> Value:
+    """A vector whose lane i is the sum of all lanes of `vectors[i]`; at most as many as lanes.
+
+    Vectors are halved and joined pairwise: after each round a vector holds twice as many partial
+    results, each of half as many lanes.
+    """
+    width = lanes.count
+    parts = list(vectors)
+    held = 1
+    while width > 1:
+        half = width // 2
+        starts = [part * width for part in range(held)]
+        both = [*starts, *(lanes.count + start for start in starts)]
+        low = [start + lane for start in both for lane in range(half)]
+        high = [start + half + lane for start in both for lane in range(half)]
+        joined: list[Value] = []
+        for place in range(0, len(parts), 2):
+            left = parts[place]
+            right = parts[place + 1] if place + 1 < len(parts) else left
+            a = f.shuffle(left, right, low, "low")
+            b = f.shuffle(left, right, high, "high")
+            joined.append(f.float_binary("fadd", a, b, "joined"))
+        parts, held, width = joined, held * 2, half
+    return parts[0]

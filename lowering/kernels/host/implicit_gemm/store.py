@@ -1,0 +1,187 @@
+"""From sums in scratch memory to C: its layout and its type.
+
+Where C holds channels as neighbours in the type of the arithmetic, tiles store straight into it.
+Otherwise an item's sums go to scratch memory that stays in the cache, `[row][column]`, and from
+there to C in one pass: through what follows the contraction, rounded once, and transposed where
+positions are the neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.builder import (
+    I1,
+    I64,
+    POINTER_BYTES,
+    PTR,
+    Function,
+    Module,
+    Value,
+    integers,
+    zero,
+)
+from convir.lowering.kernels.host.code.storage import Storage
+from convir.lowering.kernels.host.code.transpose import transpose
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Channels
+    from convir.lowering.kernels.host.code.fused_store import FusedStore
+    from convir.lowering.kernels.host.code.lanes import Lanes
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Writes the function that stores an item's sums."""
+
+    lanes: Lanes
+    layout: Channels
+    line_bytes: int
+    """Bytes of a row of scratch memory."""
+    accumulate: bool
+    fused: FusedStore | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """How C is written."""
+        return Storage(self.lanes, self.layout.type)
+
+    def function(self, module: Module) -> Function:
+        """Store `columns` columns of `count` rows, each to the address that `outs` has for it.
+
+        Scratch memory has room for whole vectors in every row.
+        """
+        f = Function(
+            "finish",
+            (
+                (f"{PTR} noalias", "scratch"),
+                (f"{PTR} noalias", "outs"),
+                (I64, "count"),
+                (I64, "columns"),
+                *(self.fused.parameters if self.fused is not None else ()),
+            ),
+        )
+        if self.layout.stride == 1:
+            self._rows(f)
+        else:
+            self._columns(f)
+        return module.add(f)
+
+    def _rows(self, f: Function) -> None:
+        """Channels are neighbours: whole vectors, then the columns that are left."""
+        lanes, columns = self.lanes, f.argument("columns")
+        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole")
+        with f.loop("row", 0, f.argument("count"), runs=True) as row:
+            source = f.element(f.argument("scratch"), row.index, self.line_bytes)
+            target = self._out(f, row.index)
+            with f.loop("vector", 0, whole, lanes.count) as v:
+                self._move(f, source, target, v.index, lanes.count)
+            with f.loop("rest", whole, columns) as rest:
+                self._move(f, source, target, rest.index, 0)
+
+    def _columns(self, f: Function) -> None:
+        """Positions may be neighbours: as many of them as lanes are transposed at a time."""
+        lanes, columns, count = self.lanes.count, f.argument("columns"), f.argument("count")
+        whole = f.mul(f.div(count, lanes), lanes, "whole")
+        with f.loop("rows", 0, whole, lanes) as rows:
+            together = self._are_neighbours(f, rows.index)
+            with f.when(together, "run"):
+                self._squares(f, rows.index)
+            with f.when(f.emit(I1, "apart", f"xor {together}, true"), "apart"):
+                end = f.add(rows.index, lanes)
+                self._scatter(f, rows.index, end, columns)
+        self._scatter(f, whole, count, columns)
+
+    def _are_neighbours(self, f: Function, row: Value) -> Value:
+        """Whether the addresses of as many rows as lanes, `row` the first, follow each other."""
+        lanes = self.lanes.count
+        steps = integers([lane * self.storage.bytes for lane in range(lanes)])
+        place = f.element(f.argument("outs"), row, POINTER_BYTES)
+        outs = f.load(steps.type, place, POINTER_BYTES, "outs")
+        first = f.splat(f.load(I64, place, POINTER_BYTES, "first"), lanes)
+        expected = f.emit(steps.type, "expected", f"add {steps}, {first.text}")
+        same = f.compare("eq", outs, expected)
+        bits = f.emit(f"i{lanes}", "bits", f"bitcast {same} to i{lanes}")
+        return f.emit(I1, "together", f"icmp eq {bits}, -1")
+
+    def _squares(self, f: Function, row: Value) -> None:
+        lanes, size, columns = self.lanes, self.lanes.bytes, f.argument("columns")
+        source = f.element(f.argument("scratch"), row, self.line_bytes)
+        target = self._out(f, row)
+        column_bytes = self.layout.stride * self.storage.bytes
+        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole.columns")
+        with f.loop("column", 0, whole, lanes.count) as column:
+            at = f.element(source, column.index, size)
+            loaded = [
+                f.load(lanes.type, f.offset(at, line * self.line_bytes), size)
+                for line in range(lanes.count)
+            ]
+            out = f.element(target, column.index, column_bytes)
+            for number, line in enumerate(transpose(f, loaded)):
+                place = f.offset(out, number * column_bytes)
+                self._store_positions(f, line, f.add(column.index, number), place, lanes.count)
+        with f.loop("rest", whole, columns) as rest:
+            gathered = zero(lanes.type)
+            at = f.element(source, rest.index, size)
+            for line in range(lanes.count):
+                one = f.load(lanes.scalar, f.offset(at, line * self.line_bytes), size)
+                gathered = f.emit(
+                    lanes.type, "gathered", f"insertelement {gathered}, {one}, i64 {line}"
+                )
+            place = f.element(target, rest.index, column_bytes)
+            self._store_positions(f, gathered, rest.index, place, lanes.count)
+
+    def _scatter(self, f: Function, begin: Value, end: Value, columns: Value) -> None:
+        column_bytes = self.layout.stride * self.storage.bytes
+        with f.loop("row", begin, end) as row:
+            source = f.element(f.argument("scratch"), row.index, self.line_bytes)
+            target = self._out(f, row.index)
+            with f.loop("column", 0, columns) as column:
+                loaded = f.load(
+                    self.lanes.scalar,
+                    f.element(source, column.index, self.lanes.bytes),
+                    self.lanes.bytes,
+                )
+                place = f.element(target, column.index, column_bytes)
+                self._store_positions(f, loaded, column.index, place, 0)
+
+    def _move(self, f: Function, source: Value, target: Value, column: Value, active: int) -> None:
+        """Neighbouring columns of one row, or one column if `active` is 0."""
+        kind = self.lanes.type if active else self.lanes.scalar
+        size = self.lanes.bytes
+        total = f.load(kind, f.element(source, column, size), size)
+        place = f.element(target, column, self.storage.bytes)
+        if self.fused is not None:
+            behind = [
+                f.offset(place, argument) if operand.follows_result else None
+                for operand, argument in zip(
+                    self.fused.epilogue.operands, self.fused.arguments(f), strict=True
+                )
+            ]
+            total = self.fused.of_channels(f, total, column, active, behind)
+        self._store(f, total, place, active)
+
+    def _store_positions(
+        self, f: Function, total: Value, column: Value, place: Value, active: int
+    ) -> None:
+        """Neighbouring positions of one column, or one position if `active` is 0."""
+        if self.fused is not None:
+            total = self.fused.of_positions(f, total, column, active, place)
+        self._store(f, total, place, active)
+
+    def _store(self, f: Function, total: Value, place: Value, active: int) -> None:
+        if self.accumulate:
+            before = (
+                self.storage.load(f, place, active)
+                if active
+                else self.storage.load_scalar(f, place)
+            )
+            total = f.float_binary("fadd", before, total, "after")
+        if active:
+            self.storage.store(f, total, place, active)
+        else:
+            self.storage.store_scalar(f, total, place)
+
+    def _out(self, f: Function, row: Value) -> Value:
+        return f.load(PTR, f.element(f.argument("outs"), row, POINTER_BYTES), 8, "out")

@@ -1,0 +1,1 @@
+"""Loops generated from a kernel's body."""

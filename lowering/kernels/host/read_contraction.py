@@ -1,0 +1,107 @@
+"""A kernel's tensor body as the contraction kernels of a CPU take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.contraction.read_fused import read_fused
+from convir.lowering.contraction.read_kernel import read_contraction
+from convir.lowering.contraction.reading_cost import LANES, reading_cost
+from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS, refusal
+from convir.lowering.kernels.host.implicit_gemm.blocking import (
+    MAX_TAPS,
+    MAX_TAPS_OF_FULL_TILES,
+    reads_in_place,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from convir.dialects import kernel
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.contraction_launch import Buffer
+
+
+@dataclass(frozen=True)
+class HostContraction:
+    """A kernel as one contraction: which argument is which operand."""
+
+    spec: Contraction
+    epilogue: FusedEpilogue | None
+    a: int
+    other: int
+    """The argument that is B where C is computed, and C where B is."""
+    init: int | None
+    """The argument that the products are added to, where no epilogue does that."""
+
+    def has_constant_weights(self, constants: Collection[int]) -> bool:
+        """Whether B is read, and is one of the arguments `constants`: it is prepared once."""
+        return self.spec.result == "C" and self.other in constants
+
+    @property
+    def inputs(self) -> Mapping[Buffer, int]:
+        """The argument of every operand that is read."""
+        found: dict[Buffer, int] = {
+            "a": self.a,
+            "b" if self.spec.result == "C" else "c": self.other,
+        }
+        operands = self.epilogue.operands if self.epilogue is not None else ()
+        read = dict(zip(EPILOGUE_BUFFERS, (operand.argument for operand in operands), strict=False))
+        return {**found, **read}
+
+
+def _most_taps(spec: Contraction) -> int:
+    """Of a phase of a contraction that walks a row table; 0 of one that does not."""
+    return max(phase.taps for phase in spec.phases) if spec.result == "C" else 0
+
+
+def _cost(spec: Contraction) -> float:
+    """About how many cycles the host's kernels take."""
+    in_place = spec.result == "C" and reads_in_place(spec, LANES, STORAGE_BYTES[spec.element])
+    return reading_cost(spec, packs=not in_place)
+
+
+def _plain_cost(spec: Contraction) -> tuple[bool, float]:
+    """What has room in a row table first."""
+    return _most_taps(spec) > MAX_TAPS, _cost(spec)
+
+
+def _fused_cost(spec: Contraction) -> tuple[bool, bool, bool, float]:
+    """Results whose channels are a tile's columns first: a bias is a vector beside them."""
+    is_crowded = _most_taps(spec) > MAX_TAPS_OF_FULL_TILES
+    return is_crowded, spec.result == "B", spec.c.stride != 1, _cost(spec)
+
+
+def _too_many_taps(spec: Contraction) -> Refusal | None:
+    taps = _most_taps(spec)
+    return Refusal(f"{taps} taps are too many for a row table") if taps > MAX_TAPS else None
+
+
+def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
+    """Read the body of `callee`, or say why these kernels do not compute it."""
+    plain = read_contraction(callee, _plain_cost, shares_rows=True)
+    if not isinstance(plain, Refusal):
+        return _too_many_taps(plain.spec) or HostContraction(
+            plain.spec, None, plain.a, plain.other, plain.init
+        )
+    sharing = _read_fused(callee, shares_rows=True)
+    if not isinstance(sharing, Refusal):
+        return sharing
+    return _read_fused(callee, shares_rows=False)
+
+
+def _read_fused(callee: kernel.FuncOp, *, shares_rows: bool) -> HostContraction | Refusal:
+    """Read a body with an epilogue, in one of the ways in which it is stored from tiles."""
+    fused = read_fused(callee, _fused_cost, shares_rows=shares_rows)
+    if isinstance(fused, Refusal):
+        return fused
+    reason = refusal(fused.contraction, fused.epilogue)
+    if reason is not None:
+        return Refusal(reason)
+    return _too_many_taps(fused.contraction) or HostContraction(
+        fused.contraction, fused.epilogue, fused.a, fused.other, None
+    )

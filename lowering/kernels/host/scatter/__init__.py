@@ -1,0 +1,1 @@
+"""A strided scatter into zeros, in one pass over the result."""

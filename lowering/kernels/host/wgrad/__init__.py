@@ -1,0 +1,1 @@
+"""Gradients of weights as outer products."""

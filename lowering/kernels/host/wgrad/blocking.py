@@ -1,0 +1,324 @@
+"""How the gradient of the weights is cut into items, blocks and tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.tiles import (
+    KEPT_CHOICES,
+    LATENCY_CHAINS,
+    SPREAD_COST,
+    BroadcastTile,
+    GroupTile,
+)
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.code.lanes import Lanes
+    from convir.lowering.kernels.host.target import Target
+
+MAX_OUTER_ROWS = 14
+"""Rows of a tile whose elements are neighbours, so that they share one address."""
+
+BLOCK_BYTES = 192 * 1024
+"""What the positions of a block read from A and C, which then stay in the second-level cache."""
+
+PANEL_BYTES = 24 * 1024
+"""A packed panel of the vector operand, which every tile of rows reads: first-level cache."""
+
+MIN_ITEMS = 16
+"""With fewer items than this, threads would wait for each other."""
+
+MIN_SPLIT_POSITIONS = 256
+"""Fewer positions than this in a split do not pay for adding up the partial results."""
+
+RESULT_BYTES = 256 * 1024
+"""Results of an item, which wait in the second-level cache from block to block."""
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Into so many parts positions may be split."""
+
+STORED = 2
+"""What is stored is read into the cache first."""
+
+PACKED = 2.0
+"""Of what an element costs that is read from the third-level cache, packing one costs so much."""
+
+MIN_TILES = 8
+"""Fewer tiles of rows than this in an item do not pay for packing their vectors."""
+
+MIN_BLOCK = 32
+"""Positions that a block has at least."""
+
+PACK_CYCLES = 1.0
+"""Cycles to copy one vector into a panel."""
+
+GROUP_TEMPORARIES = 4
+"""Vector registers that a group tile needs beside its accumulators."""
+
+PACKED_TILES = 2
+"""A panel that serves fewer tiles of rows than this is read from where it lies."""
+
+SCATTER_CYCLES = 4.0
+"""Cycles to store one result whose neighbours lie elsewhere."""
+
+
+@dataclass(frozen=True)
+class WeightBlocking:
+    """The cuts of one gradient of weights."""
+
+    tile: BroadcastTile | GroupTile
+    """What the accumulators hold; a group tile has one row for each depth of a group."""
+    groups: int
+    """Groups that are products of their own; 1 if vectors hold several groups."""
+    columns_are_depth: bool
+    """Whether vectors run along the depth (elements of A), and rows along the columns of C."""
+    rows: int
+    """Rows of the result of one tap."""
+    columns: int
+    """Columns of the result of one tap, in vectors; those of all groups in a group tile."""
+    block: int
+    """Positions that are reduced at a time."""
+    splits: int
+    """Parts of the positions, each with its own partial result."""
+    tap_parts: int
+    """Parts of the taps, each an item."""
+    panels: int
+    """Panels of columns, the last one maybe narrower."""
+    panel_parts: int
+    """Parts of the panels, each an item."""
+    tiles: int
+    """Tiles of rows, the last one maybe less high; 1 for a group tile."""
+    row_parts: int
+    """Parts of the tiles of rows, each an item."""
+    padded_columns: int
+    """Columns of a line of a partial result: whole vectors."""
+    packs: bool
+    """Whether vectors are packed into a panel first."""
+    direct: bool
+    """Whether items store to B itself: there are no partial results."""
+
+
+def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
+    """Choose the cuts of `spec`, a contraction whose result is B."""
+    (phase,) = spec.phases
+    choice = _choose(
+        _WeightShape(
+            depth=spec.depth,
+            columns=spec.columns,
+            groups=spec.groups,
+            fuses=spec.a.group_stride == spec.depth and spec.c.group_stride == spec.columns,
+            strides=(spec.b.depth_stride, spec.b.column_stride),
+            positions=phase.positions,
+        ),
+        lanes.count,
+        lanes.cpu,
+    )
+    tile, groups = choice.tile, spec.groups
+    rows, columns = spec.depth, spec.columns
+    if choice.columns_are_depth:
+        rows, columns = columns, rows
+    together = 1
+    if isinstance(tile, GroupTile):
+        together, groups = groups, 1
+        columns *= together
+    panel_columns = tile.columns(lanes.count)
+    panels = -(-columns // panel_columns)
+    panel_lanes = tile.vectors * lanes.count
+    tiles = 1 if isinstance(tile, GroupTile) else -(-rows // tile.rows)
+    by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
+    last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
+    stores = isinstance(tile, BroadcastTile) and _stores_directly(spec, lanes, columns, choice)
+    cuts = _PartChoices(
+        positions=phase.positions,
+        taps=phase.taps,
+        groups=groups,
+        tiles=tiles,
+        panels=panels,
+        height=-(-rows // tiles) if tiles == 1 else tile.rows,
+        width=panel_lanes,
+        size=lanes.bytes,
+        direct=stores,
+    )
+    parts = cuts.best(max(1, phase.positions // max(MIN_SPLIT_POSITIONS, by_panel)))
+    item_rows = min(rows, -(-tiles // parts.rows) * cuts.height)
+    item_columns = min(columns, -(-panels // parts.panels) * panel_columns)
+    if together > 1:  # rows and columns of all groups
+        item_rows = spec.depth * together
+    by_cache = BLOCK_BYTES // ((item_rows + item_columns) * lanes.bytes)
+    longest = -(-phase.positions // parts.splits)
+    block = max(MIN_BLOCK, min(by_cache, by_panel, longest))
+    return WeightBlocking(
+        tile=tile,
+        groups=groups,
+        columns_are_depth=choice.columns_are_depth,
+        rows=rows,
+        columns=columns,
+        block=-(-longest // -(-longest // block)),
+        splits=parts.splits,
+        tap_parts=parts.taps,
+        panels=panels,
+        panel_parts=parts.panels,
+        tiles=tiles,
+        row_parts=parts.rows,
+        padded_columns=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
+        packs=isinstance(tile, BroadcastTile) and item_rows >= PACKED_TILES * tile.rows,
+        direct=stores and parts.splits == 1,
+    )
+
+
+def _stores_directly(spec: Contraction, lanes: Lanes, columns: int, choice: _Choice) -> bool:
+    """Whether a tile's vectors can be stored where B has them."""
+    stride = spec.b.depth_stride if choice.columns_are_depth else spec.b.column_stride
+    whole = columns % lanes.count == 0
+    return whole and stride == 1 and spec.b.type == spec.element and not spec.accumulate
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """How many parts there are of the positions, the taps, the tiles of rows, and the panels."""
+
+    splits: int
+    taps: int
+    rows: int
+    panels: int
+
+
+@dataclass(frozen=True)
+class _PartChoices:
+    """The parts that items can be."""
+
+    positions: int
+    taps: int
+    groups: int
+    tiles: int
+    panels: int
+    height: int
+    """Rows of a tile."""
+    width: int
+    """Columns of a panel."""
+    size: int
+    """Bytes of an element."""
+    direct: bool
+    """Whether items can store to B if the positions are one part."""
+
+    def best(self, most_splits: int) -> _Parts:
+        """The parts that move the fewest bytes past the second-level cache, where an item's
+        results wait in it: at least `MIN_ITEMS` items, or as many as there can be."""
+        choices = [
+            parts
+            for splits in sorted({min(most_splits, splits) for splits in SPLITS})
+            for parts in self._parts_of_split(splits)
+        ]
+        return min(
+            choices, key=lambda parts: (-min(self._items(parts), MIN_ITEMS), self._moved(parts))
+        )
+
+    def _parts_of_split(self, splits: int) -> list[_Parts]:
+        """For each way to part taps and panels, as few parts of the rows as will do."""
+        found: list[_Parts] = []
+        for taps in _even_parts(self.taps):
+            for panels in _even_parts(self.panels):
+                matrices = -(-self.taps // taps) * -(-self.panels // panels)
+                room = RESULT_BYTES // (matrices * self.height * self.width * self.size)
+                wanted = -(-MIN_ITEMS // (self.groups * splits * taps * panels))
+                least = -(-self.tiles // max(1, room))
+                rows = max(least, min(wanted, self.tiles // MIN_TILES))
+                if room or (taps, panels) == (self.taps, self.panels):
+                    found.append(_Parts(splits, taps, rows, panels))
+        return found
+
+    def _items(self, parts: _Parts) -> int:
+        return self.groups * parts.splits * parts.taps * parts.rows * parts.panels
+
+    def _moved(self, parts: _Parts) -> float:
+        """Elements of one group that items read and write, and pack."""
+        rows, columns = self.tiles * self.height, self.panels * self.width
+        read = self.positions * parts.taps * (parts.panels * rows + parts.rows * columns)
+        read += PACKED * self.positions * self.taps * parts.rows * columns
+        stored = self.taps * rows * columns * STORED
+        if self.direct and parts.splits == 1:
+            return read + stored
+        # Each part is stored, read again, and B stored.
+        return read + stored * (parts.splits + 1) + stored * parts.splits / STORED
+
+
+def _even_parts(count: int) -> list[int]:
+    """The numbers of parts that `count` things are worth cut into: fewer parts would be larger."""
+    return sorted({-(-count // size) for size in range(1, count + 1)})
+
+
+@dataclass(frozen=True)
+class _WeightShape:
+    """What the choice of a tile depends on."""
+
+    depth: int
+    columns: int
+    groups: int
+    fuses: bool
+    """Whether the groups of A and those of C are neighbours."""
+    strides: tuple[int, int]
+    """Elements of B between depths and between columns."""
+    positions: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    cost: float
+    """Cycles for one position of all groups."""
+    tile: BroadcastTile | GroupTile
+    columns_are_depth: bool = False
+
+
+@lru_cache(KEPT_CHOICES)
+def _choose(shape: _WeightShape, lanes: int, cpu: Target) -> _Choice:
+    """The tile with the fewest cycles, and whether its vectors run along the depth."""
+    choices = [
+        _outer(shape, BroadcastTile(rows, vectors), lanes, swapped)
+        for swapped, extents in (
+            (False, (shape.depth, shape.columns)),
+            (True, (shape.columns, shape.depth)),
+        )
+        for rows in range(1, min(MAX_OUTER_ROWS, extents[0]) + 1)
+        for vectors in range(1, -(-extents[1] // lanes) + 1)
+        if BroadcastTile(rows, vectors).registers(cpu) <= cpu.vector_registers
+    ]
+    if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
+        most = -(-shape.groups // (lanes // shape.columns))
+        choices += [
+            _grouped(shape, GroupTile(1, vectors, shape.depth, shape.columns), lanes)
+            for vectors in range(1, most + 1)
+            if vectors * shape.depth + GROUP_TEMPORARIES <= cpu.vector_registers
+        ]
+    return min(choices, key=lambda choice: (choice.cost, -choice.tile.rows))
+
+
+def _outer(shape: _WeightShape, tile: BroadcastTile, lanes: int, swapped: bool) -> _Choice:
+    rows, columns, stride = shape.depth, shape.columns, shape.strides[1]
+    if swapped:
+        rows, columns, stride = columns, rows, shape.strides[0]
+    whole, rest = divmod(columns, tile.columns(lanes))
+    widths = [tile.vectors] * whole
+    if rest:
+        widths.append(tile.narrowed(rest, lanes).vectors)
+    high, low = divmod(rows, tile.rows)
+    total = 0.0
+    for vectors in widths:
+        total += high * BroadcastTile(tile.rows, vectors).cycles(1, 1, lanes)
+        total += BroadcastTile(low, vectors).cycles(1, 1, lanes) if low else 0
+        total += PACK_CYCLES * vectors
+    if stride != 1:
+        total += rows * columns * SCATTER_CYCLES / shape.positions
+    return _Choice(total * shape.groups, tile, swapped)
+
+
+def _grouped(shape: _WeightShape, tile: GroupTile, lanes: int) -> _Choice:
+    panels = -(-shape.groups * shape.columns // tile.columns(lanes))
+    spread = 0.0 if shape.depth == shape.columns == 1 else SPREAD_COST
+    # Two addresses a position, two loads a vector, and what is done with them.
+    products = tile.vectors * shape.depth * (1 / 2 + spread)
+    cycles = 1 + tile.vectors + max(products, LATENCY_CHAINS / 2)
+    scatter = shape.groups * shape.depth * shape.columns * SCATTER_CYCLES / shape.positions
+    return _Choice(panels * cycles + scatter, tile)

@@ -1,1 +1,0 @@
-"""Stages on rows of frames as LLVM IR: registers and vectors are chosen at compile time."""
