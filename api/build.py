@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,8 @@ from xdsl.traits import SymbolTable
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
-from convir.passes.assign_layout import AssignLayoutPass
-from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
 from convir.passes.inline import inline_calls
 from convir.passes.manager import apply_passes
@@ -76,12 +75,7 @@ class Build:
         given = self.pipeline
         passes = parse_pipeline(given) if isinstance(given, str) else tuple(given)
         first = (AllowTf32Pass(),) if self.allow_tf32 else ()
-        return first + tuple(
-            replace(one, device=self.device.kind)
-            if isinstance(one, AssignLayoutPass | BatchGemmsPass)
-            else one
-            for one in passes
-        )
+        return passes_for(self.device.kind, (*first, *passes), self.device.gpu)
 
     def signature(self) -> Signature | None:
         """What calls bind, or None if the arguments' types say every size.

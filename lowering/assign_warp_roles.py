@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.gpu_option import gpu_of
 from convir.lowering.kernels.cuda.config import ChoosesRoles
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class AssignWarpRolesPass(ModulePass):
 
     load: int
     math: int
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
@@ -44,4 +48,4 @@ class AssignWarpRolesPass(ModulePass):
                 return Refusal(f"{family.name} has no choice of warp roles")
             return config.with_roles(self.load, self.math)
 
-        change_configs(op, NAME, change)
+        change_configs(op, NAME, change, gpu_of(self.gpu))

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
+from convir.lowering.gpu_option import gpu_of
 from convir.lowering.kernels.cuda.config import ChoosesPartition
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
@@ -22,6 +23,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import (
     SPLIT_K,
     Partition,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.template_choices import change_configs
 
 if TYPE_CHECKING:
@@ -49,12 +51,14 @@ class PartitionReductionPass(ModulePass):
     waves: str = PERSISTENT
     """What does the tiles that stream-K leaves whole: `persistent`, the blocks that stream, or
     `blocks` of their own."""
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet.
 
         Raises:
-            PassFailedException: the options say no partition.
+            PassFailedException: the options say no partition, or no GPU.
         """
         words = {DATA_PARALLEL: [], SPLIT_K: [str(self.parts)]}.get(self.kind, [])
         words += [] if self.kind == DATA_PARALLEL else [self.reduction]
@@ -69,4 +73,4 @@ class PartitionReductionPass(ModulePass):
                 return Refusal(f"{family.name} has no choice of partition")
             return config.with_partition(partition)
 
-        change_configs(op, NAME, change)
+        change_configs(op, NAME, change, gpu_of(self.gpu))

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.target import Target
 
 Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
 Change: TypeAlias = "Callable[[KernelFamily, KernelConfig], KernelConfig | Refusal]"
 """A config with another choice, or why its template has none; ValueError if there is no such."""
 
 
-def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
-    """Change the cuda config of every kernel of `module` whose template allows it.
+def change_configs(module: ModuleOp, pass_name: str, change: Change, gpu: Target) -> None:
+    """Change the cuda config of every kernel of `module` whose template allows it on `gpu`.
 
     What is changed and what is not, and why, are remarks of `pass_name`.
     """
@@ -37,7 +38,7 @@ def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
         if isinstance(op, kernel.FuncOp) and op.sym_name in launched:
             changed = Refusal("its launches have their memory already")
         else:
-            changed = _changed(op, change)
+            changed = _changed(op, change, gpu)
         if isinstance(changed, Refusal):
             remarks.refused(pass_name, op, changed.reason)
             continue
@@ -46,7 +47,7 @@ def change_configs(module: ModuleOp, pass_name: str, change: Change) -> None:
         remarks.fired(pass_name, op, changed)
 
 
-def _changed(op: Kernel, change: Change) -> str | Refusal:
+def _changed(op: Kernel, change: Change, gpu: Target) -> str | Refusal:
     """The text of the config that stands for `op` from now on."""
     # The host needs none of the templates.
     from convir.lowering.kernels.registry import (  # noqa: PLC0415
@@ -66,5 +67,5 @@ def _changed(op: Kernel, change: Change) -> str | Refusal:
     if isinstance(changed, Refusal):
         return changed
     callee = op if isinstance(op, kernel.FuncOp) else outlined(op, "candidate")[0]
-    plan = plan_kernel(callee, str(changed))
+    plan = plan_kernel(callee, str(changed), gpu)
     return plan if isinstance(plan, Refusal) else str(changed)
