@@ -127,9 +127,10 @@ def folders() -> Mapping[str, KernelFamily]:
     return found
 
 
-def lines_of(folder: str) -> list[str]:
-    """The lines that a family is made for; each says its layouts."""
+def lines_of(folder: str, *, adversarial: bool = True) -> list[str]:
+    """The lines that a family is made for, and odder ones behind them; each says its layouts."""
     text = (FOLDERS / folder / PROBLEMS).read_text(encoding="utf-8")
+    text = text if adversarial else text.partition("# Adversarial")[0]
     return [line for line in map(strip_comment, text.splitlines()) if line.strip()]
 
 
