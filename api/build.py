@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,9 @@ from xdsl.traits import SymbolTable
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
-from convir.passes.assign_layout import AssignLayoutPass
-from convir.passes.batch_gemms import BatchGemmsPass
 from convir.passes.bind_sizes import BindSizesPass, is_dynamic
-from convir.passes.fixpoint import FixpointPass
 from convir.passes.inline import inline_calls
 from convir.passes.manager import apply_passes
 from convir.passes.pipeline_text import parse_pipeline
@@ -77,7 +75,7 @@ class Build:
         given = self.pipeline
         passes = parse_pipeline(given) if isinstance(given, str) else tuple(given)
         first = (AllowTf32Pass(),) if self.allow_tf32 else ()
-        return first + _for_device(passes, self.device.kind)
+        return passes_for(self.device.kind, (*first, *passes), self.device.gpu)
 
     def signature(self) -> Signature | None:
         """What calls bind, or None if the arguments' types say every size.
@@ -156,19 +154,6 @@ class Build:
         if not isinstance(entry, FuncOp) or entry.is_declaration or not is_dynamic(entry):
             return None
         return entry
-
-
-def _for_device(passes: Sequence[ModulePass], kind: str) -> tuple[ModulePass, ...]:
-    """`passes` with the device of those that have one as an option."""
-    made: list[ModulePass] = []
-    for one in passes:
-        if isinstance(one, FixpointPass):
-            made.append(FixpointPass(_for_device(one.passes, kind)))
-        elif isinstance(one, AssignLayoutPass | BatchGemmsPass):
-            made.append(replace(one, device=kind))
-        else:
-            made.append(one)
-    return tuple(made)
 
 
 def _with_callees(module: ModuleOp, function: str) -> ModuleOp:

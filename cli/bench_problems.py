@@ -16,7 +16,9 @@ from convir.frontends.conv_module import function_of
 from convir.lowering.kernel_code import cuda_plans
 from convir.lowering.kernels.target import Target
 from convir.lowering.pipeline import lowering_passes
+from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
+from convir.passes.pipeline_text import parse_pipeline
 from convir.runtime.bench.row import LIBRARY, OURS, PLAIN
 from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.devices import CUDA, find_device
@@ -79,9 +81,10 @@ def cuda_kernels(
     Raises:
         DiagnosticError: a kernel has no code for a GPU.
     """
-    module = run(module_of(problem), pipeline_of(OURS, allow_tf32=allow_tf32)).module
+    passes = parse_pipeline(pipeline_of(OURS, allow_tf32=allow_tf32))
+    module = run(module_of(problem), passes_for(CUDA, passes, gpu)).module
     PassPipeline(lowering_passes(CUDA, gpu=gpu)).apply(new_context(), module)
-    return [kernel for _, plan in cuda_plans(module) for kernel in plan.kernels]
+    return [kernel for _, plan in cuda_plans(module, gpu) for kernel in plan.kernels]
 
 
 def _compile_kernels(problem: ConvProblem, gpu: str, *, allow_tf32: bool) -> None:

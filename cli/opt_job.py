@@ -217,8 +217,11 @@ class _Job:
         # A run that stays in MLIR imports no code generator.
         from convir.lowering.kernel_code import cuda_code, llvm_code  # noqa: PLC0415
         from convir.lowering.kernels.host.target import target  # noqa: PLC0415
+        from convir.lowering.kernels.target import DEFAULT_TARGET  # noqa: PLC0415
 
-        return cuda_code(module) if self.options.target == "cuda" else llvm_code(module, target())
+        if self.options.target == "cuda":
+            return cuda_code(module, DEFAULT_TARGET)
+        return llvm_code(module, target())
 
     def _text(self, module: ModuleOp) -> str:
         return module_text(module, self.ctx, generic=self.options.print_op_generic)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
+from convir.lowering.gpu_option import gpu_of
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
@@ -34,8 +36,11 @@ class AssignWarpRolesPass(ModulePass):
     math: int
     fields: str = ""
     """Other fields to set, those that the roles contradict, as `x=shared y=async`."""
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        choose(op, NAME, Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields))
+        asked = Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields)
+        choose(op, NAME, asked, gpu_of(self.gpu))

@@ -97,7 +97,7 @@ class _Chunker:
                 FormKernelRegionsPass(),
                 SelectKernelsPass(self.device, self.gpu, self.records),
                 OutlineKernelsPass(),
-                ConvertToRtPass(self.device),
+                ConvertToRtPass(self.device, self.gpu),
                 PlanMemoryPass(),
             ):
                 step.apply(self.ctx, resized)

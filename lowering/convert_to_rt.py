@@ -46,7 +46,9 @@ from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
 from convir.lowering.gemm_call import GemmCall, match_gemm
+from convir.lowering.gpu_option import gpu_of
 from convir.lowering.implementations import GEMM, config_of
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.op_groups import ALIASES, FREE, readers_of, reads_of
 from convir.lowering.placements import PlacedResult, placed_results, placing_ops
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+
+    from convir.lowering.kernels.target import Target
 
 
 def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
@@ -104,6 +108,7 @@ class _Program:
     """One function on its way from tensors to buffers."""
 
     device: str
+    gpu: Target
     body: Block
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     destinations: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -207,7 +212,7 @@ class _Program:
 
     def _state(self, callee: kernel.FuncOp) -> list[SSAValue]:
         """What a kernel keeps from call to call: flags, which it leaves zero."""
-        sizes = launch_state(callee, self.device)
+        sizes = launch_state(callee, self.device, self.gpu)
         states = [self._emit(rt.StateOp(MemRefType(i8, [size]))) for size in sizes]
         for state in states:
             state.results[0].name_hint = STATE
@@ -313,7 +318,7 @@ def updated_argument(callee: kernel.FuncOp, result: int) -> int | None:
     return view.dest.index if view.dest.has_one_use() else None
 
 
-def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
+def convert_function(function: func.FuncOp, device: str, gpu: Target) -> func.FuncOp:
     """The rt program of a function on tensors whose kernels are outlined.
 
     Raises:
@@ -325,7 +330,7 @@ def convert_function(function: func.FuncOp, device: str) -> func.FuncOp:
     input_types = [buffer_type(t, function) for t in function.function_type.inputs]
     output_types = [buffer_type(t, function) for t in function.function_type.outputs]
     body = Block(arg_types=[*input_types, *output_types])
-    program = _Program(device, body)
+    program = _Program(device, gpu, body)
     outputs = body.args[len(input_types) :]
     for argument, buffer in zip(old.args, body.args, strict=False):
         program.put(argument, buffer)
@@ -441,15 +446,18 @@ class ConvertToRtPass(ModulePass):
     name = "convert-to-rt"
 
     device: str = "host"
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block.
 
         Raises:
             DiagnosticError: a function uses what no device can run.
-            PassFailedException: there is no such device.
+            PassFailedException: there is no such device, or `gpu` describes none.
         """
         check_device(self.device)
+        gpu = gpu_of(self.gpu)
         for call in op.walk():
             if isinstance(call, func.CallOp):
                 name = call.callee.string_value()
@@ -457,6 +465,6 @@ class ConvertToRtPass(ModulePass):
                 raise _refusal(call, f"{reason}: @{name} is not inlined")
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
-                converted = convert_function(function, self.device)
+                converted = convert_function(function, self.device, gpu)
                 Rewriter.insert_op(converted, InsertPoint.before(function))
                 Rewriter.erase_op(function)

@@ -28,7 +28,6 @@ from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
 from convir.lowering.kernels.host.read_contraction import read_host_contraction
 from convir.lowering.kernels.host.scatter.kernel import ScatterKernel, read_scatter
 from convir.lowering.kernels.registry import is_template, plan_kernel
-from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.llvm.entry import llvm_ir, llvm_module
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.planar.read import read_planar
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.target import Target as Gpu
 
 
 def llvm_code(module: ModuleOp, cpu: Target) -> str:
@@ -53,7 +53,7 @@ def llvm_code(module: ModuleOp, cpu: Target) -> str:
     )
 
 
-def cuda_code(module: ModuleOp) -> str:
+def cuda_code(module: ModuleOp, gpu: Gpu) -> str:
     """The CUDA C++ of every kernel that is no library call: one `__global__` function a loop nest.
 
     Raises:
@@ -62,18 +62,18 @@ def cuda_code(module: ModuleOp) -> str:
     return "\n".join(
         f"// @{function.sym_name.data}\n{_cuda_config(function)}"
         + "\n".join(launch.source for launch in plan.kernels)
-        for function, plan in cuda_plans(module)
+        for function, plan in cuda_plans(module, gpu)
     )
 
 
-def cuda_plans(module: ModuleOp) -> list[tuple[kernel.FuncOp, KernelPlan]]:
+def cuda_plans(module: ModuleOp, gpu: Gpu) -> list[tuple[kernel.FuncOp, KernelPlan]]:
     """What a GPU launches for every kernel that is no library call.
 
     Raises:
         DiagnosticError: a kernel has no code for a GPU; located at the kernel.
     """
     return [
-        (function, _cuda_plan(function, _reused(module, function)))
+        (function, _cuda_plan(function, _reused(module, function), gpu))
         for function in _kernels(module, CUDA)
     ]
 
@@ -133,15 +133,15 @@ def _cuda_config(function: kernel.FuncOp) -> str:
     return f"// {config}\n" if is_template(config) else ""
 
 
-def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...]) -> KernelPlan:
+def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...], gpu: Gpu) -> KernelPlan:
     config = config_of(function, CUDA) or LOOPS
     if config == PLANAR:
-        planar = plan_planar(function, DEFAULT_TARGET)
+        planar = plan_planar(function, gpu)
         if isinstance(planar, Refusal):
             raise DiagnosticError(error_at(function, planar.reason))
         return planar
     if is_template(config):
-        plan = plan_kernel(function, config)
+        plan = plan_kernel(function, config, gpu)
         if isinstance(plan, Refusal):
             raise DiagnosticError(error_at(function, plan.reason))
         return plan

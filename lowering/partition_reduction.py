@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.lowering.gpu_option import gpu_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
     PERSISTENT,
     SPLIT_K,
     Partition,
 )
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
@@ -48,12 +50,14 @@ class PartitionReductionPass(ModulePass):
     `blocks` of their own."""
     fields: str = ""
     """Other fields to set, those that the partition contradicts, as `cluster=1`."""
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet.
 
         Raises:
-            PassFailedException: the options say no partition.
+            PassFailedException: the options say no partition, or no GPU.
         """
         words = {DATA_PARALLEL: [], SPLIT_K: [str(self.parts)]}.get(self.kind, [])
         words += [] if self.kind == DATA_PARALLEL else [self.reduction]
@@ -62,4 +66,5 @@ class PartitionReductionPass(ModulePass):
             partition = Partition.parse(":".join((self.kind, *words)))
         except ValueError as error:
             raise PassFailedException(str(error)) from error
-        choose(op, NAME, Choice(f"partition={partition}", "partition", self.fields))
+        asked = Choice(f"partition={partition}", "partition", self.fields)
+        choose(op, NAME, asked, gpu_of(self.gpu))

@@ -42,6 +42,6 @@ def lowering_passes(
         FormKernelRegionsPass(),  # everything else that will be one launch
         SelectKernelsPass(device, str(gpu), records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
-        ConvertToRtPass(device),  # buffers instead of tensors
+        ConvertToRtPass(device, str(gpu)),  # buffers instead of tensors
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
     )

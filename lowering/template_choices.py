@@ -16,6 +16,8 @@ from convir.passes import remarks
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.lowering.kernels.target import Target
+
 Kernel: TypeAlias = "kernel.RegionOp | kernel.FuncOp"
 
 
@@ -42,8 +44,8 @@ class Choice:
         return " ".join((family, *(found | changed).values()))
 
 
-def choose(module: ModuleOp, pass_name: str, choice: Choice) -> None:
-    """Make a choice in the cuda config of every kernel of `module` whose template has it.
+def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> None:
+    """Make a choice in the cuda config of every kernel of `module` whose template has it on `gpu`.
 
     What is changed, the fields besides, and what is not changed, and why, are remarks of
     `pass_name`.
@@ -57,7 +59,7 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice) -> None:
         if isinstance(op, kernel.FuncOp) and op.sym_name in launched:
             changed = Refusal("its launches have their memory already")
         else:
-            changed = _changed(op, config, choice)
+            changed = _changed(op, config, choice, gpu)
         if isinstance(changed, Refusal):
             remarks.refused(pass_name, op, changed.reason)
             continue
@@ -69,13 +71,12 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice) -> None:
         remarks.fired(pass_name, op, f"{changed}{note}")
 
 
-def _changed(op: Kernel, config: str, choice: Choice) -> str | Refusal:
+def _changed(op: Kernel, config: str, choice: Choice, gpu: Target) -> str | Refusal:
     """The config that stands for `op` from now on: itself with the choice made, or the most similar
     candidate that has it."""
     # The host needs none of the templates.
     from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
     from convir.lowering.kernels.registry import family_of, plan_kernel  # noqa: PLC0415
-    from convir.lowering.kernels.target import DEFAULT_TARGET  # noqa: PLC0415
 
     family = family_of(config)
     if family is None:
@@ -88,13 +89,13 @@ def _changed(op: Kernel, config: str, choice: Choice) -> str | Refusal:
     except ValueError as error:
         return Refusal(str(error))
     callee = op if isinstance(op, kernel.FuncOp) else outlined(op, "candidate")[0]
-    plan = plan_kernel(callee, asked)
+    plan = plan_kernel(callee, asked, gpu)
     if not isinstance(plan, Refusal):
         return asked
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
         return problem
-    candidates = family.candidates(problem, DEFAULT_TARGET)
+    candidates = family.candidates(problem, gpu)
     texts = [str(each) for each in (() if isinstance(candidates, Refusal) else candidates)]
     others = [text for text in texts if choice.of(text) == text]
     return min(others, key=lambda text: len(_difference(config, text)), default=plan)

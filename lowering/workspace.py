@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from convir.dialects import kernel
+    from convir.lowering.kernels.target import Target
 
 
 def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[int]) -> int:
@@ -31,8 +32,8 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
     return workspace_bytes(call.spec, constant_weights=call.has_constant_weights(constants))
 
 
-def launch_state(callee: kernel.FuncOp, device: str) -> tuple[int, ...]:
-    """Bytes of each persistent memory of a launch of `callee` on `device`.
+def launch_state(callee: kernel.FuncOp, device: str, gpu: Target) -> tuple[int, ...]:
+    """Bytes of each persistent memory of a launch of `callee` on `device`, which may be `gpu`.
 
     It is zeros before the first launch, and every launch leaves it zeros.
     """
@@ -45,5 +46,5 @@ def launch_state(callee: kernel.FuncOp, device: str) -> tuple[int, ...]:
         plan_kernel,
     )
 
-    plan = plan_kernel(callee, config) if is_template(config) else Refusal("it is no template")
+    plan = plan_kernel(callee, config, gpu) if is_template(config) else Refusal("it is no template")
     return () if isinstance(plan, Refusal) else plan.state

@@ -31,8 +31,10 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from convir.dialects.refusal import Refusal
 from convir.dialects.slices import DimOf, SliceView, index_of, slice_view
 from convir.passes import remarks
+from convir.passes.machine_costs import ASSUMED, MachineCosts
+from convir.passes.option_checks import costs_of
 from convir.passes.scatter_body import scatter_as_generic
-from convir.passes.scatter_costs import DEFAULT_COSTS, traffic_of
+from convir.passes.scatter_costs import copy_us, one_pass_us, traffic_of
 from convir.passes.scatter_view import (
     feeds_contraction,
     is_stored_by_producer,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from convir.dialects.slices import Mixed, Size
-    from convir.passes.scatter_costs import ScatterCosts, Traffic
+    from convir.passes.scatter_costs import Traffic
     from convir.passes.scatter_view import ScatterDim
 
 _NAME: Final = "convert-strided-insert-slice-to-generic"
@@ -65,7 +67,7 @@ class Selection:
     """Also stride 1: `tensor.pad`, and insertions that pad."""
     assume_nonempty: bool = False
     """Dynamic sizes are at least 1."""
-    costs: ScatterCosts = DEFAULT_COSTS
+    costs: MachineCosts = ASSUMED
 
 
 def convertible(view: SliceView | None, selection: Selection) -> SliceView | Refusal:
@@ -119,8 +121,8 @@ def judged(view: SliceView, selection: Selection) -> tuple[bool, str]:
         return False, "it is one of several insertions that make up its result"
     stored_by_producer = not read_by_contraction and is_stored_by_producer(view)
     traffic = traffic_of(view, stored_by_producer=stored_by_producer)
-    separate = selection.costs.copy_us(traffic)
-    one_pass = selection.costs.one_pass_us(traffic)
+    separate = copy_us(selection.costs, traffic)
+    one_pass = one_pass_us(selection.costs, traffic)
     reader = ", for a contraction" if read_by_contraction else ""
     other = _alternative(traffic)
     figures = f"one pass {one_pass:.1f} us, {other} {separate:.1f} us{reader}"
@@ -186,14 +188,21 @@ class ConvertStridedInsertSliceToGenericPass(ModulePass):
     only_contraction_inputs: bool = False
     pads: bool = False
     assume_nonempty: bool = False
+    costs: str = ""
+    """Those of the machine, as `MachineCosts` prints."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite every scatter of the module that pays."""
+        """Rewrite every scatter of the module that pays.
+
+        Raises:
+            PassFailedException: `costs` are none.
+        """
         selection = Selection(
             force=self.force,
             only_contraction_inputs=self.only_contraction_inputs,
             pads=self.pads,
             assume_nonempty=self.assume_nonempty,
+            costs=costs_of(self.costs),
         )
         pattern = ConvertScatter(selection)
         PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)

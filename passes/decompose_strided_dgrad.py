@@ -38,7 +38,8 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from convir.dialects.cost import size_in_bytes
 from convir.dialects.refusal import Refusal
 from convir.passes import remarks
-from convir.passes.phase_costs import ASSUMED_SIZE, DEFAULT_COSTS, MAX_PHASES, Product
+from convir.passes.option_checks import costs_of
+from convir.passes.phase_costs import ASSUMED_SIZE, MAX_PHASES, Product, pass_us, products_us
 from convir.passes.phased_contraction import Decomposition, plan_phases
 from convir.passes.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.scattered_contraction import (
@@ -58,14 +59,14 @@ if TYPE_CHECKING:
 
     from convir.dialects.phases import Phase
     from convir.dialects.scatter import Scatter
-    from convir.passes.phase_costs import PhaseCosts
+    from convir.passes.machine_costs import MachineCosts
     from convir.passes.scattered_windows import ScatteredOperand
 
 PASS: Final = "decompose-strided-dgrad"
 
 
 def plan_decomposition(
-    op: Operation, position: int, scatter: Scatter, costs: PhaseCosts, *, force: bool
+    op: Operation, position: int, scatter: Scatter, costs: MachineCosts, *, force: bool
 ) -> Decomposition | PixelShuffle | Refusal:
     """Decide how the contraction `op` skips the holes of its input number `position`.
 
@@ -99,26 +100,26 @@ def plan_decomposition(
     )
 
 
-def _phases_us(operand: ScatteredOperand, costs: PhaseCosts) -> float:
+def _phases_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
     computed = (phases for phases in operand.combinations if all(phase.taps for phase in phases))
     products = [_product(operand, phases) for phases in computed]
-    return costs.products_us(products, element_type_of(operand.operand.value))
+    return products_us(costs, products, element_type_of(operand.operand.value))
 
 
-def _shuffle_us(operand: ScatteredOperand, costs: PhaseCosts) -> float:
+def _shuffle_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
     """One product, and a pass that reads and writes its result."""
     one = _product(operand, operand.combinations[0])
     wide = Product(one.rows, one.columns * len(operand.combinations), one.depth, one.groups)
     moved = 2 * size_in_bytes(operand.dims.out.value.type, ASSUMED_SIZE)
     element_type = element_type_of(operand.operand.value)
-    return costs.products_us([wide], element_type) + costs.pass_us(moved)
+    return products_us(costs, [wide], element_type) + pass_us(costs, moved)
 
 
-def _holes_us(operand: ScatteredOperand, costs: PhaseCosts) -> float:
+def _holes_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
     """A pass that writes the scattered source, and the product with its holes."""
     written = size_in_bytes(operand.operand.value.type, ASSUMED_SIZE)
     element_type = element_type_of(operand.operand.value)
-    return costs.pass_us(written) + costs.products_us([_product(operand)], element_type)
+    return pass_us(costs, written) + products_us(costs, [_product(operand)], element_type)
 
 
 def _product(operand: ScatteredOperand, phases: tuple[Phase, ...] = ()) -> Product:
@@ -140,7 +141,7 @@ def _product(operand: ScatteredOperand, phases: tuple[Phase, ...] = ()) -> Produ
 class DecomposeContraction(RewritePattern):
     """Contract the source of a scatter once for each phase."""
 
-    costs: PhaseCosts
+    costs: MachineCosts
     force: bool
     decided: set[Operation] = field(default_factory=set["Operation"])
     """The ops of every scatter that a contraction reads."""
@@ -166,10 +167,16 @@ class DecomposeStridedDgradPass(ModulePass):
 
     force: bool = False
     """Whatever it costs."""
+    costs: str = ""
+    """Those of the machine, as `MachineCosts` prints."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run over the whole module."""
+        """Run over the whole module.
+
+        Raises:
+            PassFailedException: `costs` are none.
+        """
         scatters = strided_insertions(op)
-        pattern = DecomposeContraction(DEFAULT_COSTS, self.force)
+        pattern = DecomposeContraction(costs_of(self.costs), self.force)
         PatternRewriteWalker(pattern).rewrite_module(op)
         report_unread(PASS, scatters, pattern.decided)

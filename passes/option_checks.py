@@ -6,6 +6,8 @@ from typing import Final
 
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.passes.machine_costs import ASSUMED, MachineCosts
+
 DEVICES: Final = ("host", "cuda")
 
 
@@ -27,3 +29,17 @@ def check_workspace(workspace_bytes: int | None) -> None:
     """
     if workspace_bytes is not None and workspace_bytes < 0:
         raise PassFailedException(f"workspace-bytes is {workspace_bytes}, below 0")
+
+
+def costs_of(option: str) -> MachineCosts:
+    """The costs that an option says; `ASSUMED` if it is empty.
+
+    Raises:
+        PassFailedException: it says none.
+    """
+    if not option:
+        return ASSUMED
+    try:
+        return MachineCosts.parse(option)
+    except ValueError as error:
+        raise PassFailedException(f"'{option}': {error}") from error

@@ -1,10 +1,4 @@
-"""What a scatter costs as a fill and a strided copy, and what as one pass over its result.
-
-The default numbers were measured on an NVIDIA H200 (sm_90a, HBM3e) with hand-written kernels of
-both forms: 64-byte to 4096-byte runs and single elements, strides 2, 3 and 8, 0.5 to 830 MB. There
-one pass takes 58 µs where memset and strided copy take 66 on 32x52x52x1024 f16, stride 2 in two
-dimensions, and 186 µs where they take 37 on 4096x27x27x27 i8, stride 3 in three.
-"""
+"""What a scatter costs as a fill and a strided copy, and what as one pass over its result."""
 
 from __future__ import annotations
 
@@ -21,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from convir.dialects.slices import Size, SliceView
+    from convir.passes.machine_costs import MachineCosts
 
 _ASSUMED_SIZE: Final = 32
 """What a dynamic size counts for."""
@@ -89,65 +84,41 @@ def _element_bytes(view: SliceView) -> int:
     return _INDEX_BYTES
 
 
-@dataclass(frozen=True)
-class ScatterCosts:
-    """Rates of a machine; times are in µs."""
+def copy_us(costs: MachineCosts, traffic: Traffic) -> float:
+    """A fill, if there is a scalar to fill with, and a strided copy of the source.
 
-    launch_us: float = 2.5
-    """One kernel launch in a stream, and its ramp up and down."""
-    fill_bytes_per_us: float = 4.3e6
-    """A memset."""
-    copy_bytes_per_us: float = 3.8e6
-    """A kernel that reads and writes whole sectors, bytes read and written together."""
-    sector_bytes: int = 32
-    """The unit of memory traffic; a store of less reads and writes it all."""
-    partial_sector_factor: float = 3.0
-    """Traffic of a sector that is written in part, in sectors."""
-    vector_bytes: int = 16
-    """What one thread moves at a time where the run allows it."""
-    store_us: float = 3.1e-6
-    """A strided store of one vector, in issue slots, whatever the bytes."""
-    shift_us: float = 0.36e-6
-    """The index arithmetic of one vector in a dimension whose stride is a power of two."""
-    division_us: float = 0.77e-6
-    """The same with a division: three of them cost 2.3 ps an element, two 1.5."""
-
-    def copy_us(self, traffic: Traffic) -> float:
-        """A fill, if there is a scalar to fill with, and a strided copy of the source.
-
-        Where the source's producer can store through the scatter, holes included, all that is
-        left is the bytes of the holes, and no launch.
-        """
-        if traffic.stored_by_producer:
-            holes = max(0, traffic.result_bytes - traffic.source_bytes)
-            return holes / self.copy_bytes_per_us if traffic.filled else 0.0
-        bytes_moved = traffic.source_bytes + self._written_bytes(traffic)
-        vectors = traffic.source_bytes / self._vector(traffic)
-        copy = max(bytes_moved / self.copy_bytes_per_us, vectors * self.store_us)
-        if not traffic.filled:
-            return self.launch_us + copy
-        return 2 * self.launch_us + traffic.result_bytes / self.fill_bytes_per_us + copy
-
-    def one_pass_us(self, traffic: Traffic) -> float:
-        """One kernel over the result that computes which element lands where."""
-        bytes_moved = traffic.source_bytes + traffic.result_bytes
-        if not traffic.filled:
-            bytes_moved += traffic.result_bytes
-        vectors = traffic.result_bytes / self._vector(traffic)
-        per_vector = traffic.shifted_dims * self.shift_us + traffic.divided_dims * self.division_us
-        arithmetic = vectors * per_vector
-        return self.launch_us + max(bytes_moved / self.copy_bytes_per_us, arithmetic)
-
-    def _vector(self, traffic: Traffic) -> int:
-        return min(self.vector_bytes, traffic.run_bytes)
-
-    def _written_bytes(self, traffic: Traffic) -> float:
-        """Bytes of memory traffic of the strided store."""
-        if traffic.run_bytes >= self.sector_bytes:
-            return traffic.source_bytes
-        runs = traffic.source_bytes / traffic.run_bytes
-        return runs * min(self.sector_bytes, traffic.pitch_bytes) * self.partial_sector_factor
+    Where the source's producer can store through the scatter, holes included, all that is
+    left is the bytes of the holes, and no launch.
+    """
+    if traffic.stored_by_producer:
+        holes = max(0, traffic.result_bytes - traffic.source_bytes)
+        return holes / costs.copy_bytes_per_us if traffic.filled else 0.0
+    bytes_moved = traffic.source_bytes + _written_bytes(costs, traffic)
+    vectors = traffic.source_bytes / _vector(costs, traffic)
+    copy = max(bytes_moved / costs.copy_bytes_per_us, vectors * costs.store_us)
+    if not traffic.filled:
+        return costs.launch_us + copy
+    return 2 * costs.launch_us + traffic.result_bytes / costs.fill_bytes_per_us + copy
 
 
-DEFAULT_COSTS = ScatterCosts()
-"""An NVIDIA H200."""
+def one_pass_us(costs: MachineCosts, traffic: Traffic) -> float:
+    """One kernel over the result that computes which element lands where."""
+    bytes_moved = traffic.source_bytes + traffic.result_bytes
+    if not traffic.filled:
+        bytes_moved += traffic.result_bytes
+    vectors = traffic.result_bytes / _vector(costs, traffic)
+    per_vector = traffic.shifted_dims * costs.shift_us + traffic.divided_dims * costs.division_us
+    arithmetic = vectors * per_vector
+    return costs.launch_us + max(bytes_moved / costs.copy_bytes_per_us, arithmetic)
+
+
+def _vector(costs: MachineCosts, traffic: Traffic) -> float:
+    return min(costs.vector_bytes, traffic.run_bytes)
+
+
+def _written_bytes(costs: MachineCosts, traffic: Traffic) -> float:
+    """Bytes of memory traffic of the strided store."""
+    if traffic.run_bytes >= costs.sector_bytes:
+        return traffic.source_bytes
+    runs = traffic.source_bytes / traffic.run_bytes
+    return runs * min(costs.sector_bytes, traffic.pitch_bytes) * costs.partial_sector_factor

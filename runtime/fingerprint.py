@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _FOLDERS = ("api", "dialects", "frontends", "lowering", "passes", "runtime")
-_SUFFIXES = (".py", ".ll", ".cuh")
+_SUFFIXES = (".py", ".ll", ".cuh", ".toml")
 
 
 @cache

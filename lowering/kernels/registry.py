@@ -23,12 +23,12 @@ from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.target import Target
 
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
     FEW_OUTPUT_CHANNELS,
@@ -112,9 +112,7 @@ def family_of(config: str) -> KernelFamily | None:
     return next((family for family in FAMILIES if family.name == name), None)
 
 
-def plan_kernel(
-    callee: kernel.FuncOp, config: str, target: Target = DEFAULT_TARGET
-) -> KernelPlan | Refusal:
+def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPlan | Refusal:
     """The launches of a family's config for `callee`, on its inputs and outputs.
 
     A refusal says why the config does not stand for the kernel: it is none, or not legal for it.

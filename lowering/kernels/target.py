@@ -10,9 +10,10 @@ import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from convir.dialects.refusal import Refusal
+from convir.passes.machine_costs import MachineCosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,8 @@ RESERVED_BYTES: Final = 1024
 """Shared memory that every block takes beside its own."""
 _PACKAGE: Final = "convir.lowering.kernels"
 _DEFAULT: Final = "h200"
+_CPU: Final = "cpu"
+"""The file of what is no GPU."""
 _SUFFIX: Final = ".toml"
 
 
@@ -74,6 +77,8 @@ class Target:
     """µs between the end of a kernel and the beginning of the next one in a stream."""
     latency: float
     """Cycles of a load from DRAM."""
+    costs: MachineCosts
+    """By which passes weigh rewrites."""
 
     def __str__(self) -> str:
         name = f":{self.name}" if self.name else ""
@@ -129,7 +134,7 @@ def names() -> tuple[str, ...]:
     """The GPUs that there are files of, the default first."""
     found = (each.name for each in files(_PACKAGE).joinpath("targets").iterdir())
     known = {name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)}
-    return (_DEFAULT, *sorted(known - {_DEFAULT}))
+    return (_DEFAULT, *sorted(known - {_DEFAULT, _CPU}))
 
 
 @cache
@@ -140,10 +145,21 @@ def named(name: str) -> Target:
         FileNotFoundError: there is no such file.
         TypeError: it lacks a field, or has one that is none.
     """
-    file = files(_PACKAGE).joinpath("targets", name + _SUFFIX)
-    values = tomllib.loads(file.read_text(encoding="utf-8"))
+    values = _values(name)
     clusters = {int(blocks): count for blocks, count in values.pop("clusters", {}).items()}
-    return Target(clusters=clusters, **values)
+    costs = MachineCosts.of(values.pop("costs"))
+    return Target(clusters=clusters, costs=costs, **values)
+
+
+@cache
+def cpu_costs() -> MachineCosts:
+    """By which passes weigh rewrites for the host."""
+    return MachineCosts.of(_values(_CPU)["costs"])
+
+
+def _values(name: str) -> dict[str, Any]:
+    file = files(_PACKAGE).joinpath("targets", name + _SUFFIX)
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 DEFAULT_TARGET: Final = named(_DEFAULT)

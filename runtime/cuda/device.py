@@ -245,7 +245,7 @@ def _plan(call: Launch) -> KernelPlan:
     callee = call.kernel
     config = config_of(callee, CUDA) or LOOPS
     if is_template(config):
-        plan = plan_kernel(callee, config)
+        plan = plan_kernel(callee, config, toolkit.gpu())
         if isinstance(plan, KernelPlan):
             plan = _with_state(plan, call)
         if isinstance(plan, KernelPlan):

@@ -25,6 +25,7 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.context import new_context, read_module
 from convir.dialects.diagnostics import DiagnosticError
 from convir.lowering.kernel_code import cuda_plans
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.passes.bind_sizes import BindSizesPass, parse_shape
@@ -147,6 +148,6 @@ def test_cuda_code_compiles(case: Case) -> None:
     shapes = tuple(spelled(array.shape) for array in case.arguments())
     bound = run(case.module, (InlinePass(), BindSizesPass(shapes), *PIPELINES["default"])).module
     PassPipeline(lowering_passes("cuda")).apply(new_context(), bound)
-    for _, plan in cuda_plans(bound):
+    for _, plan in cuda_plans(bound, DEFAULT_TARGET):
         for launch in plan.kernels:
             assert compile_cubin(launch.source, "sm_90a")

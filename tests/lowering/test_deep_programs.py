@@ -10,6 +10,7 @@ from convir.api.compile import compile as compile_program
 from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
 from convir.lowering.kernel_code import cuda_code
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.recomputation import MAX_CODE, MAX_TIMES
@@ -246,7 +247,7 @@ def test_code_for_a_gpu_is_as_large_as_the_program(text: str) -> None:
     module = read_module(text)
     for one in lowering_passes("cuda"):
         one.apply(new_context(), module)
-    source = cuda_code(module)
+    source = cuda_code(module, DEFAULT_TARGET)
     lines_of_an_op = 16
     assert source.count("\n") < lines_of_an_op * MAX_TIMES * text.count("\n")
 

@@ -14,6 +14,7 @@ from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.registry import plan_kernel
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes import run
 from convir.runtime.reference import evaluate
 
@@ -84,7 +85,7 @@ def test_choices_keep_the_meaning(
     (callee,) = (op for op in result.module.ops if isinstance(op, kernel.FuncOp))
     config = config_of(callee, CUDA)
     assert config is not None
-    assert isinstance(plan_kernel(callee, config), KernelPlan)
+    assert isinstance(plan_kernel(callee, config, DEFAULT_TARGET), KernelPlan)
     chosen, of_partition = TapsWgradConfig.parse(config), result.remarks[0]
     assert chosen.partition == (partition if of_partition.fired else Partition())
     assert chosen.roles == (roles if result.remarks[1].fired else (0, 4))

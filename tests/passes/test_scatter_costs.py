@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from convir.passes.scatter_costs import DEFAULT_COSTS, Traffic
+from convir.lowering.kernels.target import named
+from convir.passes.scatter_costs import Traffic, copy_us, one_pass_us
+
+COSTS = named("h200").costs
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ MEASURED = (
 
 @pytest.mark.parametrize("case", MEASURED, ids=lambda case: case.name)
 def test_decides_as_measured(case: Measured) -> None:
-    one_pass = DEFAULT_COSTS.one_pass_us(case.traffic)
-    separate = DEFAULT_COSTS.copy_us(case.traffic)
+    one_pass = one_pass_us(COSTS, case.traffic)
+    separate = copy_us(COSTS, case.traffic)
     assert (one_pass < separate) == (case.one_pass_us < case.fill_and_copy_us)
     assert one_pass == pytest.approx(case.one_pass_us, rel=0.15)
     assert separate == pytest.approx(case.fill_and_copy_us, rel=0.4)
@@ -64,9 +67,9 @@ def test_decides_as_measured(case: Measured) -> None:
 
 def test_a_live_destination_is_read_and_written_by_one_pass_only() -> None:
     live = Traffic(1 << 30, 1 << 20, 256, 2048, 2, 0, filled=False, stored_by_producer=False)
-    assert DEFAULT_COSTS.copy_us(live) < 10 < DEFAULT_COSTS.one_pass_us(live)
+    assert copy_us(COSTS, live) < 10 < one_pass_us(COSTS, live)
 
 
 def test_a_producer_stores_for_the_price_of_the_holes() -> None:
     stored = Traffic(4 << 20, 1 << 20, 256, 512, 2, 0, filled=True, stored_by_producer=True)
-    assert DEFAULT_COSTS.copy_us(stored) < 1.0
+    assert copy_us(COSTS, stored) < 1.0

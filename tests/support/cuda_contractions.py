@@ -35,10 +35,14 @@ def kernels_of(problem: ConvProblem) -> list[kernel.FuncOp]:
 
 def kernels_in(module: ModuleOp) -> list[kernel.FuncOp]:
     """The kernels that the functions of a module become."""
+    return [outlined(region, "k")[0] for region in regions_in(module)]
+
+
+def regions_in(module: ModuleOp) -> list[kernel.RegionOp]:
+    """The regions that will be kernels, which are formed in the module."""
     FuseEpiloguePass().apply(new_context(), module)
     FormKernelRegionsPass().apply(new_context(), module)
-    regions = [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
-    return [outlined(region, "k")[0] for region in regions]
+    return [op for op in module.walk() if isinstance(op, kernel.RegionOp)]
 
 
 def contractions_of(problem: ConvProblem) -> list[ContractionProblem]:

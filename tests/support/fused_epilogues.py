@@ -109,3 +109,47 @@ def _generic(
         f"    %r = arith.{step.op} %b0, {right} : {dtype}\n"
         f"    linalg.yield %r : {dtype}\n  }} -> {out}\n"
     )
+
+
+CASES = {
+    "forward": Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96)),
+    "columns-tail": Fused("fprop", "", (3, 9, 7, 64), (72, 3, 3, 64), (3, 7, 5, 72)),
+    "strided": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 64), (64, 3, 3, 64),
+                     (2, 13, 12, 64)),
+    "holes": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64)),
+    "holes-in-cells": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 200),
+                            (2, 9, 12, 200)),
+    "pieces": Fused("dgrad", "strides(2, 2)", (2, 5, 6, 72), (72, 2, 2, 64), (2, 10, 12, 64)),
+    "line": Fused("dgrad", "strides(8) padding(4)", (3, 16, 72), (72, 16, 256), (3, 128, 256)),
+    "volume": Fused("dgrad", "strides(2, 2, 2) padding(1, 1, 1)", (2, 4, 5, 6, 64),
+                    (64, 3, 3, 3, 32), (2, 8, 10, 12, 32)),
+    "volume-odd": Fused("dgrad", "strides(2, 2, 2) padding(1, 1, 1)", (2, 4, 5, 6, 72),
+                        (72, 3, 3, 3, 32), (2, 7, 9, 12, 32)),
+    "strided-wide": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 64), (64, 3, 3, 96),
+                          (2, 13, 12, 96)),
+    "groups": Fused("dgrad", "strides(2, 2) padding(1, 1) groups(8)", (2, 7, 6, 64),
+                    (64, 3, 3, 8), (2, 13, 12, 64)),
+    "grouped-holes": Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
+                           (2, 13, 12, 64)),
+    "pairs-of-rows": Fused("fprop", "padding(1, 1) groups(2)", (3, 15, 25, 64), (64, 3, 3, 32),
+                           (3, 15, 25, 64)),
+    "merged-groups": Fused("fprop", "padding(1, 1) groups(16)", (2, 7, 6, 64), (64, 3, 3, 4),
+                           (2, 7, 6, 64)),
+    "depthwise": Fused("fprop", "padding(1, 1) groups(40)", (2, 7, 6, 40), (40, 3, 3, 1),
+                       (2, 7, 6, 40)),
+    "few-channels": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 32), (32, 3, 3, 3),
+                          (2, 14, 12, 3)),
+    "few-channels-odd": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 32),
+                              (32, 3, 3, 3), (2, 13, 11, 3)),
+    "few-channels-with-holes": Fused("dgrad", "strides(2, 2)", (2, 7, 6, 32), (32, 1, 1, 3),
+                                     (2, 14, 12, 3)),
+    "few-channels-deep": Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 128),
+                               (128, 4, 4, 3), (2, 14, 12, 3)),
+}  # fmt: skip
+
+EPILOGUES: dict[str, tuple[Step, ...]] = {
+    "bias": (BIAS,),
+    "residual": (RESIDUAL,),
+    "all": (BIAS, SCALE, RESIDUAL, RELU),
+    "rows": (ROWS, RELU),
+}

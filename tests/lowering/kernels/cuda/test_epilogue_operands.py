@@ -83,7 +83,7 @@ def test_kernels_compile_without_spills(case: Fused) -> None:
     callee = kernel_of(case, ALL)
     choice = choose(callee, DEFAULT_TARGET)
     assert not isinstance(choice, Refusal)
-    plan = plan_kernel(callee, str(choice.config))
+    plan = plan_kernel(callee, str(choice.config), DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (launch,) = plan.kernels
     pointers = [argument for argument in launch.arguments if isinstance(argument, Pointer)]

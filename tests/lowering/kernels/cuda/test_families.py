@@ -170,14 +170,17 @@ def test_illegal_configs_say_why() -> None:
 def test_kernels_of_configs_by_hand() -> None:
     (callee,) = kernels_in(read_module(CHAIN.replace("TYPE", "48xf32").replace("MAP", "n")))
     assert isinstance(
-        plan_kernel(callee, str(getattr(choose(callee, DEFAULT_TARGET), "config", ""))), KernelPlan
+        plan_kernel(
+            callee, str(getattr(choose(callee, DEFAULT_TARGET), "config", "")), DEFAULT_TARGET
+        ),
+        KernelPlan,
     )
     for text, why in (
         ("igemm 64x64x32", "no config of igemm"),
         ("mine", "no template"),
         ("igemm 64x64x16 stages=4 warps=2x2", "do not multiply f32"),
     ):
-        refused = plan_kernel(callee, text)
+        refused = plan_kernel(callee, text, DEFAULT_TARGET)
         assert isinstance(refused, Refusal)
         assert why in refused.reason
 

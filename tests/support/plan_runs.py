@@ -1,0 +1,65 @@
+"""Launches of a family's plan on a GPU, in poisoned memory: what it stores, and nothing beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from conv_cases import DTYPES
+from gpu import cupy_or_skip
+
+from convir.lowering.kernels.cuda.launch import Pointer
+from convir.runtime.cuda.launch import LoadedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from family_problems import Reading
+
+    from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.runtime.program import Array
+
+AROUND = 512
+"""Elements before and behind a result that no kernel may touch; whole lines of memory."""
+TIMES = 2
+
+
+def assert_computes(
+    reading: Reading, plan: KernelPlan, arguments: Sequence[Array], expected: Array, dtype: str
+) -> None:
+    """A plan stores `expected`, rounded to `dtype`: twice the same bits, and nothing around them.
+
+    Args:
+        reading: the program's kernel, which `plan` computes.
+        plan: the launches.
+        arguments: of the program, in order; such that sums are exact, as those of small integers.
+        expected: the result, in its shape.
+        dtype: of the result.
+    """
+    cupy: Any = cupy_or_skip()
+    wanted = expected.astype(DTYPES[dtype])
+    # CuPy has no bfloat16 of NumPy's: all travel as their bytes.
+    inputs = [
+        cupy.asarray(np.ascontiguousarray(arguments[i]).view("u1")) for i in reading.arguments
+    ]
+    around, size = AROUND * wanted.dtype.itemsize, wanted.nbytes
+    kernels = [LoadedKernel(kernel) for kernel in plan.resolved(reading.problem.place).kernels]
+    state = [cupy.zeros(nbytes, "u1") for nbytes in plan.state]
+    found: list[bytes] = []
+    for _ in range(TIMES):
+        # 0x7FFF is a NaN of both types of 16 bits, and twice or four times one of f32 and f64.
+        memory = cupy.full((size + 2 * around) // 2, 0x7FFF, "u2").view("u1")
+        workspace = [cupy.full(-(-nbytes // 2), 0x7FFF, "u2") for nbytes in plan.workspace]
+        places: dict[Pointer, int] = {Pointer("output"): memory.data.ptr + around}
+        for place, buffers in (("input", inputs), ("workspace", workspace), ("state", state)):
+            places |= {Pointer(place, i): b.data.ptr for i, b in enumerate(buffers)}  # pyright: ignore[reportArgumentType]
+        for kernel in kernels:
+            kernel.launch(places.__getitem__)
+        stored: Array = cupy.asnumpy(memory)
+        untouched = np.concatenate([stored[:around], stored[-around:]]).view("u2")
+        assert (untouched == 0x7FFF).all(), "something beside the result is written"
+        assert not any(flags.any() for flags in state), "the flags are not left zero"
+        found.append(stored[around:-around].tobytes())
+    assert len(set(found)) == 1, "the bits differ from run to run"
+    result = np.frombuffer(found[0], wanted.dtype).reshape(wanted.shape)
+    np.testing.assert_array_equal(result.astype(np.float64), wanted.astype(np.float64))
