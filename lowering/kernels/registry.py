@@ -26,8 +26,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
-    from convir.lowering.kernels.cuda.config import KernelConfig
-    from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (

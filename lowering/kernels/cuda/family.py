@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.protocol import KernelConfig
     from convir.lowering.kernels.target import Target
 
 C = TypeVar("C", bound=Config)

@@ -21,9 +21,8 @@ from convir.lowering.kernels.protocol import Problem
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
 FAMILY = "merged"

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.fused import EpilogueOperand
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.config import KernelConfig
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import Place
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
-    from convir.lowering.kernels.protocol import KernelFamily
+    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
 FAMILY = "relaid"
