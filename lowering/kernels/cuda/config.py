@@ -45,6 +45,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.passes.nearest import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
 GROUP_WARPS = 4
@@ -71,11 +72,10 @@ class Range:
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is an integer, or a tuple of them, in the range."""
-        if isinstance(value, tuple):
-            return all(map(self.accepts, cast("tuple[object, ...]", value)))
-        if not isinstance(value, int) or value < self.least or value % self.multiple:
-            return False
-        return self.most is None or value <= self.most
+        if isinstance(value, int):
+            is_within = self.least <= value and (self.most is None or value <= self.most)
+            return is_within and value % self.multiple == 0
+        return isinstance(value, tuple) and all(map(self.accepts, cast("tuple[object]", value)))
 
 
 class OneOf:
@@ -148,12 +148,9 @@ class _Entry:
             parts = text.split(separator)
             is_whole = len(parts) == len(get_args(self.kind))
             value = tuple(map(_integer, parts)) if is_whole else None
-        if not self.accepts(value):
+        if self.rule is not None and not self.rule.accepts(value):
             raise ValueError(self.refused(text))
         return value
-
-    def accepts(self, value: object) -> bool:
-        return self.rule is None or self.rule.accepts(value)
 
     def refused(self, text: str) -> str:
         shape = "AxB, each " if self.kind == tuple[int, int] and type(self.rule) is Range else ""
@@ -166,8 +163,8 @@ class _Schema:
     """Fields by key, those of sizes at first and by an empty one."""
     flags: dict[str, Spells]
     """By the name of the field."""
-    ruled: tuple[_Entry, ...]
-    """The fields of which not every value is allowed."""
+    checks: tuple[tuple[_Entry, Callable[[object], bool]], ...]
+    """The fields of which not every value is allowed, and which are."""
 
     @staticmethod
     @cache
@@ -176,7 +173,7 @@ class _Schema:
         hints = get_type_hints(config, include_extras=True)
         groups: dict[str, list[_Entry]] = {}
         flags: dict[str, Spells] = {}
-        for i, field in enumerate(fields(config)):  # pyright: ignore[reportArgumentType]
+        for i, field in enumerate(fields(config)):
             kind, *marks = _unwrapped(hints[field.name])
             rules = [mark for mark in marks if isinstance(mark, Range | OneOf)]
             keys = [mark.name for mark in marks if isinstance(mark, Key)]
@@ -194,12 +191,12 @@ class _Schema:
                 field.name, key, label, kind, next(iter(rules), None), cast("object", field.default)
             )
             groups.setdefault(key, []).append(entry)
-        ruled = [
-            entry for entries in groups.values() for entry in entries if entry.rule is not None
-        ]
-        return _Schema({key: tuple(each) for key, each in groups.items()}, flags, tuple(ruled))
+        ruled = [(entry, entry.rule) for entries in groups.values() for entry in entries]
+        checks = [(entry, rule.accepts) for entry, rule in ruled if rule is not None]
+        return _Schema({key: tuple(each) for key, each in groups.items()}, flags, tuple(checks))
 
 
+@dataclass(frozen=True)
 class Config:
     """A config that prints, parses and validates itself by its fields."""
 
@@ -241,10 +238,8 @@ class Config:
                     raise ValueError(f"it has {spells.key} or {spells.otherwise}, not both")
                 found[spells.key] = found.pop(spells.otherwise)
         for key in found.keys() - schema.groups.keys():
-            near = did_you_mean(
-                key, [*schema.groups, *(s.otherwise for s in schema.flags.values())]
-            )
-            raise ValueError(f"{cls.usage()}, without '{key}'{near}")
+            known = [*schema.groups, *(spells.otherwise for spells in schema.flags.values())]
+            raise ValueError(f"{cls.usage()}, without '{key}'{did_you_mean(key, known)}")
         for key, entries in schema.groups.items():
             if key in found:
                 separator = ":" if key else "x"
@@ -284,9 +279,9 @@ class Config:
     def refusal(self) -> Refusal | None:
         """Why no kernel has this config, whatever it computes; a family adds what fields forbid
         together."""
-        for entry in _Schema.of(type(self)).ruled:
-            value = self._of(entry.name)
-            if not entry.accepts(value) and value != entry.default:
+        for entry, accepts in _Schema.of(type(self)).checks:
+            value: object = getattr(self, entry.name)
+            if not accepts(value) and value != entry.default:
                 return Refusal(entry.refused(entry.text(value)))
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import pytest
 from conv_lines import NHWC
@@ -34,7 +34,7 @@ from convir.lowering.records.read import read_records, shipped_file
 from convir.lowering.records.record import machine_of
 
 SUITES = Path(__file__).parents[4] / "benchmarks" / "suites"
-CONFIGS: list[type[Config]] = [each.config for each in FAMILIES if isinstance(each, Family)]
+CONFIGS = [cast("Family[Config]", each).config for each in FAMILIES if isinstance(each, Family)]
 PARTITIONS = [
     Partition.parse(text)
     for text in (

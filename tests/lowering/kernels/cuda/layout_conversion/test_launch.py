@@ -146,7 +146,7 @@ def test_copies_come_before_and_behind() -> None:
         ("relaid ac warp-magic 1", "there is no template of 'warp-magic 1'"),
         ("relaid ac relaid ac igemm", "there is no template of 'relaid ac igemm'"),
         ("relaid ac igemm 128x8x32", "there is no template of 'igemm"),
-        ("relaid ac wgmma 128", "it has stages"),
+        ("relaid ac wgmma 128", "it is written wgmma BLOCK_MxBLOCK_N"),
     ],
 )
 def test_what_is_no_config(text: str, message: str) -> None:

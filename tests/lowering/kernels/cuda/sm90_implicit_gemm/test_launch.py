@@ -134,7 +134,7 @@ def test_configs_print_and_parse() -> None:
         ("wgmma 128x224", "and lacks stages"),
         (text.replace("bulk", "slow"), "store=slow: one of bulk, direct"),
         (text + " depth=3", "without 'depth'"),
-        (text.replace("coop", "un"), "math=unoperative: one of cooperative, pingpong"),
+        (text.replace("coop", "un"), "math=unerative: one of cooperative, pingpong"),
         (text.replace("wgmma", "igemm"), "no config of wgmma"),
     ):
         with pytest.raises(ValueError, match=reason):
