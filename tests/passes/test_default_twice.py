@@ -65,6 +65,37 @@ PROGRAMS = {
           ins(%dy, %w : tensor<1x2x4xbf16>, tensor<4x2x2xbf16>) outs(%e : tensor<1x2x4xbf16>)
         return %dx : tensor<1x2x4xbf16>
       }""",
+    "padding behind a reshape behind padding": """
+      func.func @main(%x1: tensor<2x2xi8>, %v1: tensor<1x1x1x1x2x1xi8>,
+          %v8: tensor<2x1x1xi8>) -> tensor<2x1x1xi8> {
+        %v2 = tensor.pad %v1 low[0, 0, 0, 0, 0, 0] high[0, 1, 0, 0, 0, 1] {
+        ^bb0(%i0: index, %i1: index, %i2: index, %i3: index, %i4: index, %i5: index):
+          %c = arith.constant 0 : i8
+          tensor.yield %c : i8
+        } : tensor<1x1x1x1x2x1xi8> to tensor<1x2x1x1x2x2xi8>
+        %v3 = tensor.collapse_shape %v2 [[0 : i64, 1 : i64], [2 : i64, 3 : i64], [4 : i64, 5 : i64]]
+          : tensor<1x2x1x1x2x2xi8> into tensor<2x1x4xi8>
+        %v4 = tensor.pad %v3 low[2, 0, 2] high[0, 0, 0] {
+        ^bb0(%i0_1: index, %i1_1: index, %i2_1: index):
+          %c_1 = arith.constant 0 : i8
+          tensor.yield %c_1 : i8
+        } : tensor<2x1x4xi8> to tensor<4x1x6xi8>
+        %v5 = tensor.extract_slice %v4[0, 0, 0] [3, 1, 5] [1, 1, 1]
+          : tensor<4x1x6xi8> to tensor<3x1x5xi8>
+        %v9 = linalg.generic {
+            indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 3 + d4, d0, d3 * 3 + d2)>,
+                             affine_map<(d0, d1, d2, d3, d4) -> (d4, d2)>,
+                             affine_map<(d0, d1, d2, d3, d4) -> (d3, d1, d0)>],
+            iterator_types = ["parallel", "parallel", "reduction", "parallel", "reduction"]}
+            ins(%v5, %x1 : tensor<3x1x5xi8>, tensor<2x2xi8>)
+            outs(%v8 : tensor<2x1x1xi8>) {
+        ^bb0(%a: i8, %b: i8, %o: i8):
+          %p = arith.muli %b, %a : i8
+          %s = arith.addi %p, %o : i8
+          linalg.yield %s : i8
+        } -> tensor<2x1x1xi8>
+        return %v9 : tensor<2x1x1xi8>
+      }""",
 }
 
 
