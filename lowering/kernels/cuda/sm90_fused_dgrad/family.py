@@ -13,4 +13,5 @@ SM90_FUSED_DGRAD = Family(
     parse=config.JoinedConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

@@ -25,4 +25,5 @@ SM90_GROUPED_DIRECT = Family(
     parse=config.parse,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

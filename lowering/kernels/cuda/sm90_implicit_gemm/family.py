@@ -19,4 +19,5 @@ SM90_IMPLICIT_GEMM = Family(
     parse=config.WgmmaConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

@@ -13,4 +13,5 @@ SM90_ROW_PACKED_WGRAD = Family(
     parse=config.StackedWgradConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

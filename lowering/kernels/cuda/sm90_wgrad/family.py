@@ -13,4 +13,5 @@ SM90_WGRAD = Family(
     parse=config.WgmmaWgradConfig.parse,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )
