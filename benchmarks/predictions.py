@@ -5,10 +5,10 @@
 Reads tuning records (default: those that are shipped, and `results/candidates/*.jsonl`) of the GPU
 that kernels are planned for by default, and needs no GPU. Per family: how far predictions are from
 what was measured, as the median and the 95th percentile of |log(predicted / measured)|. Per file:
-on how many lines the config with the least predicted time takes at most 5 % and 15 % longer than
-the fastest one that was measured, and on how many another family is more than 1.5 times as fast as
-the chosen one; beside it the same of the config that a record has first, which was the choice when
-it was measured.
+on how many lines the config that `select-kernels` chooses without records takes at most 5 % and
+15 % longer than the fastest one that was measured, and on how many another family is more than 1.5
+times as fast as the chosen one; beside it the same of the config that a record has first, which was
+the choice when it was measured. Lines whose chosen config was not measured are counted apart.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import json
 import logging
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convir.cli.bench_problems import module_of, pipeline_of, problems_of
+from convir.dialects import kernel
 from convir.frontends.miopen import parse_line
-from convir.lowering.implementations import GEMM
+from convir.lowering.implementations import CUDA, GEMM, config_of
 from convir.lowering.kernel_candidates import Candidates
 from convir.lowering.kernels.library import predict as library
 from convir.lowering.kernels.registry import family_of
@@ -48,6 +49,8 @@ NEAR, FAR = 1.05, 1.15
 """Times of a choice over the best one's."""
 CLIFF = 1.5
 """How much faster another family is where a choice of families is wrong."""
+UNNAMED = replace(DEFAULT_TARGET, name="")
+"""The same GPU, of which there are no records."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Measured:
     problem: Problem
     us: dict[str, float]
     """Medians by config, in the order of the record; configs that are not legal are left out."""
+    chosen: str
+    """What `select-kernels` chooses without records."""
 
 
 def measured_in(file: Path) -> Iterator[Measured]:
@@ -65,10 +70,11 @@ def measured_in(file: Path) -> Iterator[Measured]:
     for record in read_records(file):
         if record.machine != machine_of(DEFAULT_TARGET):
             continue
-        found = _candidates(record)
-        if found is None:
+        selected = _selected(record)
+        if selected is None:
             _log.warning("%s: no kernel of it has the record's signature", record.problem)
             continue
+        found, chosen = selected
         us: dict[str, float] = {}
         for each in record.measurements:
             refusal = None if each.us is None else found.refusal(each.config)
@@ -77,18 +83,20 @@ def measured_in(file: Path) -> Iterator[Measured]:
             elif each.us is not None:
                 us[each.config] = each.us[0]
         if us:
-            yield Measured(record.problem, found.problem, us)
+            yield Measured(record.problem, found.problem, us, chosen)
 
 
-def _candidates(record: Record) -> Candidates | None:
-    """What may stand for the kernel of a record."""
+def _selected(record: Record) -> tuple[Candidates, str] | None:
+    """What may stand for the kernel of a record, and what is chosen without it."""
     for problem in problems_of([parse_line(record.problem)]):
         for allow_tf32 in (False, True):
             module = run(module_of(problem), pipeline_of(OURS, allow_tf32=allow_tf32)).module
-            for each in tunable(module, DEFAULT_TARGET).kernels:
+            selected = tunable(module, UNNAMED)
+            regions = [op for op in selected.module.walk() if isinstance(op, kernel.RegionOp)]
+            for each in selected.kernels:
                 found = each.candidates
                 if isinstance(found, Candidates) and found.signature == record.signature:
-                    return found
+                    return found, config_of(regions[each.regions[0]], CUDA) or ""
     return None
 
 
@@ -120,9 +128,9 @@ def quantile(values: Sequence[float], share: float) -> float:
 def errors_by_family(kernels: Iterable[Measured]) -> dict[str, list[float]]:
     """|log(predicted / measured)| of every config, by family."""
     found: dict[str, list[float]] = defaultdict(list)
-    for kernel in kernels:
-        for config, us in kernel.us.items():
-            error = abs(log(predicted(kernel.problem, config) / us))
+    for each in kernels:
+        for config, us in each.us.items():
+            error = abs(log(predicted(each.problem, config) / us))
             found[family_name(config)].append(error)
     return found
 
@@ -131,19 +139,19 @@ def choices(kernels: Sequence[Measured], *, by_prediction: bool) -> dict[str, An
     """How good the choices are over what was measured: shares of lines, and counts."""
     ratios: list[float] = []
     cliffs: list[str] = []
-    for kernel in kernels:
-        chosen = next(iter(kernel.us))
-        if by_prediction:
-            times = {config: predicted(kernel.problem, config) for config in kernel.us}
-            chosen = min(times, key=lambda config: times[config])
-        us = kernel.us[chosen]
-        ratios.append(us / min(kernel.us.values()))
+    for each in kernels:
+        chosen = each.chosen if by_prediction else next(iter(each.us))
+        us = each.us.get(chosen)
+        if us is None:
+            continue
+        ratios.append(us / min(each.us.values()))
         name = family_name(chosen)
-        others = [t for config, t in kernel.us.items() if family_name(config) != name]
+        others = [t for config, t in each.us.items() if family_name(config) != name]
         if others and us > CLIFF * min(others):
-            cliffs.append(kernel.line)
+            cliffs.append(each.line)
     count = len(ratios)
     return {
+        "not measured": len(kernels) - count,
         "within 5 %": round(sum(ratio <= NEAR for ratio in ratios) / count, 3),
         "within 15 %": round(sum(ratio <= FAR for ratio in ratios) / count, 3),
         "geomean": round(exp(sum(map(log, ratios)) / count), 3),
@@ -182,12 +190,13 @@ def table(found: dict[str, Any]) -> str:
     for name, row in found["families"].items():
         lines.append(f"{name:<20} {row['configs']:>7} {row['median']:>12.1%} {row['p95']:>5.2f}x")
     lines.append("")
-    lines.append(f"{'file':<40} lines choice    <=5 % <=15 % geomean worst  >1.5x")
+    lines.append(f"{'file':<40} lines choice    unmeasured <=5 % <=15 % geomean worst  >1.5x")
     for name, row in found["files"].items():
         for what in ("predicted", "first"):
             each = row[what]
             lines.append(
-                f"{name:<40} {row['lines']:>5} {what:<9} {each['within 5 %']:>5.1%} "
+                f"{name:<40} {row['lines']:>5} {what:<9} {each['not measured']:>10} "
+                f"{each['within 5 %']:>5.1%} "
                 f"{each['within 15 %']:>6.1%} {each['geomean']:>7.3f} {each['worst']:>5.2f} "
                 f"{each['another family 1.5x faster']:>6}"
             )

@@ -31,6 +31,7 @@ from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as taps_wgrad_rule
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_predict
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
@@ -105,7 +106,11 @@ def taps_configs(found: ContractionProblem) -> list[TapsWgradConfig]:
     if isinstance(seen, Refusal):
         return []
     configs = taps_wgrad_rule.candidates(found.contraction, seen, DEFAULT_TARGET)
-    return sorted(configs, key=lambda c: taps_wgrad_rule.cost(found.contraction, seen, c))
+    return sorted(configs, key=lambda c: _us(found, c))
+
+
+def _us(found: ContractionProblem, config: TapsWgradConfig) -> float:
+    return taps_wgrad_predict.predict(found.contraction, found.epilogue, config, DEFAULT_TARGET)
 
 
 def partition_cases(problem: ConvProblem) -> Iterable[Case]:

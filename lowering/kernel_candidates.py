@@ -10,8 +10,9 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.library import predict as library
 from convir.lowering.kernels.registry import legal_plans, plan_on
-from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
+from convir.lowering.library_gemm import gemm_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 FURTHER_SHARE = 4
 """Tuning measures one config of each further family for so many configs of the preferred one."""
 
+INNER_WORDS = {"relaid": 3, "merged": 2}
+"""Words of a config by which the families inside of a family differ."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -32,8 +36,6 @@ class Candidates:
     gpu: Target
     has_gemm: bool
     """Whether a library's GEMM computes it."""
-    template_first: bool = False
-    """Whether the rule has templates that divide sums before the library."""
 
     @property
     def tf32(self) -> bool:
@@ -47,23 +49,33 @@ class Candidates:
 
     @cached_property
     def launches(self) -> Mapping[str, tuple[CudaKernel, ...]]:
-        """What every legal config launches, without a library's kernels; in the rules' order."""
-        library: dict[str, tuple[CudaKernel, ...]] = {GEMM: ()} if self.has_gemm else {}
-        plans = legal_plans(self.problem, self.gpu)
-        ours = {config: plan.kernels for config, plan in plans.items()}
-        ours_first = self.template_first and divides_sums(next(iter(ours), ""))
-        return ours | library if ours_first else library | ours
+        """What every legal config launches, without a library's kernels; by predicted time."""
+        found: dict[str, tuple[CudaKernel, ...]] = {}
+        problem = self.problem
+        library_us = (
+            library.predict(problem.contraction, problem.epilogue, self.gpu)
+            if self.has_gemm
+            else None
+        )
+        for prediction, plan in legal_plans(problem, self.gpu):
+            if library_us is not None and library_us <= prediction.us:
+                found.setdefault(GEMM, ())
+            found[str(prediction.config)] = plan.kernels
+        if library_us is not None:
+            found.setdefault(GEMM, ())
+        return found
 
     def likely(self, most: int) -> Mapping[str, tuple[CudaKernel, ...]]:
         """What `launches` says of configs that may be the fastest: the library's, the first `most`
-        of the template that the rules prefer, and the first few of each further one."""
+        of the family that is predicted to be fastest, and the first few of each further one."""
         found: dict[str, tuple[CudaKernel, ...]] = {}
         counts: dict[str, int] = {}
         for config, launches in self.launches.items():
             if config == GEMM:
                 found[config] = launches
                 continue
-            family = config.partition(" ")[0]
+            words = config.split(" ")
+            family = " ".join(words[: INNER_WORDS.get(words[0], 1)])
             counts[family] = counts.get(family, 0) + 1
             preferred = family == next(iter(counts))
             if counts[family] <= (most if preferred else -(-most // FURTHER_SHARE)):
@@ -83,6 +95,4 @@ def candidates_of(function: kernel.FuncOp, gpu: Target) -> Candidates | Refusal:
     problem = read_problem(function)
     if isinstance(problem, Refusal):
         return problem
-    return Candidates(
-        problem, gpu, gemm_refusal(function) is None, template_first(function) is not None
-    )
+    return Candidates(problem, gpu, gemm_refusal(function) is None)

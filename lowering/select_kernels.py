@@ -4,10 +4,12 @@
              --> kernel.region configs {host = "contraction"} { contraction }
                  kernel.region configs {host = "loops"} { epilogue }
 
-Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal;
-rules choose elsewhere. An implementation that computes the whole region is taken as it is; one that
-computes the contraction alone, or with the op behind it (a rounding), splits it from its epilogue.
-What none computes becomes loops. The reason is a remark.
+Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal.
+Elsewhere a GPU gets the config with the least predicted time of all families, a library's call
+included; on the host the first implementation that computes the kernel is taken. One that computes
+the whole region is taken as it is; one that computes the contraction alone, or with the op behind
+it (a rounding), splits it from its epilogue. What none computes becomes loops. The reason is a
+remark, with the predicted time and that of the best other family.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from convir.lowering.implementations import (
 from convir.lowering.kernels.host.read_contraction import read_host_contraction
 from convir.lowering.kernels.host.scatter.kernel import read_scatter
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
-from convir.lowering.library_gemm import divides_sums, gemm_refusal, template_first
+from convir.lowering.library_gemm import gemm_refusal
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.planar.read import read_planar
 from convir.lowering.records.read import find, records_of
@@ -70,6 +72,10 @@ class Chosen:
 
     config: str
     reasons: tuple[str, ...] = ()
+    us: float | None = None
+    """What it is predicted to take; None where an order decides."""
+    predicted: tuple[tuple[str, float], ...] = ()
+    """Families and what the best config of each is predicted to take: its own, and a runner-up."""
 
 
 Chooses: TypeAlias = Callable[[kernel.FuncOp, Target], Chosen | Refusal]
@@ -96,14 +102,17 @@ def _gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
 
 def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     chosen = _gemm(function, gpu)
-    reason = template_first(function)
-    if isinstance(chosen, Refusal) or reason is None:
+    if isinstance(chosen, Refusal):
         return chosen
-    template = _template(function, gpu)
-    if isinstance(template, Refusal) or not divides_sums(template.config):
+    # The host needs none of the predictions.
+    from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
+    from convir.lowering.kernels.library.predict import predict  # noqa: PLC0415
+
+    problem = read_problem(function)
+    if isinstance(problem, Refusal):
         return chosen
-    family = template.config.partition(" ")[0]
-    return Refusal(f"{reason}: {family} is preferred")
+    us = predict(problem.contraction, problem.epilogue, gpu)
+    return Chosen(GEMM, (), us, ((GEMM, us),))
 
 
 def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
@@ -113,7 +122,10 @@ def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     choice = choose(function, gpu)
     if isinstance(choice, Refusal):
         return choice
-    return Chosen(str(choice.config), choice.refused)
+    config, other = str(choice.config), choice.runner_up
+    predicted = [(config.partition(" ")[0], choice.us)]
+    predicted += [] if other is None else [(other.family, other.us)]
+    return Chosen(config, choice.refused, choice.us, tuple(predicted))
 
 
 def _host_scatter(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
@@ -137,7 +149,8 @@ IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
     ),
     CUDA: ((GEMM, _cuda_gemm), (TEMPLATE, _template)),
 }
-"""Per device what may stand for a kernel, best first, by name."""
+"""Per device what may stand for a kernel, by name: the best first on the host, with predicted times
+on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -198,9 +211,10 @@ def _is_elementwise(op: Operation) -> bool:
 
 
 def _choose(region: kernel.RegionOp, to: Selection) -> tuple[Chosen | None, list[str]]:
-    """What a record says, or the first implementation that computes `region`; or why none does."""
+    """What a record says, or the fastest implementation by prediction; or why none computes it."""
     function, _ = outlined(region, "candidate")
     reasons: list[str] = []
+    found: list[Chosen] = []
     recorded = _recorded(function, to)
     if isinstance(recorded, Chosen):
         return recorded, []
@@ -211,10 +225,28 @@ def _choose(region: kernel.RegionOp, to: Selection) -> tuple[Chosen | None, list
             reasons.append(f"not {name}: it is not to be used")
             continue
         chosen = chooses(function, to.gpu)
-        if isinstance(chosen, Chosen):
-            return Chosen(chosen.config, (*reasons, *chosen.reasons)), []
-        reasons.append(f"not {name}: {chosen.reason}")
-    return None, reasons
+        if isinstance(chosen, Refusal):
+            reasons.append(f"not {name}: {chosen.reason}")
+            continue
+        found.append(chosen)
+        if chosen.us is None:
+            break
+    if not found:
+        return None, reasons
+    best = min(found, key=lambda each: each.us or 0.0)
+    return Chosen(best.config, (*_compared(best, found), *reasons, *best.reasons)), []
+
+
+def _compared(best: Chosen, found: Sequence[Chosen]) -> tuple[str, ...]:
+    """The predicted time of the choice beside the best one of another family."""
+    if best.us is None:
+        return ()
+    own = best.predicted[0][0]
+    others = [(us, name) for each in found for name, us in each.predicted if name != own]
+    if not others:
+        return (f"predicted {best.us:.1f} µs",)
+    us, name = min(others)
+    return (f"predicted {best.us:.1f} µs, {name} {us:.1f} µs",)
 
 
 def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None:
@@ -232,7 +264,7 @@ def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None
     refusal = candidates.refusal(best.config)
     if refusal is not None:
         reason = f"not the record's '{best.config}': {refusal.reason}"
-        _log.warning("%s: %s; the rule chooses", record.problem, reason)
+        _log.warning("%s: %s; predictions choose", record.problem, reason)
         return Refusal(reason)
     count = len(record.measurements)
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))

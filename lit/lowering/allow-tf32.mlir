@@ -22,12 +22,12 @@ func.func @main(%x: tensor<2x28x28x64xf32>, %w: tensor<64x3x3x64xf32>) -> tensor
 // CHECK-SAME: tf32
 // IEEE: rt.gemm {
 // IEEE-NOT: tf32
-func.func @main(%a: tensor<256x64xf32>, %b: tensor<64x256xf32>) -> tensor<256x256xf32> {
+func.func @main(%a: tensor<100352x256xf32>, %b: tensor<256x64xf32>) -> tensor<100352x64xf32> {
   %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<256x256xf32>
-  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<256x256xf32>) -> tensor<256x256xf32>
-  %c = linalg.matmul ins(%a, %b : tensor<256x64xf32>, tensor<64x256xf32>) outs(%init : tensor<256x256xf32>) -> tensor<256x256xf32>
-  return %c : tensor<256x256xf32>
+  %empty = tensor.empty() : tensor<100352x64xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<100352x64xf32>) -> tensor<100352x64xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<100352x256xf32>, tensor<256x64xf32>) outs(%init : tensor<100352x64xf32>) -> tensor<100352x64xf32>
+  return %c : tensor<100352x64xf32>
 }
 
 // -----

@@ -3,21 +3,21 @@
 // Phases of a strided gradient that share rows of dY are columns of one product.
 
 // REMARK: remark: [select-kernels] kernel.region rewritten: joined {{.*}}: it computes all of the kernel
-// CHECK: kernel.region configs {cuda = "joined stages={{[0-9]+}} store=64 blocks=132"} {
-func.func @narrow_phases(%dy: tensor<2x10x13x128xf16>, %w: tensor<128x3x3x64xf16>, %init: tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16> {
+// CHECK: kernel.region configs {cuda = "joined stages={{[0-9]+}} store={{[0-9]+}} blocks=132"} {
+func.func @narrow_phases(%dy: tensor<64x56x56x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<64x112x112x32xf16>) -> tensor<64x112x112x32xf16> {
   %zero = arith.constant 0.0 : f16
-  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x26x64xf16>) -> tensor<2x20x26x64xf16>
-  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x128xf16>, tensor<128x3x3x64xf16>) outs(%zeros : tensor<2x20x26x64xf16>)
-  return %dx : tensor<2x20x26x64xf16>
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x112x112x32xf16>) -> tensor<64x112x112x32xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<64x56x56x64xf16>, tensor<64x3x3x32xf16>) outs(%zeros : tensor<64x112x112x32xf16>)
+  return %dx : tensor<64x112x112x32xf16>
 }
 
 // -----
 
 // REMARK: wgmma {{.*}}not joined: 4 phases of 128 columns are no 256 sums of a row
 // CHECK: kernel.region configs {cuda = "wgmma
-func.func @wide_phases(%dy: tensor<2x10x13x128xf16>, %w: tensor<128x3x3x128xf16>, %init: tensor<2x20x26x128xf16>) -> tensor<2x20x26x128xf16> {
+func.func @wide_phases(%dy: tensor<256x10x13x128xf16>, %w: tensor<128x3x3x128xf16>, %init: tensor<256x20x26x128xf16>) -> tensor<256x20x26x128xf16> {
   %zero = arith.constant 0.0 : f16
-  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x26x128xf16>) -> tensor<2x20x26x128xf16>
-  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<2x10x13x128xf16>, tensor<128x3x3x128xf16>) outs(%zeros : tensor<2x20x26x128xf16>)
-  return %dx : tensor<2x20x26x128xf16>
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<256x20x26x128xf16>) -> tensor<256x20x26x128xf16>
+  %dx = conv.dgrad layouts(NHWC, KRSC, NHWC) strides(2, 2) padding(1, 1) accumulate(f32) ins(%dy, %w : tensor<256x10x13x128xf16>, tensor<128x3x3x128xf16>) outs(%zeros : tensor<256x20x26x128xf16>)
+  return %dx : tensor<256x20x26x128xf16>
 }

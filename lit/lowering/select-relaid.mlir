@@ -2,22 +2,22 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Operands with their channels first are copied for the template that takes neighbours.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: relaid abc grouped-pairs {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not grouped-pairs: channels are not innermost
+// REMARK: remark: [select-kernels] kernel.region rewritten: relaid a{{b?}}c grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not grouped-pairs: channels are not innermost
 // CHECK-LABEL: func.func @planes
-// CHECK:         kernel.region configs {cuda = "relaid abc grouped-pairs {{.*}}"} {
-func.func @planes(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %init: tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16> {
+// CHECK:         kernel.region configs {cuda = "relaid a{{b?}}c grouped {{.*}}"} {
+func.func @planes(%x: tensor<32x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init: tensor<32x256x56x56xf16>) -> tensor<32x256x56x56xf16> {
   %zero = arith.constant 0.0 : f16
-  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16>
-  %y = conv.fprop layouts(NCHW, KCRS, NCHW) strides(1, 1) padding(1, 1) groups(8) accumulate(f32) ins(%x, %w : tensor<2x64x10x13xf16>, tensor<64x8x3x3xf16>) outs(%zeros : tensor<2x64x10x13xf16>)
-  return %y : tensor<2x64x10x13xf16>
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<32x256x56x56xf16>) -> tensor<32x256x56x56xf16>
+  %y = conv.fprop layouts(NCHW, KCRS, NCHW) strides(1, 1) padding(1, 1) groups(32) accumulate(f32) ins(%x, %w : tensor<32x256x56x56xf16>, tensor<256x8x3x3xf16>) outs(%zeros : tensor<32x256x56x56xf16>)
+  return %y : tensor<32x256x56x56xf16>
 }
 
 // -----
 
 // What is computed behind the sum reads planes: a copy of it would be one more.
-// REMARK: remark: [select-kernels] kernel.region rewritten: igemm {{.*}}not relaid: its result is computed from planes that are not copied
+// REMARK: remark: [select-kernels] kernel.region rewritten: scalar {{.*}}not relaid: its result is computed from planes that are not copied
 // CHECK-LABEL: func.func @residual
-// CHECK:         kernel.region configs {cuda = "igemm
+// CHECK:         kernel.region configs {cuda = "scalar
 func.func @residual(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %other: tensor<2x64x10x13xf16>, %init: tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16>

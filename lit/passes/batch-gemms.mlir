@@ -6,7 +6,7 @@
 // RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=60000 device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=TURNS
 // RUN: not convir-opt %s -p 'batch-gemms{device=moon}' 2>&1 | filecheck %s --check-prefix=MOON
 // MOON: device is host or cuda, not 'moon'
-// RUN: convir-opt %s -p 'batch-gemms{device=cuda},canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
+// RUN: convir-opt %s -p 'batch-gemms{device=cuda},canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda without=template},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=RT
 // RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=200000 device=cuda}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=CHUNKS
 
 // im2col and a product for each sample, added to a bias: one product of all samples, whose filter

@@ -1,8 +1,12 @@
-"""The families of kernels that compute contractions on a GPU, in order of preference."""
+"""The families of kernels that compute contractions on a GPU.
+
+Selection takes the config that is predicted to be the fastest of all of them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
@@ -26,7 +30,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 
 if TYPE_CHECKING:
     from convir.dialects import kernel
-    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
+    from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem
     from convir.lowering.kernels.target import Target
 
 _WITHOUT_COPIES: tuple[KernelFamily, ...] = (
@@ -51,7 +55,30 @@ FAMILIES: tuple[KernelFamily, ...] = (
     LayoutConversion(_WITHOUT_COPIES),
     SM80_IMPLICIT_GEMM,
 )
-"""Every family, the most specialised first: the first one that does not refuse is used."""
+"""Every family, the most specialised first: of equal predictions the first one is used."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a config is predicted to take."""
+
+    config: KernelConfig
+    us: float
+
+    @property
+    def family(self) -> str:
+        """The first word of the config."""
+        return str(self.config).partition(" ")[0]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The configs of all families for a problem."""
+
+    predictions: tuple[Prediction, ...]
+    """The fastest first."""
+    refused: tuple[str, ...]
+    """Why families do not compute it: `not NAME: REASON`."""
 
 
 @dataclass(frozen=True)
@@ -59,34 +86,55 @@ class Choice:
     """The config that stands for a kernel."""
 
     config: KernelConfig
+    us: float
+    """What it is predicted to take."""
+    runner_up: Prediction | None
+    """The best of another family."""
     refused: tuple[str, ...]
-    """Why families that are preferred do not compute it: `not NAME: REASON`."""
+    """Why families do not compute it: `not NAME: REASON`."""
 
 
-def choose(callee: kernel.FuncOp, gpu: Target) -> Choice | Refusal:
-    """The best config of the first family that computes all of `callee`, or why none does."""
-    problem = read_problem(callee)
-    if isinstance(problem, Refusal):
-        return problem
+@lru_cache(maxsize=64)
+def rank(problem: Problem, target: Target) -> Ranking:
+    """Every config that any family considers, by predicted time."""
+    found: list[Prediction] = []
     refused: list[str] = []
     for family in FAMILIES:
-        configs = family.candidates(problem, gpu)
-        if not isinstance(configs, Refusal):
-            return Choice(configs[0], tuple(refused))
-        refused.append(f"not {family.name}: {configs.reason}")
+        configs = family.candidates(problem, target)
+        if isinstance(configs, Refusal):
+            refused.append(f"not {family.name}: {configs.reason}")
+            continue
+        found += [Prediction(each, family.predict(problem, each, target)) for each in configs]
+    return Ranking(tuple(sorted(found, key=lambda each: each.us)), tuple(refused))
+
+
+def choose(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
+    """The legal config with the least predicted time, or why no family computes `callee`."""
+    read = read_problem(callee)
+    if isinstance(read, Refusal):
+        return read
+    ranking = rank(read.problem, target)
+    refused = list(ranking.refused)
+    for best in ranking.predictions:
+        refusal = _family(best.family).refusal(read.problem, best.config, target)
+        if refusal is None:
+            others = (each for each in ranking.predictions if each.family != best.family)
+            return Choice(best.config, best.us, next(others, None), tuple(refused))
+        refused.append(f"not '{best.config}': {refusal.reason}")
     return Refusal("; ".join(refused) or "there is no template")
 
 
-def legal_plans(problem: ContractionProblem, gpu: Target) -> dict[str, KernelPlan]:
-    """Every config that may compute a contraction on a GPU, the best first as rules have it."""
-    found: dict[str, KernelPlan] = {}
-    for family in FAMILIES:
-        configs = family.candidates(problem, gpu)
-        for config in () if isinstance(configs, Refusal) else configs:
-            plan = _plan(problem, family, str(config), gpu)
-            if isinstance(plan, KernelPlan):
-                found[str(config)] = plan
-    return found
+def legal_plans(
+    problem: ContractionProblem, gpu: Target
+) -> tuple[tuple[Prediction, KernelPlan], ...]:
+    """Every config that may compute a contraction on a GPU, by predicted time."""
+    ranked = rank(problem.problem, gpu).predictions
+    plans = ((each, _launches(problem, _family(each.family), each.config, gpu)) for each in ranked)
+    return tuple((each, plan) for each, plan in plans if isinstance(plan, KernelPlan))
+
+
+def _family(name: str) -> KernelFamily:
+    return next(family for family in FAMILIES if family.name == name)
 
 
 def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan | Refusal:
@@ -94,10 +142,11 @@ def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan
     family = family_of(config)
     if family is None:
         return Refusal(f"there is no template of '{config}'")
-    configs = family.candidates(problem, gpu)
-    if isinstance(configs, Refusal):
-        return configs
-    return _plan(problem, family, config, gpu)
+    parsed = _parsed(family, config)
+    if isinstance(parsed, Refusal):
+        return parsed
+    refused = family.refusal(problem.problem, parsed, gpu)
+    return refused or _launches(problem, family, parsed, gpu)
 
 
 def is_template(config: str) -> bool:
@@ -120,15 +169,21 @@ def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPla
     if family is None:
         return Refusal(f"there is no template of '{config}'")
     problem = read_problem(callee)
-    return problem if isinstance(problem, Refusal) else _plan(problem, family, config, target)
+    if isinstance(problem, Refusal):
+        return problem
+    parsed = _parsed(family, config)
+    return parsed if isinstance(parsed, Refusal) else _launches(problem, family, parsed, target)
 
 
-def _plan(
-    problem: ContractionProblem, family: KernelFamily, config: str, target: Target
-) -> KernelPlan | Refusal:
+def _parsed(family: KernelFamily, config: str) -> KernelConfig | Refusal:
     try:
-        parsed = family.parse(config)
+        return family.parse(config)
     except ValueError as error:
         return Refusal(f"'{config}' is no config of {family.name}: {error}")
-    plan = family.launch(problem, parsed, target)
+
+
+def _launches(
+    problem: ContractionProblem, family: KernelFamily, config: KernelConfig, target: Target
+) -> KernelPlan | Refusal:
+    plan = family.launch(problem, config, target)
     return plan if isinstance(plan, Refusal) else plan.resolved(problem.place)

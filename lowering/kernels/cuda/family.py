@@ -34,6 +34,8 @@ class Family(Generic[C]):
     """What a legal config takes, in µs."""
     kernels: Callable[[Contraction, Epilogue, C, Target], KernelPlan | Refusal]
     """The launches of one config, or why it is not legal for the contraction."""
+    has_wgmma: bool = False
+    """Whether its kernels multiply by `wgmma`."""
 
     @property
     def name(self) -> str:
@@ -52,16 +54,24 @@ class Family(Generic[C]):
         self, contraction: Contraction, epilogue: Epilogue, target: Target
     ) -> Problem | Refusal:
         """What the family takes of a contraction, or why it does not."""
-        del target
+        missing = self._missing(target)
+        if missing is not None:
+            return missing
         read = self.reads(contraction, epilogue)
         return read if isinstance(read, Refusal) else Problem(contraction, epilogue)
 
     def candidates(self, problem: Problem, target: Target) -> tuple[C, ...] | Refusal:
         """The configs worth considering, or why there are none."""
+        missing = self._missing(target)
+        if missing is not None:
+            return missing
         return self.plan(problem.contraction, problem.epilogue, target)
 
     def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
         """Why a config may not run on `target`; None if it may."""
+        missing = self._missing(target)
+        if missing is not None:
+            return missing
         plan = self.launch(problem, config, target)
         return plan if isinstance(plan, Refusal) else None
 
@@ -78,6 +88,12 @@ class Family(Generic[C]):
         if refused is not None:
             return refused
         return self.kernels(problem.contraction, problem.epilogue, own, target)
+
+    def _missing(self, target: Target) -> Refusal | None:
+        """What the kernels need that `target` has not; None if it has all."""
+        if self.has_wgmma and not target.is_hopper:
+            return Refusal(f"{target.arch} has no wgmma")
+        return None
 
     def _own(self, config: KernelConfig) -> C:
         if not isinstance(config, self.config):

@@ -45,6 +45,11 @@ class ContractionProblem(Problem):
     other: int
     """The input that is B where C is computed, and C where B is."""
 
+    @property
+    def problem(self) -> Problem:
+        """The same without its arguments."""
+        return Problem(self.contraction, self.epilogue)
+
     def place(self, pointer: Pointer) -> Pointer:
         """The kernel's input or output that stands behind an operand."""
         match pointer.place:

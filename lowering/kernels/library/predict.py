@@ -116,11 +116,12 @@ def _tile_time(work: Work, target: Target, k: Constants, tm: int, tn: int) -> fl
     best = float("inf")
     line = LINE * 2 // work.bytes
     steps = ceil(work.k / line)
-    if work.rate in target.wgmma_rate:
-        multiplied = k.multiply * tm * tn * line / target.wgmma_rate[work.rate]
+    rate = target.tensor_rate(work.rate)
+    if rate is not None:
+        multiplied = k.multiply * tm * tn * line / rate
     else:
-        slow = 2 if work.rate == "f64" else 1
-        multiplied = k.fma * slow * tm * tn * line / target.fma_rate
+        fma_rate = target.f64_rate if work.rate == "f64" else target.fma_rate
+        multiplied = k.fma * tm * tn * line / fma_rate
     copied = (tm + tn) * line * work.bytes / k.rate
     step = max(multiplied, copied) * (1.0 if work.is_aligned else k.unaligned)
     sums = tm * tn * 4

@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 FAMILY = "merged"
-MOST_CHANNELS = 128
+MOST_CHANNELS = 256
 """Of all groups together, on either side: a dense product has as many times the products as there
 are groups."""
-WIDE_GROUPS = 32
-"""Channels of groups from which on `igemm` takes no longer."""
-WINDOWS = 3
-"""Axes with windows, from which on no template is made for groups."""
 THREADS = 256
 """Of a block that writes weights."""
 
@@ -178,11 +174,8 @@ def merge_of(spec: Contraction) -> Merge | Refusal:
     b = spec.b
     if spec.groups == 1 or spec.result != "C":
         return Refusal("there are no groups, or weights are what is computed")
-    taps = zip(*(phase.axes for phase in spec.phases), strict=True)
-    if sum(any(len(axis.tap_rows) > 1 for axis in axes) for axes in taps) < WINDOWS:
-        return Refusal(f"its window has fewer than {WINDOWS} axes")
-    if min(spec.depth, spec.columns) >= WIDE_GROUPS:
-        return Refusal(f"groups of {spec.depth} channels are no faster between zeros")
+    if all(phase.taps <= 1 for phase in spec.phases):
+        return Refusal("it has no window")
     channels = spec.groups * max(spec.depth, spec.columns)
     if channels > MOST_CHANNELS:
         return Refusal(f"{channels} channels of all groups are many")

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
     from convir.lowering.kernels.target import Target
 
-MOST_DENSE = 32
-"""Channels of a single group past which an implicit GEMM reuses more of what it reads."""
+MOST_DENSE = 128
+"""Channels of a single group up to which times were measured, and are predicted."""
 
 SLICE = 32
 """Output channels of a warp, at most."""
@@ -109,8 +109,9 @@ def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     contraction = problem.contraction
     if contraction.groups == problem.taps == 1:
         return Refusal("it is a matrix product")
-    if contraction.groups == 1 and max(contraction.depth, contraction.columns) > MOST_DENSE:
-        return Refusal("one group of many channels is an implicit GEMM's")
+    channels = max(contraction.depth, contraction.columns)
+    if contraction.groups == 1 and channels > MOST_DENSE:
+        return Refusal(f"one group of {channels} channels was never measured")
     return merged_groups(problem)
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 FAMILY = "relaid"
-WIDE_GROUPS = 64
-"""Channels of groups from which on they are multiplied as fast from planes, the copies counted."""
 MOVED = ("ac", "a", "c", "abc", "ab", "bc")
 """The operands that are copied, as letters; the first ones for which there is a template."""
 
@@ -66,13 +64,12 @@ class LayoutConversion:
         return movable if isinstance(movable, Refusal) else Problem(contraction, epilogue)
 
     def candidates(self, problem: Problem, target: Target) -> tuple[RelaidConfig, ...] | Refusal:
-        """The configs of the first family that takes the copies."""
+        """The configs of every family that takes the copies."""
         spec, epilogue = problem.contraction, problem.epilogue
         movable = _movable(spec, epilogue)
         if isinstance(movable, Refusal):
             return movable
-        if spec.groups > 1 and min(spec.depth, spec.columns) >= WIDE_GROUPS:
-            return Refusal(f"groups of {spec.depth} channels are no faster on copies")
+        found: list[RelaidConfig] = []
         reason = "there is no template for its copies"
         planes = movable.replace("b", "")
         for family in self.families:
@@ -80,9 +77,10 @@ class LayoutConversion:
                 moved, _ = copied(spec, operands)
                 configs = family.candidates(Problem(moved, epilogue), target)
                 if not isinstance(configs, Refusal):
-                    return tuple(RelaidConfig(operands, config) for config in configs)
+                    found += [RelaidConfig(operands, config) for config in configs]
+                    break
                 reason = f"on copies, {family.name}: {configs.reason}"
-        return Refusal(reason)
+        return tuple(found) or Refusal(reason)
 
     def parse(self, text: str) -> RelaidConfig:
         """The config that prints as `text`.

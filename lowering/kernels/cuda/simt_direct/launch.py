@@ -46,12 +46,11 @@ MOST_WINDOW = 128
 """Positions along an axis that are walked one by one: far taps leave many between them, and NVRTC
 does not nest as many templates."""
 
-MOST_CHANNELS = 16
-"""Channels of a group past which an implicit GEMM reuses what it reads more often."""
+MOST_CHANNELS = 32
+"""Channels of a group up to which times were measured."""
 
-MOST_PLANAR = 16
-"""Products of a pixel of a group past which its planes are read too often: once for every output
-channel."""
+MOST_PLANAR = 64
+"""Products of a pixel of a group in planes up to which times were measured."""
 
 MOST_WEIGHT_BYTES = 48 << 10
 """Weights of a block: more of them leave no room for other blocks."""
@@ -73,8 +72,6 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     """The widest vectors that neighbours and alignment allow, or why the template refuses."""
     spec = problem.contraction
     is_depthwise = spec.depth == 1 and spec.columns == 1
-    if not is_depthwise and spec.a.type != "f32":
-        return Refusal("it is neither f32 nor depthwise")
     if spec.groups == problem.taps * problem.slices.taps == 1:
         return Refusal("it is a matrix product")
     if max(spec.depth, spec.columns) > MOST_CHANNELS:
@@ -111,7 +108,7 @@ def _planar(problem: DirectProblem) -> Vectors | Refusal:
     if problem.cols.a_stride != 1:
         return Refusal("neither channels nor columns are innermost")
     if spec.depth * spec.columns > MOST_PLANAR:
-        return Refusal(f"{spec.depth} and {spec.columns} channels in planes are read too often")
+        return Refusal(f"{spec.depth} and {spec.columns} channels in planes are many")
     return Vectors(1, 1, planar=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -239,6 +239,14 @@ def work(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, targ
         traffic=traffic_of(spec, epilogue),
         copies=tuple(copy_work(copy) for copy in copies),
     )
+
+
+def split_work(whole: Work, spec: Contraction, tile: ImplicitGemmConfig, parts: int) -> Work:
+    """The work of a config whose reduction is not split, `whole`, split into `parts`."""
+    phases = tuple((count * parts, ceil(steps / parts)) for count, steps in whole.phases)
+    blocks = sum(count for count, _ in phases)
+    part_bytes = float(blocks * tile.m * tile.n * STORAGE_BYTES[spec.element])
+    return replace(whole, phases=phases, split=parts, part_bytes=part_bytes)
 
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:

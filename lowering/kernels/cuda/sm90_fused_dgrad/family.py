@@ -11,4 +11,5 @@ SM90_FUSED_DGRAD = Family(
     plan=launch.plan,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

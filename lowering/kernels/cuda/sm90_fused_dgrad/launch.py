@@ -56,8 +56,6 @@ def refusal(problem: JoinedProblem, config: JoinedConfig, target: Target) -> Ref
 
 def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, the most stages first."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
     problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem

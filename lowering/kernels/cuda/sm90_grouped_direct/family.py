@@ -23,4 +23,5 @@ SM90_GROUPED_DIRECT = Family(
     plan=launch.plan,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

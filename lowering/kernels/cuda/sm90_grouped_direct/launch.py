@@ -73,12 +73,6 @@ SLOTS = 3
 NOWHERE_BYTES = 16
 """Where sums behind the last position go."""
 
-LEAST_FILL = 0.67
-"""Sums that are stored, of those that are computed."""
-
-LEAST_FILL_OF_SLICES = 0.33
-"""The same where windows have slices: other templates read each position for every tap."""
-
 
 def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
     """The groups of a contraction, or why the family does not take it."""
@@ -194,8 +188,6 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedPairsConfig, ...] | Refusal:
     """The config for a contraction, or why the template does not take it."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
     read = reading(contraction, epilogue, groups_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
@@ -208,8 +200,8 @@ def plan(
             f"no strip of rows of {_pitch(problem)} pixels fits registers and shared memory"
         )
     if problem.slices.taps == 1:
-        return _filled(problem, legal[0])
-    return _filled(problem, min(legal, key=lambda config: _steps(problem, merged, config)))
+        return (legal[0],)
+    return (min(legal, key=lambda config: _steps(problem, merged, config)),)
 
 
 def _configs(
@@ -240,25 +232,6 @@ def _parts(groups: int, strips: int, gpu: Target) -> int:
         range(1, most + 1),
         key=lambda parts: -(-groups * parts // gpu.multiprocessors) * -(-strips // parts),
     )
-
-
-def _computed(problem: DirectProblem, config: GroupedPairsConfig) -> int:
-    """Sums of an image, those that are not stored with them."""
-    strips = -(-problem.row_count // (2 * config.pairs))
-    positions = group_positions(problem, config.pairs)
-    return 2 * strips * sum(_whole(each, COUNTED_POSITIONS) for each in positions)
-
-
-def _filled(
-    problem: DirectProblem, config: GroupedPairsConfig
-) -> tuple[GroupedPairsConfig, ...] | Refusal:
-    """The config, unless too much of what it computes is for nothing."""
-    computed = _computed(problem, config)
-    stored = problem.row_count * problem.col_count
-    least = LEAST_FILL_OF_SLICES if problem.slices.taps > 1 else LEAST_FILL
-    if stored < least * computed:
-        return Refusal(f"of {computed} sums of an image {stored} are stored")
-    return (config,)
 
 
 def kernels(

@@ -23,4 +23,5 @@ SM90_GROUPED_WGRAD = Family(
     plan=launch.plan,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

@@ -60,12 +60,6 @@ SUMS = TAPS * TAPS * CHANNELS * CHANNELS
 MOST_SLOTS = 3
 """Strips past which more of them are no use."""
 
-LEAST_FILL = 0.7
-"""Positions of an image, of those that are multiplied, for which this is faster than others."""
-
-MOST_BROUGHT = 1.5
-"""Rows that strips bring, over those of a whole image, up to which the caches keep up."""
-
 SLOT_COST = 0.2
 """What a strip less that is under way costs, in images."""
 
@@ -152,8 +146,6 @@ def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedWgradPairsConfig, ...] | Refusal:
     """The configs for a contraction, best first, or why the template does not take it."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
     read = reading(contraction, epilogue, groups_of, "B")
     if isinstance(read, Refusal):
         return read
@@ -165,13 +157,7 @@ def plan(
     ]
     if not configs:
         return Refusal(f"no two strips of rows of {pitch_of(problem)} pixels fit shared memory")
-    filled = [config for config in configs if _fill(problem, config.rows) >= LEAST_FILL]
-    if not filled:
-        most = max(_fill(problem, config.rows) for config in configs)
-        return Refusal(f"of what is multiplied {most:.0%} are positions of an image")
-    best = sorted(filled, key=lambda config: _cost(problem, config))
-    if _brought(problem, best[0]) > MOST_BROUGHT:
-        return Refusal(f"strips bring {_brought(problem, best[0]):.1f} times the rows of an image")
+    best = sorted(configs, key=lambda config: _cost(problem, config))
     return tuple(best[:MOST_CONFIGS])
 
 
@@ -191,12 +177,6 @@ def _configs_of(
         if refusal(problem, config, gpu) is None:
             yield config
             return
-
-
-def _fill(problem: DirectProblem, rows: int) -> float:
-    """Positions of an image, of those that are multiplied."""
-    multiplied = strips_of(problem, rows) * -(-rows * pitch_of(problem) // TILE) * TILE
-    return problem.row_count * problem.col_count / multiplied
 
 
 def _brought(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:

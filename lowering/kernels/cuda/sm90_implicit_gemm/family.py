@@ -17,4 +17,5 @@ SM90_IMPLICIT_GEMM = Family(
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

@@ -68,8 +68,6 @@ def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[StackedWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
     problem = stacked_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem

@@ -11,4 +11,5 @@ SM90_ROW_PACKED_WGRAD = Family(
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,
+    has_wgmma=True,
 )

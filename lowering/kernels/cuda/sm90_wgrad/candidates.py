@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
@@ -16,6 +15,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     refusal,
     schedule_of,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.predict import predict
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import wgrad_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
@@ -24,7 +24,6 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import (
     Partition,
 )
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
-from convir.lowering.kernels.cuda.tile_schedule.schedule import SUM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,48 +47,35 @@ _LEAST_PUSHED_STAGES = 5
 """Fewer are waited for longer than sums that are read."""
 _HIDING_SUMS = 128 * 128
 """Sums of two warpgroups whose step takes longer than one of them asks for another."""
+_ALL_SUMS = 256 * 128
+"""Sums that take half of the registers of two warpgroups."""
+_UNROLLED_PARTS = (16, 32)
 _SHARED_CLUSTER = 2
 """Blocks of a cluster where several clusters have the parts of a tile."""
 
-# µs on an H200, fitted to measurements; see the template's page.
-_MULTIPLY = 0.63 / (256 * 128)
-"""A step, for each sum of a tile."""
-_NARROW = 1.3
-"""How much longer that is where a multiplication has 64 columns: it waits for shared memory, and
-those of one tap for copies."""
-_COLD_BOX, _TILED_BOX = 0.115, 0.052
-"""A copy of 64 channels at 64 rows of a matrix, which few or several blocks read at a time."""
-_STRADDLING = 3
-"""How much longer it takes where rows straddle cache lines."""
-_PIXELS_BOX, _PIXELS_LINE = 0.085, 0.56
-"""A copy at 64 pixels that slide, and what each line of them adds, by the pixels of a line."""
-_LINE_ELEMENTS = 64
-_START, _TILE, _STORED_MB = 2.0, 0.1, 9.5
-"""Until the first step of a block, between two tiles, and for each megabyte of a tile's sums."""
-_SLICES, _SLICED_MB = 2.0, 0.35
-"""Parts meet, and each megabyte of them is written and read."""
-_CLUSTER, _CLUSTERED_MB, _PUSHED = 1.2, 18.0, 0.6
-"""Parts meet in a cluster, and each megabyte of a block's sums is read from its neighbours; how
-much of that it takes if they write it."""
-_STORED_IN_TURN, _SLICED_IN_TURN = 0.65, 0.7
-"""What remains of storing, and how much shorter parts are waited for, where one warpgroup finishes
-after the other."""
-_MEET, _PART_MB = 5.0, 12.0
-"""A block waits for another, and reads or writes a megabyte of sums."""
-_MEMORY_MB, _L2_MB = 1 / 4.1, 40.0
-"""A megabyte from memory, and how many the L2 cache keeps for blocks that come later."""
-_SCATTERED = 1.3
-"""How much longer steps take where blocks of a tile read places that are far apart."""
 
-
-def ranked(problem: WgradProblem, gpu: Target) -> list[WgmmaWgradConfig]:
-    """The configs worth measuring, by falling estimate of their speed."""
-    costs = {config: cost(problem, config, gpu) for config in _candidates(problem, gpu)}
+def ranked(
+    spec: Contraction, epilogue: Epilogue, problem: WgradProblem, gpu: Target
+) -> list[WgmmaWgradConfig]:
+    """The configs worth measuring, by falling prediction of their speed."""
+    configs = (c for c in _candidates(problem, gpu) if not _spills(c))
+    costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
     limit = _WORTH_MEASURING * min(costs.values(), default=0.0)
     found = sorted((c for c in costs if costs[c] <= limit), key=lambda c: costs[c])
     if found and _hides_asking(problem, found[0], gpu):
         found.insert(1, replace(found[0], roles=(0, found[0].roles[1])))
     return found[:_MOST]
+
+
+def _spills(config: WgmmaWgradConfig) -> bool:
+    """Whether a tile's sums leave too few registers to put its parts together, as seen of ptxas:
+    those of a tree, and slices of numbers of parts for which loops are unrolled."""
+    if config.block_m * config.block_n < _ALL_SUMS or config.partition.kind != SPLIT_K:
+        return False
+    if config.partition.reduction == "tree":
+        return config.block_m > config.block_n
+    parts = config.partition.parts
+    return config.partition.reduction == "slices" and parts in _UNROLLED_PARTS
 
 
 def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> bool:
@@ -173,72 +159,14 @@ def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
             return
 
 
-def cost(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> float:
-    """Estimated µs of a legal config's launch, without what every launch takes."""
-    if refusal(problem, config, gpu) is not None:
-        return inf
-    schedule = schedule_of(problem, config)
-    megabytes = problem.positions * (problem.columns + problem.depth) * 2 / 1e6
-    step = _step(problem, config)
-    if schedule.partition.kind == STREAM_K and megabytes > _L2_MB:
-        step *= _SCATTERED if schedule.tiles < schedule.concurrent else 1.0
-    multiplied = busiest_steps(schedule) * step
-    waves = ceil(schedule.units / schedule.concurrent)
-    stored = _STORED_MB * config.block_m * config.block_n * SUM_BYTES / 1e6
-    in_turn = config.consumer_warpgroups > 1 and problem.taps > 1
-    if in_turn and waves == 1 and schedule.partition.kind == DATA_PARALLEL:
-        stored *= _STORED_IN_TURN
-    return (
-        _START
-        + max(multiplied, megabytes * _MEMORY_MB)
-        + waves * (_TILE + stored)
-        + _fix_up(schedule, config, in_turn=in_turn)
-    )
-
-
-def _step(problem: WgradProblem, config: WgmmaWgradConfig) -> float:
-    """µs between two stages of a block."""
-    slides = problem.rows.slides
-    row = _TILED_BOX if problem.taps > 1 else _COLD_BOX
-    of_c = row * (_STRADDLING if problem.row_stride % _LINE_ELEMENTS else 1)
-    of_a = max(row, _PIXELS_BOX + _PIXELS_LINE / slides[0].size) if slides else row
-    copies = config.block_m // CHUNK * of_c + ceil(config.block_n / CHUNK) * of_a
-    narrow = _NARROW if config.columns == CHUNK and problem.taps > 1 else 1.0
-    multiply = config.block_m * config.block_n * _MULTIPLY * narrow
-    return (multiply**4 + copies**4) ** 0.25
-
-
-def _fix_up(schedule: Schedule, config: WgmmaWgradConfig, *, in_turn: bool) -> float:
-    """µs until the last tile is put together; `in_turn`: by one warpgroup after the other."""
-    tile = config.block_m * config.block_n * SUM_BYTES / 1e6
-    partition = schedule.partition
-    if partition.kind == DATA_PARALLEL:
-        return 0.0
-    clustered = _CLUSTER + _CLUSTERED_MB * tile if config.cluster > 1 else 0.0
-    clustered *= _PUSHED if config.is_pushed else 1.0
-    if config.cluster > 1 and config.clusters == 1:
-        return clustered
-    if schedule.has_slices:
-        wait = _SLICES - (_SLICED_IN_TURN if in_turn and config.cluster == 1 else 0.0)
-        return clustered + wait + _SLICED_MB * schedule.units * tile / config.cluster
-    parts = partition.parts
-    if partition.kind == STREAM_K:
-        parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1
-    if partition.reduction == "linear":
-        return _MEET + _PART_MB * tile * parts
-    return (_MEET + 2 * _PART_MB * tile) * (parts - 1).bit_length()
-
-
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[WgmmaWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    if not gpu.is_hopper:
-        return Refusal(f"{gpu.arch} has no wgmma")
     problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    found = ranked(problem, gpu)
+    found = ranked(spec, epilogue, problem, gpu)
     if not found:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
     return tuple(found)

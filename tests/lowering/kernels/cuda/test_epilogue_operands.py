@@ -10,9 +10,9 @@ from gpu import nvrtc_or_skip
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand, linear_operands
-from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
+from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
-from convir.lowering.kernels.registry import choose, plan_kernel
+from convir.lowering.kernels.registry import legal_plans, rank
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes import run
 from convir.runtime.cuda.compile import kernel_usage
@@ -69,23 +69,33 @@ def test_what_is_taken_and_what_is_not() -> None:
         (FORWARD, (ROWS,), "igemm", refusal),
         (HOLES, (BIAS,), "igemm", "its epilogue reads operands in holes"),
     ):
-        choice = choose(kernel_of(case, steps), DEFAULT_TARGET)
-        assert not isinstance(choice, Refusal)
-        assert str(choice.config).split()[0] == family
-        assert not reason or f"not wgmma: {reason}" in choice.refused
+        found = read_problem(kernel_of(case, steps))
+        assert isinstance(found, ContractionProblem)
+        ranking = rank(found.problem, DEFAULT_TARGET)
+        assert family in {each.family for each in ranking.predictions}
+        assert not reason or f"not wgmma: {reason}" in ranking.refused
 
 
 @pytest.mark.parametrize(
-    "case", [FORWARD, STRIDED, VOLUME, WIDE, PIECES, GROUPS, GROUPED_HOLES, DEPTHWISE, NARROW]
+    ("case", "family"),
+    [
+        (FORWARD, "wgmma"),
+        (STRIDED, "joined"),
+        (VOLUME, "joined"),
+        (WIDE, "wgmma"),
+        (PIECES, "wgmma"),
+        (GROUPS, "grouped"),
+        (GROUPED_HOLES, "grouped"),
+        (DEPTHWISE, "scalar"),
+        (NARROW, "narrow"),
+    ],
 )
-def test_kernels_compile_without_spills(case: Fused) -> None:
+def test_kernels_compile_without_spills(case: Fused, family: str) -> None:
     nvrtc_or_skip()
-    callee = kernel_of(case, ALL)
-    choice = choose(callee, DEFAULT_TARGET)
-    assert not isinstance(choice, Refusal)
-    plan = plan_kernel(callee, str(choice.config), DEFAULT_TARGET)
-    assert isinstance(plan, KernelPlan)
-    (launch,) = plan.kernels
+    problem = read_problem(kernel_of(case, ALL))
+    assert isinstance(problem, ContractionProblem)
+    plans = legal_plans(problem, DEFAULT_TARGET)
+    (launch,) = next(plan for each, plan in plans if each.family == family).kernels
     pointers = [argument for argument in launch.arguments if isinstance(argument, Pointer)]
     places = [pointer.place for pointer in pointers]
     assert places.count("output") == 1

@@ -45,8 +45,8 @@ def test_merged_weights_have_the_same_products(direction: int, channels: str, st
 def test_weights_come_first() -> None:
     line = f"convbfp16 {CUBES} -u 2 -v 2 -c 64 -k 64 -g 8 -F 2"
     problem = contraction_of_line(f"{line} {NDHWC}")
-    config, plan = next(iter(legal_plans(problem, DEFAULT_TARGET).items()))
-    assert config.startswith("merged wgmma ")
+    plans = legal_plans(problem, DEFAULT_TARGET)
+    plan = next(plan for each, plan in plans if str(each.config).startswith("merged wgmma "))
     first, second = plan.kernels
     assert first.symbol == "merge_groups"
     assert first.arguments == (problem.place(Pointer("b")), Pointer("workspace", 0))
@@ -54,8 +54,9 @@ def test_weights_come_first() -> None:
     assert Pointer("workspace", 0) in buffers
     assert problem.place(Pointer("b")) not in buffers
     assert plan.workspace == (2 * 27 * 64 * 64,)
-    planes = next(iter(legal_plans(contraction_of_line(line), DEFAULT_TARGET)))
-    assert planes.startswith("relaid abc merged wgmma ")
+    plans = legal_plans(contraction_of_line(line), DEFAULT_TARGET)
+    planes = [str(each.config) for each, _ in plans]
+    assert any(config.startswith("relaid abc merged wgmma ") for config in planes)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +64,7 @@ def test_weights_come_first() -> None:
     [
         (f"{CUBES} -c 64 -k 64 -F 2", "there are no groups"),
         (f"{CUBES} -c 64 -k 64 -g 8 -F 4", "weights are what is computed"),
-        (f"{CUBES} -c 128 -k 128 -g 4 -F 2", "groups of 32 channels are no faster"),
-        (f"{CUBES} -c 256 -k 256 -g 16 -F 2", "256 channels of all groups are many"),
-        (f"{CUBES.replace('--fil_d 3', '--fil_d 1')} -c 64 -k 64 -g 8", "fewer than 3 axes"),
-        (f"{CUBES} -c 16 -k 16 -g 2", "as one group, 16 depths"),
+        (f"{CUBES} -c 512 -k 512 -g 16 -F 2", "512 channels of all groups are many"),
         (f"{CUBES} -c 64 -k 12 -g 2", "as one group, rows of A, B or C do not start"),
     ],
 )

@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
-from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.registry import family_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -83,11 +83,10 @@ def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     problem = contraction_of_line(
         line if "layout" in line or "spatial_dim" in line else f"{line} {NHWC}"
     )
-    plans = [(t, t.candidates(problem, gpu)) for t in FAMILIES]
-    template, configs = next(
-        (template, found) for template, found in plans if not isinstance(found, Refusal)
-    )
-    assert template.name == family
+    template = family_of(family)
+    assert template is not None
+    configs = template.candidates(problem, gpu)
+    assert not isinstance(configs, Refusal)
     assert [template.parse(str(config)) for config in configs] == list(configs)
     plan = template.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
@@ -104,15 +103,15 @@ def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
     [
         (
             f"convfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -F 2 {NHWC}",
-            "one group of many channels is an implicit GEMM's",
+            "one group of 512 channels was never measured",
             "it is no dense convolution to a few channels",
-            "it is neither f32 nor depthwise",
+            "512 and 512 channels a group are no small groups",
         ),
         (
             f"convfp16 -n 2 -c 36 -H 9 -W 9 -k 36 {THREE} -g 3 -F 2 {NHWC}",
             "3 groups of 12 channels do not fill vectors",
             "it is no dense convolution to a few channels",
-            "it is neither f32 nor depthwise",
+            None,
         ),
         (
             f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 4 {NHWC}",
@@ -124,19 +123,19 @@ def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
             f"conv -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1 {NHWC}",
             "tensor cores do not multiply f32",
             "tensor cores do not multiply f32",
-            "32 and 32 channels a group are no small groups",
+            "its weights take 73728 bytes of shared memory",
         ),
         (
             f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 8 -F 1 {NCHW}",
             "channels are not innermost",
             "channels are not innermost",
-            "it is neither f32 nor depthwise",
+            None,
         ),
         (
             f"conv -n 2 -c 8 -H 9 -W 9 -k 16 {THREE} -g 2 -F 1 {NCHW}",
             "channels are not innermost",
             "channels are not innermost",
-            "4 and 8 channels in planes are read too often",
+            None,
         ),
         (
             f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -j 128 -g 4 -F 1",
@@ -146,13 +145,13 @@ def test_problems_are_taken_and_compile(name: str, gpu: Target) -> None:
         ),
         (
             f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 40 {THREE} -F 2 {NHWC}",
-            "one group of many channels is an implicit GEMM's",
+            "1 groups of 40 channels do not fill vectors",
             "it reduces 40 channels and 9 taps",
-            "it is neither f32 nor depthwise",
+            "40 and 3 channels a group are no small groups",
         ),
     ],
 )
-def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) -> None:
+def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str | None) -> None:
     problem = contraction_of_line(line)
     for plan, reason in (
         (grouped_rule.plan, of_grouped),
@@ -160,8 +159,7 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str) ->
         (scalar.plan, of_scalar),
     ):
         found = plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
-        assert isinstance(found, Refusal)
-        assert found.reason == reason
+        assert (found.reason if isinstance(found, Refusal) else None) == reason
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRAD
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -90,7 +91,7 @@ def test_refusals(text: str, reason: str) -> None:
 def test_other_architectures_are_refused() -> None:
     found = reading(VOLUME)
     gpu = target_of("sm_80", 108, 163 << 10)
-    refused = wgmma_joined.plan(found.contraction, found.epilogue, gpu)
+    refused = SM90_FUSED_DGRAD.candidates(found, gpu)
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
 

@@ -12,7 +12,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
-from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
 
@@ -74,11 +74,11 @@ def contraction_of(line: str) -> ContractionProblem:
 def test_problems_are_taken_and_compile(name: str) -> None:
     line, text = TAKEN[name]
     problem = contraction_of(line)
-    plans = [(t, t.candidates(problem, DEFAULT_TARGET)) for t in FAMILIES]
-    template, configs = next((t, found) for t, found in plans if not isinstance(found, Refusal))
+    configs = SM90_GROUPED_DIRECT.candidates(problem, DEFAULT_TARGET)
+    assert not isinstance(configs, Refusal)
     assert [str(config) for config in configs] == [text]
-    assert template.parse(text) == configs[0]
-    plan = template.launch(problem, configs[0], DEFAULT_TARGET)
+    assert SM90_GROUPED_DIRECT.parse(text) == configs[0]
+    plan = SM90_GROUPED_DIRECT.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap)]
@@ -140,12 +140,11 @@ def test_problems_are_taken_and_compile(name: str) -> None:
             DEFAULT_TARGET,
             "2 and 2 chan",
         ),
-        (f"convfp16 -n 2 -c 64 -H 7 -W 7 -k 64 {THREE} -g 2 -F 1", DEFAULT_TARGET, "49 are stored"),
     ],
 )
 def test_refusals(line: str, gpu: Target, reason: str) -> None:
     problem = contraction_of(line)
-    found = grouped_pairs.plan(problem.contraction, problem.epilogue, gpu)
+    found = SM90_GROUPED_DIRECT.candidates(problem, gpu)
     assert isinstance(found, Refusal)
     assert reason in found.reason
 

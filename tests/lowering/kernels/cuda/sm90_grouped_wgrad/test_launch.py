@@ -8,7 +8,7 @@ from gpu import nvrtc_or_skip
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer, TensorMap
-from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as grouped_wgrad_pairs
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_WGRAD
 from convir.lowering.kernels.registry import FAMILIES, plan_on
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -79,17 +79,11 @@ def test_problems_are_taken_and_compile(name: str) -> None:
             DEFAULT_TARGET,
             "254 pixels fit",
         ),
-        (f"convfp16 -n 2 -c 64 -H 99 -W 180 -k 64 {THREE} -g 2", DEFAULT_TARGET, "times the rows"),
-        (
-            f"convfp16 -n 2 -c 64 -H 2 -W 9 -k 64 {THREE} -g 2",
-            DEFAULT_TARGET,
-            "positions of an image",
-        ),
     ],
 )
 def test_refusals(line: str, gpu: Target, reason: str) -> None:
     problem = contraction_of_line(f"{line} -F 4 {NHWC}")
-    found = grouped_wgrad_pairs.plan(problem.contraction, problem.epilogue, gpu)
+    found = SM90_GROUPED_WGRAD.candidates(problem, gpu)
     assert isinstance(found, Refusal)
     assert reason in found.reason
 

@@ -18,6 +18,7 @@ from convir.lowering.contraction.spec import Axis, Phase
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -178,9 +179,7 @@ def test_refusals(line: str, reason: str) -> None:
 
 def test_other_architectures_are_refused() -> None:
     found = reading(dgrad_line(2, 64, 64, (9, 9), 1, 0, 2))
-    refused = wgmma_candidates.plan(
-        found.contraction, found.epilogue, target_of("sm_80", 108, 163 << 10)
-    )
+    refused = SM90_IMPLICIT_GEMM.candidates(found, target_of("sm_80", 108, 163 << 10))
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
 

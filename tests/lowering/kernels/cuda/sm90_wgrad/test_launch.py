@@ -17,6 +17,7 @@ from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
 from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
 from convir.runtime.cuda.compile import kernel_usage
@@ -228,9 +229,7 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
 
 def test_other_architectures_are_refused() -> None:
     found = reading(line(2, 64, 64, (9, 9), 3, 1, 1))
-    refused = wgmma_wgrad_candidates.plan(
-        found.contraction, found.epilogue, target_of("sm_80", 108, 163 << 10)
-    )
+    refused = SM90_WGRAD.candidates(found, target_of("sm_80", 108, 163 << 10))
     assert isinstance(refused, Refusal)
     assert "sm_80 has no wgmma" in refused.reason
 
