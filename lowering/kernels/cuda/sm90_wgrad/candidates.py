@@ -50,7 +50,7 @@ _HIDING_SUMS = 128 * 128
 _SHARED_CLUSTER = 2
 """Blocks of a cluster where several clusters have the parts of a tile."""
 
-# µs on an H200, fitted to measurements; see the template's page.
+# µs, fitted to measurements; see the template's page.
 _MULTIPLY = 0.63 / (256 * 128)
 """A step, for each sum of a tile."""
 _NARROW = 1.3
