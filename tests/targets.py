@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.passes import PassPipeline
 
@@ -35,6 +36,10 @@ from convir.passes.pipeline_text import parse_pipeline
 from convir.runtime.bench.row import OURS
 from convir.runtime.compile_error import CompileError
 from convir.runtime.cuda.compile import compile_cubin
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.protocol import Problem
+    from convir.lowering.kernels.target import Target
 
 SUITES = Path(__file__).parents[1] / "benchmarks" / "suites"
 LOOPS = "generated loops"
@@ -71,12 +76,8 @@ def rows_of(line: str, target: str) -> tuple[dict[str, Row], list[str]]:
         PassPipeline(lowering_passes(CUDA, gpu=gpu)).apply(new_context(), module)
         for callee, plan in cuda_plans(module, gpu):
             found = read_problem(callee)
-            for family in () if isinstance(found, Refusal) else FAMILIES:
-                configs = family.candidates(found, gpu)
-                if isinstance(configs, Refusal):
-                    rows[family.name].refused[configs.reason] += 1
-                else:
-                    rows[family.name].taken += 1
+            if not isinstance(found, Refusal):
+                _count(found, gpu, rows)
             config = config_of(callee, CUDA) or LOOPS
             row = rows.get(config.split()[0], rows[LOOPS])
             row.selected += 1
@@ -88,6 +89,16 @@ def rows_of(line: str, target: str) -> tuple[dict[str, Row], list[str]]:
             else:
                 row.compiled += 1
     return rows, failures
+
+
+def _count(problem: Problem, gpu: Target, rows: dict[str, Row]) -> None:
+    """Which families take a problem, and why others do not."""
+    for family in FAMILIES:
+        configs = family.candidates(problem, gpu)
+        if isinstance(configs, Refusal):
+            rows[family.name].refused[configs.reason] += 1
+        else:
+            rows[family.name].taken += 1
 
 
 def say(line: str) -> None:
