@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test setup lint types lit unit wheel sanitize clean
+.PHONY: demo test setup lint types lit unit wheel targets sanitize clean
 
 demo: $(STAMP)
 	$(BIN)/python -m convir.cli.demo
@@ -43,6 +43,10 @@ wheel: $(STAMP)
 	rm -rf build dist
 	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	$(BIN)/python tests/wheel.py dist/*.whl
+
+# Every suite line on every target that is described, compiled for its architecture: minutes.
+targets: $(STAMP)
+	$(BIN)/python tests/targets.py
 
 # On a machine with a GPU and CUDA's compute-sanitizer.
 sanitize: $(STAMP)

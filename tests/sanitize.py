@@ -60,21 +60,18 @@ ROOT = Path(__file__).parents[1]
 SUITES = ROOT / "benchmarks" / "suites"
 TESTS: dict[str, str] = {
     "test_sm90_implicit_gemm_on_gpu.py": "",
-    "test_direct_on_gpu.py": "convfp16 or f32",
+    "test_every_family.py": "test_results and as-it-is",
     "test_sm90_wgrad_on_gpu.py": "",
     "test_multi_tap_wgrad_on_gpu.py": "",
     "test_sm90_row_packed_wgrad_on_gpu.py": "every_weight",
-    "test_grouped_wgrad_on_gpu.py": "convfp16",
-    "test_sm90_grouped_wgrad_on_gpu.py": "convfp16",
-    "test_grouped_volumes_on_gpu.py": "convfp16",
-    "test_cuda_contractions.py": "(small_integers and channels-last) or epilogues",
+    "test_contractions_on_gpu.py": "(small_integers and channels-last) or epilogues",
     "test_tile_schedule_on_gpu.py": "",
     "test_planar_cuda.py": "",
 }
 """Tests of kernels, and which of a file's."""
 PROGRAMS: dict[str, str] = {
     "test_generated_on_gpu.py": "teams or views",
-    "test_cuda_device.py": "scatter or loops or gemm",
+    "test_device.py": "scatter or loops or gemm",
 }
 """Tests of programs, likewise."""
 RACECHECK = "racecheck"

@@ -31,7 +31,7 @@ INDEX_LIMIT = (1 << 31) - (1 << 22)
 """Positions below this, and those of the threads and teams beyond the range, fit in 32 bits."""
 
 LOOP_THREADS = 128
-"""Threads of a block that do not wait for each other, an iteration each: on an H200 faster than
+"""Threads of a block that do not wait for each other, an iteration each: measured faster than
 larger blocks, and than fewer threads that stride over the range."""
 
 SHARED_UNROLL = 4

@@ -139,7 +139,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def named(name: str) -> Target:
-    """The GPU of a file of `targets/`, e.g. `h200`.
+    """The GPU of a file of `targets/`, by the file's name without its suffix.
 
     Raises:
         FileNotFoundError: there is no such file.

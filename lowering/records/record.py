@@ -26,7 +26,7 @@ class Machine:
 
     @property
     def slug(self) -> str:
-        """The machine in the name of a file, e.g. `nvidia-h200-132`."""
+        """The machine in the name of a file, e.g. `nvidia-gpu-132`."""
         letters = "".join(c if c.isalnum() else " " for c in self.name.lower())
         return "-".join([*letters.split(), str(self.units)])
 

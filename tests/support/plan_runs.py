@@ -9,6 +9,7 @@ from conv_cases import DTYPES
 from gpu import cupy_or_skip
 
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.runtime.compare import largest_error
 from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
@@ -21,20 +22,29 @@ if TYPE_CHECKING:
 
 AROUND = 512
 """Elements before and behind a result that no kernel may touch; whole lines of memory."""
-TIMES = 2
+HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
+TIMES = 3
 
 
 def assert_computes(
-    reading: Reading, plan: KernelPlan, arguments: Sequence[Array], expected: Array, dtype: str
+    reading: Reading,
+    plan: KernelPlan,
+    arguments: Sequence[Array],
+    expected: Array,
+    dtype: str,
+    terms: int = 0,
 ) -> None:
-    """A plan stores `expected`, rounded to `dtype`: twice the same bits, and nothing around them.
+    """A plan stores `expected`: the same bits every time, and nothing around them.
 
     Args:
         reading: the program's kernel, which `plan` computes.
         plan: the launches.
-        arguments: of the program, in order; such that sums are exact, as those of small integers.
-        expected: the result, in its shape.
+        arguments: of the program, in order.
+        expected: the result, in its shape; rounded to `dtype` here.
         dtype: of the result.
+        terms: products that are added into one element, which the tolerance is from: half an ulp of
+            the result or as many of the sum as there are terms. 0: sums are exact, as those of
+            small integers, and so is the result.
     """
     cupy: Any = cupy_or_skip()
     wanted = expected.astype(DTYPES[dtype])
@@ -62,4 +72,9 @@ def assert_computes(
         found.append(stored[around:-around].tobytes())
     assert len(set(found)) == 1, "the bits differ from run to run"
     result = np.frombuffer(found[0], wanted.dtype).reshape(wanted.shape)
-    np.testing.assert_array_equal(result.astype(np.float64), wanted.astype(np.float64))
+    if not terms:
+        np.testing.assert_array_equal(result.astype(np.float64), wanted.astype(np.float64))
+        return
+    relative = max(HALF_ULP[dtype], HALF_ULP["f64" if dtype == "f64" else "f32"] * terms)
+    worst = largest_error(expected, result.astype(np.float64), relative)
+    assert worst.error <= worst.allowed, worst

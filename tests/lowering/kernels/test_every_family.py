@@ -2,9 +2,9 @@
 
 The registry says which families there are, and the `problems.txt` in the folder of each family's
 tests what it is made for. Each such line and its adversarial variants are given to the family. On a
-GPU a result is compared with PyTorch, or with the reference where there is an epilogue: of small
-integers, so that every sum is exact. Memory is full of NaN before, and nothing around a result may
-change.
+GPU a result is compared with PyTorch, or with the reference where there is an epilogue: exactly
+where small integers make all sums exact. Memory is full of NaN before, nothing around a result may
+change, and the bits are the same every time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from conv_cases import small_integers, torch_answer
+from conv_cases import normals, small_integers, torch_answer, work
 from family_problems import VARIANTS, beyond, folders, lines_of, module_of, reading_of, variant
 from fused_epilogues import CASES, EPILOGUES
 from gpu import cupy_or_skip, nvrtc_or_skip
@@ -30,6 +30,9 @@ from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from conv_cases import Array
     from family_problems import Reading
 
     from convir.dialects.problem import ConvProblem
@@ -201,17 +204,28 @@ def test_variants_compile(seed: str, name: str) -> None:
     [*((seed, AS_IT_IS) for seed in LINES), *((s, name) for s in VARIED for name in OTHERS)],
 )
 def test_results(seed: str, name: str) -> None:
+    check(seed, name, small_integers)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", LINES)
+def test_results_of_real_numbers(seed: str) -> None:
+    check(seed, AS_IT_IS, normals)
+
+
+def check(seed: str, name: str, make: Callable[[Sequence[int], str, int], Array]) -> None:
+    """The plan of a line's variant stores what PyTorch computes, if the family takes it."""
     cupy_or_skip()
     folder, line = LINES[seed]
     problem = variant(line, name)
     reading = None if problem is None else readings(problem)
-    gpu = toolkit.gpu()
-    plan = None if reading is None else legal_plan(folders()[folder], reading, gpu)
+    plan = None if reading is None else legal_plan(folders()[folder], reading, toolkit.gpu())
     if problem is None or reading is None or plan is None:
         pytest.skip("there is no such variant, or it is refused")
-    arguments = [small_integers(s, problem.dtype, i) for i, s in enumerate(problem.shapes[:2])]
+    arguments = [make(shape, problem.dtype, i) for i, shape in enumerate(problem.shapes[:2])]
     expected = torch_answer(problem, *arguments)
-    assert_computes(reading, plan, arguments, expected, problem.dtype)
+    terms = work(problem) if make is normals else 0
+    assert_computes(reading, plan, arguments, expected, problem.dtype, terms)
 
 
 @pytest.mark.gpu

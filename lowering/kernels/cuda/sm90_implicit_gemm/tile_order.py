@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_TURNS = 8
 """Tiles of a cluster, on average, past which one more of the shortest is no loss."""
 
-# Cycles of a multiprocessor of the H200, fitted to measurements; see the template's page.
+# Cycles of a multiprocessor, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
 """Of the 2048 that the tensor cores multiply at most."""
 _BYTES_PER_CYCLE, _BYTES_BESIDE_PIXELS = 56, 106

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
-# Cycles on an H200, fitted to measurements; see the template's page.
+# Cycles, fitted to measurements; see the template's page.
 _ALONE = 1.15
 """How much longer products take where one consumer warpgroup has nobody to fill its gaps."""
 _FROM_SHARED = 1.15

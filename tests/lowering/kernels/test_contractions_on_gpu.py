@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-LIT = Path(__file__).parents[2] / "lit" / "lowering" / "print-cuda-contraction.mlir"
+LIT = Path(__file__).parents[3] / "lit" / "lowering" / "print-cuda-contraction.mlir"
 
 LINES = {
     "tails": "convfp16 -n 3 -c 40 -H 13 -W 11 -k 72 -y 3 -x 3 -p 1 -q 1",
@@ -41,6 +41,8 @@ LINES = {
     "line": "convfp16 --spatial_dim 1 -n 2 -c 24 -W 300 -k 16 -x 5 -q 2 -v 2 -j 1",
     "volume": "convfp16 --spatial_dim 3 -n 1 -c 16 --in_d 7 -H 8 -W 9 -k 16 --fil_d 3 -y 3 -x 3"
     " --pad_d 1 -p 1 -q 1 --conv_stride_d 2 -u 2 -v 2 --dilation_d 1 -l 1 -j 1",
+    "volume-of-one-slice": "convfp16 --spatial_dim 3 -n 5 -c 64 --in_d 1 -H 14 -W 14 -k 64 -g 2"
+    " --fil_d 3 -y 3 -x 3 --pad_d 1 -p 1 -q 1",
     "long-sum": "convfp16 -n 16 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1",
 }
 LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}

@@ -12,7 +12,7 @@ from convir.api.compile import compile as convir_compile
 from convir.runtime.cuda import toolkit
 from convir.runtime.reference.dtypes import BFLOAT16
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 pytestmark = pytest.mark.gpu
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-SUITE = Path(__file__).parents[2] / "benchmarks" / "suites" / "ck-wgrad.txt"
+SUITE = Path(__file__).parents[5] / "benchmarks" / "suites" / "ck-wgrad.txt"
 LINES = [line for line in SUITE.read_text().splitlines() if not line.startswith("#")]
 HALF_ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24}
 

@@ -1,0 +1,121 @@
+"""docs/how-to/add-a-kernel-family.md, executed: its files beside a copy of the package's names.
+
+The copy is made of links, but for the folders that the new one lies below and the registry, so that
+what the page says to write is all that differs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu import cupy_or_skip, nvrtc_or_skip
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "how-to" / "add-a-kernel-family.md").read_text(encoding="utf-8")
+FILE = re.compile(r"`(channel_scale/[^`]+)`(?:(?!```).)*?```(\w+)\n(.*?)```", re.DOTALL)
+KERNELS = Path("lowering") / "kernels"
+REGISTRY, FAMILIES = KERNELS / "registry.py", KERNELS / "cuda"
+ENTRIES = "FAMILIES: tuple[KernelFamily, ...] = (\n"
+FIRST_IMPORT = "from convir.lowering.kernels.cuda."
+COMPARED = """
+from family_problems import beyond, module_of, problem_of, reading_of
+from convir.lowering.kernels.registry import FAMILIES
+from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.runtime.cuda.compile import compile_cubin
+
+problem = reading_of(module_of(problem_of(LINE))).problem
+predicted = {}
+for family in FAMILIES:
+    configs = family.candidates(problem, DEFAULT_TARGET)
+    for config in configs if isinstance(configs, tuple) else ():
+        assert family.parse(str(config)) == config
+        predicted[str(config)] = family.predict(problem, config, DEFAULT_TARGET)
+print(min(predicted, key=predicted.get))
+(toy,) = (family for family in FAMILIES if family.name == "channel-scale")
+(kernel,) = toy.launch(problem, toy.parse("channel-scale threads=256"), DEFAULT_TARGET).kernels
+assert compile_cubin(kernel.source, DEFAULT_TARGET.arch)
+large = reading_of(module_of(beyond(problem_of(LINE)))).problem
+assert toy.refusal(large, toy.parse("channel-scale threads=512"), DEFAULT_TARGET) is None
+"""
+
+
+def block(language: str) -> str:
+    """The page's only block of code in a language."""
+    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return found
+
+
+def commands() -> list[str]:
+    """Those of the last section, each with the lines that continue it."""
+    return [f"convir-{each}".strip() for each in re.split(r"^convir-", block("sh"), flags=re.M)[1:]]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package `convir` to which the page has been added."""
+    folder = tmp_path_factory.mktemp("page")
+    link(ROOT, folder / "convir", list(FAMILIES.parts))
+    files = FILE.findall(PAGE)
+    names = [Path(name).name for name, _, _ in files]
+    assert sorted(names) == ["__init__.py", "family.py", "kernel.cuh", "problem.py"]
+    for name, _, text in files:
+        path = folder / "convir" / FAMILIES / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    imported, entry = block("registry").splitlines()
+    text = (ROOT / REGISTRY).read_text(encoding="utf-8")
+    text = text.replace(FIRST_IMPORT, f"{imported}\n{FIRST_IMPORT}", 1)
+    text = text.replace(ENTRIES, f"{ENTRIES}{entry}\n", 1)
+    registry = folder / "convir" / REGISTRY
+    registry.unlink()
+    registry.write_text(text, encoding="utf-8")
+    return folder
+
+
+def link(source: Path, target: Path, opened: list[str]) -> None:
+    """A folder of links to what is in another one; the folders `opened`, nested, are real."""
+    target.mkdir()
+    for path in source.iterdir():
+        if path.name.startswith(".") or path.name == "__pycache__":
+            continue
+        if opened and path.name == opened[0]:
+            link(path, target / path.name, opened[1:])
+        else:
+            (target / path.name).symlink_to(path)
+
+
+def output_of(command: list[str], package: Path) -> str:
+    """What a command writes that sees the package."""
+    paths = os.pathsep.join((str(package), str(ROOT / "tests" / "support")))
+    bin_folder = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": paths, "PATH": bin_folder}
+    done = subprocess.run(
+        command, cwd=package, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_it_is_selected_by_its_prediction_and_compiles(package: Path) -> None:
+    nvrtc_or_skip()
+    imported, selected, printed, _ = commands()
+    output_of(["bash", "-c", imported], package)
+    (quoted,) = re.findall(r'"(.*?)"', imported, re.DOTALL)
+    line = " ".join(quoted.replace("\\\n", " ").split())
+    program = f"LINE = {line!r}\n{COMPARED}"
+    assert output_of([sys.executable, "-c", program], package) == "channel-scale threads=256\n"
+    assert '"channel-scale threads=256"' in output_of(["bash", "-c", selected], package)
+    output_of(["bash", "-c", printed], package)
+    assert '#include "channel_scale/kernel.cuh"' in (package / "scale.cu").read_text()
+
+
+@pytest.mark.gpu
+def test_it_computes_what_the_program_says(package: Path) -> None:
+    cupy_or_skip()
+    imported, _, _, checked = commands()
+    output_of(["bash", "-c", f"{imported}\n{checked}"], package)
