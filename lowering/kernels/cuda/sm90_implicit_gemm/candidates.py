@@ -15,7 +15,6 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.legality import is_legal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import wgmma_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
     busiest_cycles,
-    clusters_of,
     store_cycles,
     tiles_of,
 )
@@ -45,7 +44,7 @@ def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
         if block_n - min(BLOCK_COLUMNS) >= problem.columns or block_n < _joined(problem):
             continue
         configs = [
-            WgmmaConfig(block_m, block_n, stages, math, 1, "direct", staged, gpu.multiprocessors)
+            WgmmaConfig(block_m, block_n, stages, math, staged, gpu.multiprocessors)
             for stages in _STAGES
             for staged in _staged(problem, block_n)
         ]
@@ -76,7 +75,7 @@ def order(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> tupl
 def cost(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> float:
     """Cycles until the last block is done."""
     tiles = tiles_of(spec, problem, config)
-    busy = busiest_cycles(tiles, clusters_of(config))
+    busy = busiest_cycles(tiles, config.blocks)
     if config.math == "pingpong":
         busy += store_cycles(config)
     splits_lines = config.block_n < problem.columns and config.block_n % _LINE_COLUMNS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,9 @@ MAX_SUMS = 64 * 256
 MAX_ZERO_BYTES = 2048
 """Zeros in shared memory, which holes are copied from."""
 
+_WITHOUT_CLUSTERS = re.compile(r" cluster=1 store=direct:(\d+)")
+"""How configs of older records say that no blocks share tiles and that threads store rows."""
+
 _SWIZZLE_BYTES = 128
 _ATOM_BYTES = 1024
 _CHUNK_BYTES = 16
@@ -37,17 +41,13 @@ def depths_of_stage(element: StorageType) -> int:
 
 @dataclass(frozen=True)
 class WgmmaConfig:
-    """Prints as `wgmma 128x256 stages=4 math=pingpong cluster=2 store=bulk:64 blocks=132`."""
+    """Prints as `wgmma 128x256 stages=4 math=pingpong store=64 blocks=132`."""
 
     block_m: int
     block_n: int
     stages: int
     math: Literal["cooperative", "pingpong"]
     """The warpgroups multiply half of the rows of every tile each, or every other tile each."""
-    cluster: int
-    """Blocks, neighbours along m, that share their tiles of B."""
-    store: Literal["bulk", "direct"]
-    """Rows of C are stored by TMA, or by the threads."""
     store_columns: int
     """Columns that are staged in shared memory at a time."""
     blocks: int
@@ -56,30 +56,29 @@ class WgmmaConfig:
     def __str__(self) -> str:
         return (
             f"{FAMILY} {self.block_m}x{self.block_n} stages={self.stages} math={self.math}"
-            f" cluster={self.cluster} store={self.store}:{self.store_columns} blocks={self.blocks}"
+            f" store={self.store_columns} blocks={self.blocks}"
         )
 
     @staticmethod
     def parse(text: str) -> WgmmaConfig:
-        """The config that prints as `text`.
+        """The config that prints as `text`, or printed so when blocks could be clusters.
 
         Raises:
             ValueError: none does.
         """
-        parts = ConfigText.parse(text)
+        parts = ConfigText.parse(_WITHOUT_CLUSTERS.sub(r" store=\1", text))
         if parts.family != FAMILY or len(parts.words) != 1:
             raise ValueError(f"'{text}' is no config of {FAMILY}")
-        if parts.values.keys() != {"stages", "math", "cluster", "store", "blocks"}:
-            raise ValueError("it has stages, math, cluster, store and blocks")
+        if parts.values.keys() != {"stages", "math", "store", "blocks"}:
+            raise ValueError("it has stages, math, store and blocks")
         block_m, block_n = sizes(parts.words[0], 2)
-        store, _, columns = parts.values["store"].partition(":")
-        if store not in ("bulk", "direct"):
-            raise ValueError(f"there is no store '{store}'")
         math = parts.values["math"]
         if math not in ("cooperative", "pingpong"):
             raise ValueError(f"there is no math '{math}'")
-        stages, cluster, blocks = (int(parts.values[k]) for k in ("stages", "cluster", "blocks"))
-        return WgmmaConfig(block_m, block_n, stages, math, cluster, store, int(columns), blocks)
+        stages, store_columns, blocks = (
+            int(parts.values[key]) for key in ("stages", "store", "blocks")
+        )
+        return WgmmaConfig(block_m, block_n, stages, math, store_columns, blocks)
 
     def shared_bytes(self, columns: int, *, weights_by_depth: bool, result_bytes: int = 2) -> int:
         """Dynamic shared memory of a block, for a product of so many columns."""
@@ -99,8 +98,8 @@ class WgmmaConfig:
             return f"tiles have {', '.join(map(str, BLOCK_COLUMNS))} columns"
         if self.block_m * self.block_n > sharing * MAX_SUMS:
             return "a tile's sums exceed the registers"
-        if self.cluster not in (1, 2) or self.stages < 2 or self.blocks < self.cluster:
-            return "clusters have 1 or 2 blocks, rings 2 stages or more"
+        if self.stages < 2 or self.blocks < 1:
+            return "rings have 2 stages or more"
         if self.store_columns < 1 or self.store_columns % 16 or self.block_n % self.store_columns:
             return "staged columns are a multiple of 16 that divides a tile's"
         return None

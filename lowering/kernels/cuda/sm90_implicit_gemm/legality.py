@@ -24,9 +24,8 @@ def illegality(problem: WgmmaProblem, config: WgmmaConfig, limit: int) -> str | 
     if reason is not None:
         return reason
     piece = problem.columns // len(problem.pieces)
-    is_whole = config.store == "direct" and config.store_columns >= problem.columns
-    if problem.fused_holes and not is_whole:
-        return "holes behind narrow rows are stored with them, whole and by the threads"
+    if problem.fused_holes and config.store_columns < problem.columns:
+        return "holes behind narrow rows are stored with them, whole"
     if len(problem.pieces) > 1 and piece % config.store_columns:
         return "staged columns belong to different positions"
     needed = shared_bytes(problem, config)

@@ -15,7 +15,6 @@ enum Major : int { kMajorK = 0, kMajorMN = 1 };
 // 64 m or n of one k (MN major); wider MN-major tiles are blocks of 64, one after the other.
 constexpr int kSwizzleBytes = 128;
 constexpr int kAtomBytes = 1024;
-constexpr int kAtomElements = 64;
 
 // The descriptor of a tile of `kBlockK` k: address, leading and stride byte offset in units of 16
 // bytes, and the 128-byte swizzle.
