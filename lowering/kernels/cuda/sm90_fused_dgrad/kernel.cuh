@@ -19,7 +19,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
@@ -161,7 +161,7 @@ struct JoinedKernel {
 
   // One thread of each pair: the tiles of A of every shift.
   __device__ void produce(const hopper::TensorMap& a) const {
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     for (int round = 0; tile(round) < kTiles; ++round) {
       int x[kMaxAxes], at[5] = {};
       positions_of(tile(round) * kRows, Problem::sizes, x);
@@ -173,10 +173,10 @@ struct JoinedKernel {
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         at[0] = chunk * kBlockK;
         for (int i = 0; i < Problem::kShifts; ++i) {
-          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
-          hopper::arrive_expecting(full + ring.slot * 8, kBytesA);
-          hopper::load_im2col<Problem::kSpatial>(stages + ring.slot * kBytesA, &a,
-                                                 full + ring.slot * 8, at,
+          hopper::wait(empty + ring.stage * 8, ring.phase ^ 1);
+          hopper::arrive_expecting(full + ring.stage * 8, kBytesA);
+          hopper::load_im2col<Problem::kSpatial>(stages + ring.stage * kBytesA, &a,
+                                                 full + ring.stage * 8, at,
                                                  Problem::shift(i).offset);
           ring.advance();
         }
@@ -224,7 +224,7 @@ struct JoinedKernel {
   // A warpgroup of each pair.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     hopper::wait(loaded, 0);
     for (int round = 0; tile(round) < kTiles; ++round) {
       Sums d;
@@ -234,16 +234,16 @@ struct JoinedKernel {
 #pragma unroll 1
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
-          hopper::wait(full + ring.slot * 8, ring.parity);
+          hopper::wait(full + ring.stage * 8, ring.phase);
           hopper::hold(d);
           hopper::wgmma_fence();
-          multiply<decltype(shift)::value>(d, stages + ring.slot * kBytesA,
+          multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
                                            weights + chunk * (kMatrices * kMatrixBytes));
           hopper::wgmma_commit();
           hopper::hold(d);
           hopper::wgmma_wait<1>();
           if (held >= 0) release(held);
-          held = ring.slot;
+          held = ring.stage;
           ring.advance();
         });
       }

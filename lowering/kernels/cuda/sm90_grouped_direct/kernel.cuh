@@ -8,7 +8,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
@@ -271,7 +271,7 @@ class GroupedPairs {
     constexpr int kPairs = pairs_of(kGroup);
     constexpr int kSums = divide_up(kPairs * L::kPitch, 16) * 8;
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
       const Place at(strip);
@@ -289,13 +289,13 @@ class GroupedPairs {
         hopper::named_sync(kTurn + kGroup, kMath);
 #pragma unroll
         for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
-          hopper::wait(shared + L::kFull + (ring.slot * S::boxes + box) * 8, ring.parity);
+          hopper::wait(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
         }
-        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.slot * L::kSlotBytes);
+        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
         hopper::named_arrive(kTurn + 1 - kGroup, kMath);
         hopper::wgmma_wait<0>();
         hopper::hold(sum);
-        if (threadIdx.x % 32 == 0) hopper::arrive(shared + L::kEmpty + ring.slot * 8);
+        if (threadIdx.x % 32 == 0) hopper::arrive(shared + L::kEmpty + ring.stage * 8);
         ring.advance();
       }
       if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kMath);
@@ -375,13 +375,13 @@ class GroupedPairs {
         // Further strips are asked for when weights are there.
         hopper::named_sync(kFurther, kStoring);
         if (!asks) return;
-        hopper::Ring<S::slots> ring;
+        PipelineState<S::slots> ring;
         loads.advance();
         ring.advance();
 #pragma unroll 1
         for (; loads.are_left(); loads.advance()) {
-          hopper::wait(shared + L::kEmpty + ring.slot * 8, ring.parity ^ 1);
-          load(a, strips.group, loads, ring.slot, shared);
+          hopper::wait(shared + L::kEmpty + ring.stage * 8, ring.phase ^ 1);
+          load(a, strips.group, loads, ring.stage, shared);
           ring.advance();
         }
       } else if (warp <= L::kGroups) {

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/wgmma_registers.cuh"
 #include "reduce/grouped_wgrad_sums.cuh"
 
@@ -101,14 +101,14 @@ class GroupedWgradPairs {
   static __device__ __forceinline__ void load_all(const hopper::TensorMap* a,
                                                   const hopper::TensorMap* c, const Range& range,
                                                   int group, unsigned shared) {
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
       if (strip >= range.begin + S::slots) {
-        hopper::wait(shared + kEmpty + ring.slot * 8, ring.parity ^ 1);
+        hopper::wait(shared + kEmpty + ring.stage * 8, ring.phase ^ 1);
       }
-      const unsigned full = shared + kFull + ring.slot * 8;
-      const unsigned to = shared + ring.slot * kSlotBytes;
+      const unsigned full = shared + kFull + ring.stage * 8;
+      const unsigned to = shared + ring.stage * kSlotBytes;
       const int image = strip / kStrips, row = strip % kStrips * S::rows;
       hopper::arrive_expecting(full, kCopyOfA + kCopyOfC);
       load(to, c, full, group, 0, row - kDown, image);
@@ -247,12 +247,12 @@ class GroupedWgradPairs {
     float sum[kSums];
 #pragma unroll
     for (int i = 0; i < kSums; ++i) sum[i] = 0.0f;
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
-      hopper::wait(shared + kFull + ring.slot * 8, ring.parity);
-      multiply<kGroup>(sum, shared + ring.slot * kSlotBytes);
-      if (threadIdx.x % 32 == 0) hopper::arrive(shared + kEmpty + ring.slot * 8);
+      hopper::wait(shared + kFull + ring.stage * 8, ring.phase);
+      multiply<kGroup>(sum, shared + ring.stage * kSlotBytes);
+      if (threadIdx.x % 32 == 0) hopper::arrive(shared + kEmpty + ring.stage * 8);
       ring.advance();
     }
     const int warp = threadIdx.x / 32 % kWarps, count = four_count(kGroup, warp);

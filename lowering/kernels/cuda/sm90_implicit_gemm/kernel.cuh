@@ -18,7 +18,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
@@ -141,7 +141,7 @@ struct Kernel {
   // One thread: fills the ring of stages, tile after tile.
   template <class... Maps>
   __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     Tile tile;
     for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
@@ -160,9 +160,9 @@ struct Kernel {
       for (int i = 0; i < phase.taps; ++i) {
         const Tap& tap = Problem::tap(phase.first_tap + i);
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
-          const unsigned barrier = full + ring.slot * 8;
-          const unsigned to = stages + ring.slot * kStageBytes;
+          hopper::wait(empty + ring.stage * 8, ring.phase ^ 1);
+          const unsigned barrier = full + ring.stage * 8;
+          const unsigned to = stages + ring.stage * kStageBytes;
           hopper::arrive_expecting(barrier, kStageBytes);
           at[0] = chunk * kBlockK;
           if constexpr (Problem::kSpatial > 0) {
@@ -240,14 +240,14 @@ struct Kernel {
                                           const Pointers& operands) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
     for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
-        ring.skip(phase.taps * kChunksK);
+        ring.advance(phase.taps * kChunksK);
         is_mine = true;
         continue;
       }
@@ -259,9 +259,9 @@ struct Kernel {
       bool is_first = true;
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(full + ring.slot * 8, ring.parity);
-          const unsigned a = stages + ring.slot * kStageBytes + first_row * kRowBytes;
-          const unsigned b = stages + ring.slot * kStageBytes + kBytesA;
+          hopper::wait(full + ring.stage * 8, ring.phase);
+          const unsigned a = stages + ring.stage * kStageBytes + first_row * kRowBytes;
+          const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
 #pragma unroll
           for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
           hopper::wgmma_fence();
@@ -273,7 +273,7 @@ struct Kernel {
           for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
           hopper::wgmma_wait<1>();
           if (!is_first) release(held, lane);
-          held = ring.slot;
+          held = ring.stage;
           is_first = false;
           ring.advance();
         }

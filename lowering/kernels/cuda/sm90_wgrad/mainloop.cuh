@@ -4,7 +4,7 @@
 // brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
 #pragma once
 
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
@@ -201,7 +201,7 @@ struct Kernel {
                                           Ask&& ask) const {
     const int consumer = threadIdx.x / kWarpgroup;
     Work work;
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
       for (Walk walk(unit); next(walk, work);) {
         Accumulators d;
@@ -224,7 +224,7 @@ struct Kernel {
 
   template <class Ask>
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
-                                         hopper::Ring<kStages>& ring, Ask&& ask) const {
+                                         PipelineState<kStages>& ring, Ask&& ask) const {
     const int lane = threadIdx.x % 32;
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
@@ -232,8 +232,8 @@ struct Kernel {
     int held = 0;
     bool is_first = true;
     const auto multiply_next = [&](auto count) {
-      hopper::wait(full + ring.slot * 8, ring.parity);
-      const unsigned stage = stage_at(ring.slot, first);
+      hopper::wait(full + ring.stage * 8, ring.phase);
+      const unsigned stage = stage_at(ring.stage, first);
       hold(d);
       hopper::wgmma_fence();
       multiply<decltype(count)::value>(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes,
@@ -243,7 +243,7 @@ struct Kernel {
       hopper::wgmma_wait<1>();
       if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
       if (!is_first) ask();
-      held = ring.slot;
+      held = ring.stage;
       is_first = false;
       ring.advance();
     };
