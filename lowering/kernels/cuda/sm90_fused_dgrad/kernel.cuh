@@ -119,7 +119,7 @@ struct JoinedKernel {
   int pair;
 
   __device__ JoinedKernel(const char* memory, int pair) : pair(pair) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     weights = stages + kPairs * kStages * kBytesA;
     staging = weights + kBytesB;
@@ -134,11 +134,11 @@ struct JoinedKernel {
   // One thread, of the first pair.
   __device__ void init_barriers() const {
     for (int i = 0; i < kPairs * kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, 4);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, 4);
     }
-    hopper::barrier_init(loaded, 1);
-    hopper::fence_barrier_init();
+    init_barrier(loaded, 1);
+    fence_barrier_init();
   }
 
   __device__ int tile(int round) const {
@@ -147,7 +147,7 @@ struct JoinedKernel {
 
   // One thread: all matrices of B.
   __device__ void load_weights(const hopper::TensorMap& b) const {
-    hopper::arrive_expecting(loaded, kBytesB);
+    arrive_expecting(loaded, kBytesB);
     for (int i = 0; i < kMatrices * kChunksK; ++i) {
       const int matrix = Problem::used(i % kMatrices), k = i / kMatrices * kBlockK;
       for (int copy = 0; copy < kCopiesB; ++copy) {
@@ -173,8 +173,8 @@ struct JoinedKernel {
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         at[0] = chunk * kBlockK;
         for (int i = 0; i < Problem::kShifts; ++i) {
-          hopper::wait(empty + ring.stage * 8, ring.phase ^ 1);
-          hopper::arrive_expecting(full + ring.stage * 8, kBytesA);
+          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
+          arrive_expecting(full + ring.stage * 8, kBytesA);
           hopper::load_im2col<Problem::kSpatial>(stages + ring.stage * kBytesA, &a,
                                                  full + ring.stage * 8, at,
                                                  Problem::shift(i).offset);
@@ -218,14 +218,14 @@ struct JoinedKernel {
                                     : 16 * kRowBytesB / 16;
 
   __device__ __forceinline__ void release(int slot) const {
-    if (threadIdx.x % 32 == 0) hopper::arrive(empty + slot * 8);
+    if (threadIdx.x % 32 == 0) arrive(empty + slot * 8);
   }
 
   // A warpgroup of each pair.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
     PipelineState<kStages> ring;
-    hopper::wait(loaded, 0);
+    wait_barrier(loaded, 0);
     for (int round = 0; tile(round) < kTiles; ++round) {
       Sums d;
 #pragma unroll
@@ -234,7 +234,7 @@ struct JoinedKernel {
 #pragma unroll 1
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
-          hopper::wait(full + ring.stage * 8, ring.phase);
+          wait_barrier(full + ring.stage * 8, ring.phase);
           hopper::hold(d);
           hopper::wgmma_fence();
           multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,

@@ -152,7 +152,7 @@ class GroupedPairs {
 #pragma unroll
     for (int box = 0; box < S::boxes; ++box) {
       const unsigned full = shared + L::kFull + (slot * S::boxes + box) * 8;
-      hopper::arrive_expecting(full, 2 * L::kBoxBytes);
+      arrive_expecting(full, 2 * L::kBoxBytes);
 #pragma unroll
       for (int plane = 0; plane < 2; ++plane) {
         const unsigned to =
@@ -289,13 +289,13 @@ class GroupedPairs {
         hopper::named_sync(kTurn + kGroup, kMath);
 #pragma unroll
         for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
-          hopper::wait(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
+          wait_barrier(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
         }
         multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
         hopper::named_arrive(kTurn + 1 - kGroup, kMath);
         hopper::wgmma_wait<0>();
         hopper::hold(sum);
-        if (threadIdx.x % 32 == 0) hopper::arrive(shared + L::kEmpty + ring.stage * 8);
+        if (threadIdx.x % 32 == 0) arrive(shared + L::kEmpty + ring.stage * 8);
         ring.advance();
       }
       if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kMath);
@@ -349,12 +349,12 @@ class GroupedPairs {
     if (asks) {
       hopper::prefetch_map(a);
       for (int i = 0; i < S::slots * S::boxes; ++i) {
-        hopper::barrier_init(shared + L::kFull + i * 8, 1);
+        init_barrier(shared + L::kFull + i * 8, 1);
       }
       for (int i = 0; i < S::slots; ++i) {
-        hopper::barrier_init(shared + L::kEmpty + i * 8, kMath / 32);
+        init_barrier(shared + L::kEmpty + i * 8, kMath / 32);
       }
-      hopper::fence_barrier_init();
+      fence_barrier_init();
     }
     // The pixels that every plane's first row begins behind.
     constexpr int kZeros = L::kShared * L::kPixelBytes / 4;
@@ -380,7 +380,7 @@ class GroupedPairs {
         ring.advance();
 #pragma unroll 1
         for (; loads.are_left(); loads.advance()) {
-          hopper::wait(shared + L::kEmpty + ring.stage * 8, ring.phase ^ 1);
+          wait_barrier(shared + L::kEmpty + ring.stage * 8, ring.phase ^ 1);
           load(a, strips.group, loads, ring.stage, shared);
           ring.advance();
         }

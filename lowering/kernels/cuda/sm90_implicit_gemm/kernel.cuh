@@ -90,7 +90,7 @@ struct Kernel {
   int block, blocks, warp;  // of the launch, and of the block
 
   __device__ explicit Kernel(char* memory) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     staging = stages + kStages * kStageBytes;
     zeros = staging + kStagingBytes;
@@ -105,11 +105,11 @@ struct Kernel {
   // One thread, of the first warp.
   __device__ void init_barriers() const {
     for (int i = 0; i < kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, Config::kSharing * 4);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, Config::kSharing * 4);
     }
     hopper::counter_init(progress);
-    hopper::fence_barrier_init();
+    fence_barrier_init();
   }
 
   // All threads: barriers may be used after it. The first warp, which initialises those of its own
@@ -160,10 +160,10 @@ struct Kernel {
       for (int i = 0; i < phase.taps; ++i) {
         const Tap& tap = Problem::tap(phase.first_tap + i);
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(empty + ring.stage * 8, ring.phase ^ 1);
+          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
           const unsigned barrier = full + ring.stage * 8;
           const unsigned to = stages + ring.stage * kStageBytes;
-          hopper::arrive_expecting(barrier, kStageBytes);
+          arrive_expecting(barrier, kStageBytes);
           at[0] = chunk * kBlockK;
           if constexpr (Problem::kSpatial > 0) {
             hopper::load_im2col<Problem::kSpatial>(to, map, barrier, at, tap.offset);
@@ -259,7 +259,7 @@ struct Kernel {
       bool is_first = true;
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(full + ring.stage * 8, ring.phase);
+          wait_barrier(full + ring.stage * 8, ring.phase);
           const unsigned a = stages + ring.stage * kStageBytes + first_row * kRowBytes;
           const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
 #pragma unroll
@@ -299,7 +299,7 @@ struct Kernel {
 
   // The warp is done with a stage.
   __device__ __forceinline__ void release(int slot, int lane) const {
-    if (lane == 0) hopper::arrive(empty + slot * 8);
+    if (lane == 0) arrive(empty + slot * 8);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],

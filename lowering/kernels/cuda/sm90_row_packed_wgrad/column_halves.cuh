@@ -35,7 +35,7 @@ struct Halves {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       at[i] = block.stages + ring.stage * L::kStageBytes;
-      hopper::wait(block.full + 8 * ring.stage, ring.phase);
+      wait_barrier(block.full + 8 * ring.stage, ring.phase);
       hopper::wgmma_fence();
 #pragma unroll
       for (int slab = 0; slab < L::kSlabs; ++slab) product<0, kFirst8>(sums, at[i], slab);

@@ -40,7 +40,7 @@ struct Block {
   unsigned stages, full, empty, drained, arrived;
 
   __device__ __forceinline__ explicit Block(char* shared) {
-    const unsigned start = hopper::shared_address(shared);
+    const unsigned start = shared_address(shared);
     stages = L::round_up(start);
     memory = shared + (stages - start);
     full = stages + L::kBarriersAt;
@@ -55,16 +55,16 @@ struct Block {
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < C::kStages; ++i) {
-        hopper::barrier_init(full + 8 * i, 1 + kCopying);
-        hopper::barrier_init(empty + 8 * i, kMathWarps * kWarpArrivals);
+        init_barrier(full + 8 * i, 1 + kCopying);
+        init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
       }
-      hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
-      if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
-      hopper::fence_barrier_init();
+      init_barrier(drained, kMathWarps * kWarpArrivals);
+      if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
+      fence_barrier_init();
     }
     if (C::kIsBulk && BulkRows<P, C>::is_asking(threadIdx.x)) {
-      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
-      hopper::fence_barrier_init();
+      for (int i = 0; i < C::kWaiting; ++i) init_barrier(arrived + 8 * i, 1);
+      fence_barrier_init();
       partition::Work work{};
       typename S::Walk(unit()).next(work);
       ask_rows(Place<P, C>(work.tile), work);
@@ -85,11 +85,11 @@ struct Block {
     unsigned tiles = 0;
     for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
       const Place<P, C> place(work.tile);
-      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
+      if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
       for (int i = work.begin; i < work.end; ++i) {
         const unsigned stage = stages + ring.stage * L::kStageBytes;
         const Step<P, C> step(i);
-        hopper::wait(empty + 8 * ring.stage, ring.phase ^ 1);
+        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
         filler.ask_x(place, step, stage, full + 8 * ring.stage);
         filler.fill_y(place, step, stage + L::kXBytes);
         arrive_after_copies(full + 8 * ring.stage);
@@ -113,7 +113,7 @@ struct Block {
       };
       int i = work.begin;
       if (tiles > 0) {
-        hopper::wait(drained, tiles - 1 & 1);
+        wait_barrier(drained, tiles - 1 & 1);
         for (int k = 0; k < C::kWaiting; ++k) {
           ask(rows, place, i + k, work.end, (taken.stage + k) % C::kWaiting);
         }
@@ -124,7 +124,7 @@ struct Block {
         i += together;
       }
       for (; i < work.end; ++i) {
-        hopper::wait(empty + 8 * ring.stage, ring.phase ^ 1);
+        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
         ask_x(i, ring.stage);
         fill_y<1>(rows, place, i, 1, work.end, ring, taken);
       }
@@ -136,7 +136,7 @@ struct Block {
   __device__ __forceinline__ void fill_y(const BulkRows<P, C>& rows, const Place<P, C>& place,
                                          int begin, int steps, int end, PipelineState<C::kStages>& ring,
                                          PipelineState<C::kWaiting>& taken) const {
-    for (int k = 0; k < steps; ++k) hopper::wait(arrived + 8 * (taken.stage + k), taken.phase);
+    for (int k = 0; k < steps; ++k) wait_barrier(arrived + 8 * (taken.stage + k), taken.phase);
     rows.template take_apart<kMost>(place, begin, steps, waiting(taken.stage),
                                     stages + ring.stage * L::kStageBytes);
     hopper::fence_proxy();  // wgmma reads what was written
@@ -214,7 +214,7 @@ struct Block {
       int turn = L::kTurns > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
-        hopper::wait(full + 8 * reading.stage, reading.phase);
+        wait_barrier(full + 8 * reading.stage, reading.phase);
         hopper::fence_proxy();  // cp.async wrote what wgmma reads
         __syncthreads();
         fill_next();
@@ -312,7 +312,7 @@ struct Block {
       const unsigned stage = stages + ring.stage * L::kStageBytes;
       if (C::kIsRing && step > begin) rows.advance(false);
       const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
-      hopper::wait(full + 8 * ring.stage, ring.phase);
+      wait_barrier(full + 8 * ring.stage, ring.phase);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
       const Operands<P, C> operands(stage + depths, y);
       const auto in_turn = [&](int slab, auto&&... a) {

@@ -80,11 +80,11 @@ struct RingRows {
     if (!Bulk::is_asking(thread)) return;
     const Step<P, C> step(chunk.step);
     const Span span(Window<P, C>(place, step).row, chunk);
-    if (span.rows <= 0) return hopper::arrive(barrier);
+    if (span.rows <= 0) return arrive(barrier);
     const long long at = Bulk::offset(step.image, span.begin, 0);
     const int skipped = at & 15;
     const int bytes = Bulk::round_up(skipped + span.rows * L::kWaitingRowBytes);
-    hopper::arrive_expecting(barrier, bytes);
+    arrive_expecting(barrier, bytes);
     hopper::load_bulk(to, y + (at - skipped), bytes, barrier);
   }
 
@@ -165,7 +165,7 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
   unsigned tiles = 0;
   for (typename S::Walk walk(Block::unit()); walk.next(work); ++tiles) {
     const Place<P, C> place(work.tile);
-    if (tiles > 0) hopper::wait(block.drained, tiles - 1 & 1);
+    if (tiles > 0) wait_barrier(block.drained, tiles - 1 & 1);
     RingGroup<P, C> group;
     RingChunk<P, C> next(work.begin), own(work.begin);
     const int last_stage = (ring.stage + C::kStages - 1) % C::kStages;
@@ -183,18 +183,18 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
       const bool starts = own.step == work.begin || starts_image<P, C>(own.step);
       if (own.first == (starts ? 0 : L::kHalo)) {
         if (own.step > work.begin) group.advance(starts);
-        hopper::wait(block.empty + 8 * ring.stage, ring.phase ^ 1);
+        wait_barrier(block.empty + 8 * ring.stage, ring.phase ^ 1);
         // Behind the beginning of an image there is room for a step less.
         const int since = own.step % L::kRowSteps;
         if (since < C::kStages - 1 && own.step - since > work.begin) {
           PipelineState<C::kStages> after = ring;
           after.advance();
-          hopper::wait(block.empty + 8 * after.stage, after.phase ^ 1);
+          wait_barrier(block.empty + 8 * after.stage, after.phase ^ 1);
         }
         filler.ask_x(place, Step<P, C>(own.step), block.stages + ring.stage * L::kStageBytes,
                      block.full + 8 * ring.stage);
       }
-      hopper::wait(block.arrived + 8 * taken.stage, taken.phase);
+      wait_barrier(block.arrived + 8 * taken.stage, taken.phase);
       rows.take_apart(place, own, place_of(block, own, taken.stage, last_stage),
                       block.stages + L::kRingAt, group);
       hopper::fence_proxy();  // wgmma reads what was written

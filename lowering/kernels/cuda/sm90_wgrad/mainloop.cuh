@@ -87,7 +87,7 @@ struct Kernel {
   float4* stage_memory;
 
   __device__ explicit Kernel(char* memory) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     staging = stages + kKept * kStageBytes;
     full = stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0);
@@ -100,10 +100,10 @@ struct Kernel {
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
     for (int i = 0; i < kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, Config::kConsumers * 4);
     }
-    hopper::fence_barrier_init();
+    fence_barrier_init();
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
@@ -232,7 +232,7 @@ struct Kernel {
     int held = 0;
     bool is_first = true;
     const auto multiply_next = [&](auto count) {
-      hopper::wait(full + ring.stage * 8, ring.phase);
+      wait_barrier(full + ring.stage * 8, ring.phase);
       const unsigned stage = stage_at(ring.stage, first);
       hold(d);
       hopper::wgmma_fence();
@@ -241,7 +241,7 @@ struct Kernel {
       hopper::wgmma_commit();
       hold(d);
       hopper::wgmma_wait<1>();
-      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+      if (!is_first && lane == 0) arrive(empty + held * 8);
       if (!is_first) ask();
       held = ring.stage;
       is_first = false;
@@ -270,7 +270,7 @@ struct Kernel {
     }
     hopper::wgmma_wait<0>();
     hold(d);
-    if (lane == 0) hopper::arrive(empty + held * 8);
+    if (lane == 0) arrive(empty + held * 8);
     ask();
   }
 

@@ -83,9 +83,9 @@ class Producer {
     const unsigned barrier = kernel_.full + ring_.stage * 8;
     const unsigned to = kernel_.stage_at(ring_.stage, first_) + warp_ * kBoxBytes;
     const bool is_elected = hopper::is_elected();
-    hopper::wait(kernel_.empty + ring_.stage * 8, ring_.phase ^ 1);
+    wait_barrier(kernel_.empty + ring_.stage * 8, ring_.phase ^ 1);
     if (!is_elected) return;
-    if (warp_ == 0) hopper::arrive_expecting(barrier, count_ * kBoxBytes);
+    if (warp_ == 0) arrive_expecting(barrier, count_ * kBoxBytes);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (!is_inside_[i]) continue;

@@ -127,10 +127,10 @@ class BoxStream {
     }
     if (threadIdx.x == Threads::kComputing) {
       for (int i = 0; i < kBarriers; ++i) {
-        hopper::barrier_init(full_ + i * 8, 1);
-        hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
+        init_barrier(full_ + i * 8, 1);
+        init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
       }
-      hopper::fence_barrier_init();
+      fence_barrier_init();
     }
     __syncwarp();
     asm volatile("bar.arrive 0, %0;" ::"n"(S::threads) : "memory");
@@ -141,7 +141,7 @@ class BoxStream {
 
   // Between them a warp may read what the step reads.
   __device__ __forceinline__ void acquire(int /*step*/) {
-    hopper::wait(full_ + state_.stage * 8, state_.phase);
+    wait_barrier(full_ + state_.stage * 8, state_.phase);
   }
   __device__ __forceinline__ void release() {
     __syncwarp();
@@ -154,9 +154,9 @@ class BoxStream {
     const int steps = loads_.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      if (step >= kBarriers) hopper::wait(empty_ + state_.stage * 8, state_.phase ^ 1);
+      if (step >= kBarriers) wait_barrier(empty_ + state_.stage * 8, state_.phase ^ 1);
       const int bytes = loads_.load_step(step, full_ + state_.stage * 8);
-      hopper::arrive_expecting(full_ + state_.stage * 8, bytes);
+      arrive_expecting(full_ + state_.stage * 8, bytes);
       state_.advance_by_selection();
     }
   }
