@@ -34,6 +34,7 @@ DEVICE_LAYERS = (
     "arith",
     "pipeline",
     "load",
+    "mma",
     "schedule",
     "reduce",
     "epilogue",

@@ -198,9 +198,8 @@ struct JoinedKernel {
         if constexpr (Problem::matrix[kShift][i] >= 0) {
           constexpr int matrix = matrices_before(kShift, i) * kMatrixBytes / 16;
           constexpr int kSums = Problem::kColumns / 2;
-          auto& sums = reinterpret_cast<float(&)[kSums]>(d[i * kSums]);
           hopper::Wgmma<Input, Problem::kColumns, hopper::kMajorK, kMajorB>::run(
-              sums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
+              d + i * kSums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
               from_b + (matrix + step.value * kStepB), 1);
         }
       });

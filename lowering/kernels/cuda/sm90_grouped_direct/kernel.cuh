@@ -12,7 +12,7 @@
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
-#include "ptx/wgmma_registers.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90_grouped_direct/layout.cuh"
 
 namespace convir {
@@ -173,7 +173,7 @@ class GroupedPairs {
   static __device__ __forceinline__ void multiply_part(float* sum, const unsigned (&weight)[4],
                                                        unsigned pixels) {
     if constexpr (kBegin < kEnd && Group::is_read(kBegin, kEnd, kRow)) {
-      hopper::WgmmaRegisters<T, kEnd - kBegin, hopper::kMajorK>::run(
+      hopper::Wgmma<T, kEnd - kBegin, hopper::kMajorK, hopper::kMajorK>::run(
           sum + kBegin / 2, weight,
           hopper::block_descriptor<L::kPixelBytes, 1>(pixels + kBegin * L::kPixelBytes));
     }

@@ -12,7 +12,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "pipeline/state.cuh"
-#include "ptx/wgmma_registers.cuh"
+#include "ptx/wgmma.cuh"
 #include "reduce/grouped_wgrad_sums.cuh"
 
 namespace convir {
@@ -146,7 +146,7 @@ class GroupedWgradPairs {
     };
     const auto add = [&](auto of, int tile) {
       hopper::wgmma_fence();
-      hopper::WgmmaRegisters<T, window_rows(kGroup) * kChannels, hopper::kMajorMN>::run(
+      hopper::Wgmma<T, window_rows(kGroup) * kChannels, hopper::kMajorK, hopper::kMajorMN>::run(
           sum, x[of.value], windows + tile * (kTileBytes / 16));
       hopper::wgmma_commit();
       hopper::wgmma_wait<1>();

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
+#include "mma/sm90_tile.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
@@ -219,22 +220,6 @@ struct Kernel {
 
   using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
 
-  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
-                                                  bool is_first) {
-    const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
-    const auto from_b = hopper::tile_descriptor<kMajorB, kBlockK>(b);
-#pragma unroll
-    for (int step = 0; step < kRowBytes / hopper::kStepBytes; ++step) {
-#pragma unroll
-      for (int i = 0; i < Config::kWarpgroupTiles; ++i) {
-        hopper::Wgmma<Input, kBlockN, hopper::kMajorK, kMajorB>::run(
-            d[i],
-            from_a + (i * 64 * kRowBytes / 16 + step * hopper::kDescriptorStep<hopper::kMajorK>),
-            from_b + step * hopper::kDescriptorStep<kMajorB>, step > 0 || !is_first);
-      }
-    }
-  }
-
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c,
                                           const Pointers& operands) const {
@@ -262,15 +247,14 @@ struct Kernel {
           wait_barrier(full + ring.stage * 8, ring.phase);
           const unsigned a = stages + ring.stage * kStageBytes + first_row * kRowBytes;
           const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
-#pragma unroll
-          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          hopper::hold(d);
           hopper::wgmma_fence();
           // All of a chunk even if its depths end before: a branch here makes the compiler wait for
           // every wgmma.
-          multiply(d, a, b, is_first);
+          mma::multiply<Input, kBlockN, hopper::kMajorK, kMajorB, kBlockK, 64 * kRowBytes,
+                        kRowBytes / hopper::kStepBytes>(d, a, b, is_first);
           hopper::wgmma_commit();
-#pragma unroll
-          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          hopper::hold(d);
           hopper::wgmma_wait<1>();
           if (!is_first) release(held, lane);
           held = ring.stage;
@@ -280,8 +264,7 @@ struct Kernel {
       }
       if constexpr (Config::kIsPingPong) pass_turn(consumer);
       hopper::wgmma_wait<0>();
-#pragma unroll
-      for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+      hopper::hold(d);
       release(held, lane);
 #pragma unroll
       for (int j = 0; j < Config::kWarpgroupTiles; ++j) {

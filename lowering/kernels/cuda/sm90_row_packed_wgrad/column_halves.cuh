@@ -5,7 +5,7 @@
 #pragma once
 
 #include "pipeline/state.cuh"
-#include "ptx/wgmma_core_matrices.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
@@ -70,8 +70,8 @@ struct Halves {
   template <int kBegin8, int kCount8, class Sums>
   static __device__ __forceinline__ void product(Sums& sums, unsigned stage, int slab) {
     const typename Sums::Operands of(stage, stage + L::kXBytes);
-    hopper::WgmmaPlanes<typename P::E, kCount8>::run(
-        reinterpret_cast<float(&)[kCount8][4]>(sums.sums[0][kBegin8]),
+    hopper::Wgmma<typename P::E, 8 * kCount8, hopper::kMajorMN, hopper::kMajorMN>::run(
+        sums.sums[0][kBegin8],
         hopper::moved(of.from_x, Sums::x_of(slab)),
         hopper::moved(of.from_y, Sums::y_of(slab) + kBegin8 * L::kPlaneBytes));
   }

@@ -4,6 +4,7 @@
 // brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
 #pragma once
 
+#include "mma/sm90_tile.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -171,29 +172,6 @@ struct Kernel {
 
   using Accumulators = float[kTiles][kN / 2];
 
-  // The first kCount times 16 positions of a stage.
-  template <int kCount>
-  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
-                                                  bool is_first) {
-    const auto from_a = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(a);
-    const auto from_b = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(b);
-    constexpr int kStep = hopper::kDescriptorStep<hopper::kMajorMN>;
-#pragma unroll
-    for (int step = 0; step < kCount; ++step) {
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        hopper::Wgmma<Input, kN, hopper::kMajorMN, hopper::kMajorMN>::run(
-            d[i], from_a + (i * kBoxBytes / 16 + step * kStep), from_b + step * kStep,
-            step > 0 || !is_first);
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void hold(Accumulators& d) {
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
-  }
-
   // Warpgroups: multiply the stages of their parts of every tile, and store. `ask()` follows every
   // stage that is given back.
   template <class Ask>
@@ -234,12 +212,14 @@ struct Kernel {
     const auto multiply_next = [&](auto count) {
       wait_barrier(full + ring.stage * 8, ring.phase);
       const unsigned stage = stage_at(ring.stage, first);
-      hold(d);
+      hopper::hold(d);
       hopper::wgmma_fence();
-      multiply<decltype(count)::value>(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes,
-                                       is_first);
+      // The first `count` times 16 positions.
+      mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+                    decltype(count)::value>(d, stage + box_m * kBoxBytes,
+                                            stage + box_n * kBoxBytes, is_first);
       hopper::wgmma_commit();
-      hold(d);
+      hopper::hold(d);
       hopper::wgmma_wait<1>();
       if (!is_first && lane == 0) arrive(empty + held * 8);
       if (!is_first) ask();
@@ -269,7 +249,7 @@ struct Kernel {
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
     hopper::wgmma_wait<0>();
-    hold(d);
+    hopper::hold(d);
     if (lane == 0) arrive(empty + held * 8);
     ask();
   }
