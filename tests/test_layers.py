@@ -39,6 +39,7 @@ DEVICE_LAYERS = (
     "arith",
     "pipeline",
     "load",
+    "mma",
     "schedule",
     "reduce",
     "epilogue",

@@ -226,7 +226,7 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ("wgmma 128x128 stages=99 math=pingpong cluster=1 store=direct:64 blocks=132", "shared"),
+        ("wgmma 128x128 stages=99 math=pingpong store=64 blocks=132", "shared"),
         ("igemm 128x128x32", "is no config of igemm"),
         ("igemm 128x999x32 stages=4 warps=2x2", "not divided"),
         ("warp-magic 1", "no template"),
@@ -250,7 +250,7 @@ def test_illegal_records_fall_through(
 def test_configs_for_another_gpu_are_refused() -> None:
     small = target_of("sm_86", multiprocessors=28, shared_bytes=99 << 10, name="Small")
     on_small = replace(candidates(LINE), gpu=small)
-    wgmma = "wgmma 128x128 stages=4 math=pingpong cluster=1 store=direct:64 blocks=132"
+    wgmma = "wgmma 128x128 stages=4 math=pingpong store=64 blocks=132"
     large = "igemm 128x256x32 stages=4 warps=2x4"
     for config, reason in ((wgmma, "has no wgmma"), (large, "bytes of shared memory")):
         assert reason in str(on_small.refusal(config))

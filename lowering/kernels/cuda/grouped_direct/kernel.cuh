@@ -8,7 +8,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/row_loads.cuh"
-#include "ptx/wgmma_registers.cuh"
+#include "ptx/wgmma.cuh"
 
 namespace convir {
 
@@ -251,7 +251,7 @@ struct GroupedDirect {
             constexpr int byte = tap_index<P>(p, i, j) * kTapBytes +
                                  weight_byte(group, chunk * 16 % P::depth, 0);
             constexpr hopper::Major major = kDepthInnermost ? hopper::kMajorK : hopper::kMajorMN;
-            hopper::WgmmaRegisters<T, kSliceColumns, major>::run(
+            hopper::Wgmma<T, kSliceColumns, hopper::kMajorK, major>::run(
                 sum[index][group * kColumnTiles], pixel[P::phases[p].col_tap[j]][chunk],
                 descriptor + byte / 16);
           });

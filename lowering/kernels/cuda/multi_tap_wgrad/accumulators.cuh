@@ -5,7 +5,6 @@
 #include "multi_tap_wgrad/tile.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/wgmma.cuh"
-#include "ptx/wgmma_core_matrices.cuh"
 #include "reduce/consumer_warpgroups.cuh"
 
 namespace convir::taps_wgrad {
@@ -71,13 +70,14 @@ struct Sums {
   __device__ __forceinline__ void multiply_wgmma(const char* shared, const unsigned (&rows)[4],
                                                  int at, int tap_group) {
     constexpr unsigned kEightPositions = 8 * 16;
-    const unsigned long long planes = hopper::planes_descriptor(
+    const unsigned long long planes = hopper::core_descriptor(
         shared_address(shared + L::kRingAt), kEightPositions, L::kPlaneBytes);
     hopper::wgmma_fence();
 #pragma unroll
     for (int t = 0; t < P::kTaps; ++t) {
       const int from = wrapped(at - P::kShift[tap_group][t]);
-      hopper::WgmmaPlanes<typename P::E, C::kN8>::run(of[t], rows, planes + from);
+      hopper::Wgmma<typename P::E, 8 * C::kN8, hopper::kMajorK, hopper::kMajorMN>::run(
+          of[t][0], rows, planes + from);
     }
     hopper::wgmma_commit();
     hopper::wgmma_wait<1>();

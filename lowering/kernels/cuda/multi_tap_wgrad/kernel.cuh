@@ -20,6 +20,7 @@
 #include "load/tiles.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
 
@@ -131,22 +132,10 @@ struct Filler {
   }
 };
 
-template <int kSlots>
-struct Slot {
-  int at = 0;
-  unsigned parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++at == kSlots) {
-      at = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 template <class P, class C, class S>
 __device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned full, unsigned empty,
                                           unsigned drained) {
-  Slot<C::kStages> filling;
+  PipelineState<C::kStages> filling;
   partition::Work work;
   unsigned tiles = 0;
   for (typename S::Walk walk(blockIdx.x); walk.next(work); ++tiles) {
@@ -155,9 +144,9 @@ __device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned f
     const int steps = work.end - work.begin;
     filler.fill_lead(place, work.begin);
     for (int step = 0; step < steps; ++step) {
-      wait_barrier(empty + 8 * filling.at, filling.parity ^ 1);
-      filler.fill_step(place, work.begin, step, filling.at);
-      arrive_after_copies(full + 8 * filling.at);
+      wait_barrier(empty + 8 * filling.stage, filling.phase ^ 1);
+      filler.fill_step(place, work.begin, step, filling.stage);
+      arrive_after_copies(full + 8 * filling.stage);
       filling.advance();
     }
   }
@@ -168,7 +157,7 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
                                           float* workspace, unsigned* flags, int thread,
                                           unsigned full, unsigned empty, unsigned drained) {
   using L = Layout<P, C>;
-  Slot<C::kStages> reading, done;
+  PipelineState<C::kStages> reading, done;
   partition::Work work;
   for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
     const Place<P, C> place(work.tile);
@@ -178,13 +167,13 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     int ring = L::kLead;
     const auto release = [&] {
       __syncwarp();
-      arrive_for_warp(empty + 8 * done.at);
+      arrive_for_warp(empty + 8 * done.stage);
       done.advance();
     };
     for (int step = 0; step < steps; ++step) {
-      wait_barrier(full + 8 * reading.at, reading.parity);
+      wait_barrier(full + 8 * reading.stage, reading.phase);
       see_copies<C>();
-      sums.multiply(shared, reading.at, ring * L::kChunk, place.set, thread, [&] {
+      sums.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [&] {
         if (C::kIsWgmma ? step > 0 : true) release();
       });
       reading.advance();
@@ -256,19 +245,20 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
       if (step < steps) filler.fill_step(place, work.begin, step, step);
       commit_copies();
     }
-    int reading = 0, writing = C::kStages - 1, ring = L::kLead;
+    PipelineState<C::kStages> reading, writing{C::kStages - 1};
+    int ring = L::kLead;
     for (int step = 0; step < steps; ++step) {
       wait_copies<C::kStages - 2>();
       see_copies<C>();
       __syncthreads();
       if (step + C::kStages - 1 < steps) {
-        filler.fill_step(place, work.begin, step + C::kStages - 1, writing);
+        filler.fill_step(place, work.begin, step + C::kStages - 1, writing.stage);
       }
       commit_copies();
-      sums.multiply(shared, reading, ring * L::kChunk, place.set, thread, [] {});
+      sums.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [] {});
       sums.finish();
-      reading = reading + 1 == C::kStages ? 0 : reading + 1;
-      writing = writing + 1 == C::kStages ? 0 : writing + 1;
+      reading.advance();
+      writing.advance();
       ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
     }
     wait_copies<0>();

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
@@ -119,7 +119,7 @@ struct JoinedKernel {
   int pair;
 
   __device__ JoinedKernel(const char* memory, int pair) : pair(pair) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     weights = stages + kPairs * kStages * kBytesA;
     staging = weights + kBytesB;
@@ -134,11 +134,11 @@ struct JoinedKernel {
   // One thread, of the first pair.
   __device__ void init_barriers() const {
     for (int i = 0; i < kPairs * kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, 4);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, 4);
     }
-    hopper::barrier_init(loaded, 1);
-    hopper::fence_barrier_init();
+    init_barrier(loaded, 1);
+    fence_barrier_init();
   }
 
   __device__ int tile(int round) const {
@@ -147,7 +147,7 @@ struct JoinedKernel {
 
   // One thread: all matrices of B.
   __device__ void load_weights(const hopper::TensorMap& b) const {
-    hopper::arrive_expecting(loaded, kBytesB);
+    arrive_expecting(loaded, kBytesB);
     for (int i = 0; i < kMatrices * kChunksK; ++i) {
       const int matrix = Problem::used(i % kMatrices), k = i / kMatrices * kBlockK;
       for (int copy = 0; copy < kCopiesB; ++copy) {
@@ -161,7 +161,7 @@ struct JoinedKernel {
 
   // One thread of each pair: the tiles of A of every shift.
   __device__ void produce(const hopper::TensorMap& a) const {
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     for (int round = 0; tile(round) < kTiles; ++round) {
       int x[kMaxAxes], at[5] = {};
       positions_of(tile(round) * kRows, Problem::sizes, x);
@@ -173,10 +173,10 @@ struct JoinedKernel {
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         at[0] = chunk * kBlockK;
         for (int i = 0; i < Problem::kShifts; ++i) {
-          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
-          hopper::arrive_expecting(full + ring.slot * 8, kBytesA);
-          hopper::load_im2col<Problem::kSpatial>(stages + ring.slot * kBytesA, &a,
-                                                 full + ring.slot * 8, at,
+          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
+          arrive_expecting(full + ring.stage * 8, kBytesA);
+          hopper::load_im2col<Problem::kSpatial>(stages + ring.stage * kBytesA, &a,
+                                                 full + ring.stage * 8, at,
                                                  Problem::shift(i).offset);
           ring.advance();
         }
@@ -198,9 +198,8 @@ struct JoinedKernel {
         if constexpr (Problem::matrix[kShift][i] >= 0) {
           constexpr int matrix = matrices_before(kShift, i) * kMatrixBytes / 16;
           constexpr int kSums = Problem::kColumns / 2;
-          auto& sums = reinterpret_cast<float(&)[kSums]>(d[i * kSums]);
           hopper::Wgmma<Input, Problem::kColumns, hopper::kMajorK, kMajorB>::run(
-              sums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
+              d + i * kSums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
               from_b + (matrix + step.value * kStepB), 1);
         }
       });
@@ -218,14 +217,14 @@ struct JoinedKernel {
                                     : 16 * kRowBytesB / 16;
 
   __device__ __forceinline__ void release(int slot) const {
-    if (threadIdx.x % 32 == 0) hopper::arrive(empty + slot * 8);
+    if (threadIdx.x % 32 == 0) arrive(empty + slot * 8);
   }
 
   // A warpgroup of each pair.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
-    hopper::Ring<kStages> ring;
-    hopper::wait(loaded, 0);
+    PipelineState<kStages> ring;
+    wait_barrier(loaded, 0);
     for (int round = 0; tile(round) < kTiles; ++round) {
       Sums d;
 #pragma unroll
@@ -234,16 +233,16 @@ struct JoinedKernel {
 #pragma unroll 1
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
-          hopper::wait(full + ring.slot * 8, ring.parity);
+          wait_barrier(full + ring.stage * 8, ring.phase);
           hopper::hold(d);
           hopper::wgmma_fence();
-          multiply<decltype(shift)::value>(d, stages + ring.slot * kBytesA,
+          multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
                                            weights + chunk * (kMatrices * kMatrixBytes));
           hopper::wgmma_commit();
           hopper::hold(d);
           hopper::wgmma_wait<1>();
           if (held >= 0) release(held);
-          held = ring.slot;
+          held = ring.stage;
           ring.advance();
         });
       }

@@ -8,11 +8,11 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
-#include "ptx/wgmma_registers.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90_grouped_direct/layout.cuh"
 
 namespace convir {
@@ -152,7 +152,7 @@ class GroupedPairs {
 #pragma unroll
     for (int box = 0; box < S::boxes; ++box) {
       const unsigned full = shared + L::kFull + (slot * S::boxes + box) * 8;
-      hopper::arrive_expecting(full, 2 * L::kBoxBytes);
+      arrive_expecting(full, 2 * L::kBoxBytes);
 #pragma unroll
       for (int plane = 0; plane < 2; ++plane) {
         const unsigned to =
@@ -173,7 +173,7 @@ class GroupedPairs {
   static __device__ __forceinline__ void multiply_part(float* sum, const unsigned (&weight)[4],
                                                        unsigned pixels) {
     if constexpr (kBegin < kEnd && Group::is_read(kBegin, kEnd, kRow)) {
-      hopper::WgmmaRegisters<T, kEnd - kBegin, hopper::kMajorK>::run(
+      hopper::Wgmma<T, kEnd - kBegin, hopper::kMajorK, hopper::kMajorK>::run(
           sum + kBegin / 2, weight,
           hopper::block_descriptor<L::kPixelBytes, 1>(pixels + kBegin * L::kPixelBytes));
     }
@@ -271,7 +271,7 @@ class GroupedPairs {
     constexpr int kPairs = pairs_of(kGroup);
     constexpr int kSums = divide_up(kPairs * L::kPitch, 16) * 8;
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
       const Place at(strip);
@@ -289,13 +289,13 @@ class GroupedPairs {
         hopper::named_sync(kTurn + kGroup, kMath);
 #pragma unroll
         for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
-          hopper::wait(shared + L::kFull + (ring.slot * S::boxes + box) * 8, ring.parity);
+          wait_barrier(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
         }
-        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.slot * L::kSlotBytes);
+        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
         hopper::named_arrive(kTurn + 1 - kGroup, kMath);
         hopper::wgmma_wait<0>();
         hopper::hold(sum);
-        if (threadIdx.x % 32 == 0) hopper::arrive(shared + L::kEmpty + ring.slot * 8);
+        if (threadIdx.x % 32 == 0) arrive(shared + L::kEmpty + ring.stage * 8);
         ring.advance();
       }
       if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kMath);
@@ -349,12 +349,12 @@ class GroupedPairs {
     if (asks) {
       hopper::prefetch_map(a);
       for (int i = 0; i < S::slots * S::boxes; ++i) {
-        hopper::barrier_init(shared + L::kFull + i * 8, 1);
+        init_barrier(shared + L::kFull + i * 8, 1);
       }
       for (int i = 0; i < S::slots; ++i) {
-        hopper::barrier_init(shared + L::kEmpty + i * 8, kMath / 32);
+        init_barrier(shared + L::kEmpty + i * 8, kMath / 32);
       }
-      hopper::fence_barrier_init();
+      fence_barrier_init();
     }
     // The pixels that every plane's first row begins behind.
     constexpr int kZeros = L::kShared * L::kPixelBytes / 4;
@@ -375,13 +375,13 @@ class GroupedPairs {
         // Further strips are asked for when weights are there.
         hopper::named_sync(kFurther, kStoring);
         if (!asks) return;
-        hopper::Ring<S::slots> ring;
+        PipelineState<S::slots> ring;
         loads.advance();
         ring.advance();
 #pragma unroll 1
         for (; loads.are_left(); loads.advance()) {
-          hopper::wait(shared + L::kEmpty + ring.slot * 8, ring.parity ^ 1);
-          load(a, strips.group, loads, ring.slot, shared);
+          wait_barrier(shared + L::kEmpty + ring.stage * 8, ring.phase ^ 1);
+          load(a, strips.group, loads, ring.stage, shared);
           ring.advance();
         }
       } else if (warp <= L::kGroups) {

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/ring.cuh"
-#include "ptx/wgmma_registers.cuh"
+#include "pipeline/state.cuh"
+#include "ptx/wgmma.cuh"
 #include "reduce/grouped_wgrad_sums.cuh"
 
 namespace convir {
@@ -101,16 +101,16 @@ class GroupedWgradPairs {
   static __device__ __forceinline__ void load_all(const hopper::TensorMap* a,
                                                   const hopper::TensorMap* c, const Range& range,
                                                   int group, unsigned shared) {
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
       if (strip >= range.begin + S::slots) {
-        hopper::wait(shared + kEmpty + ring.slot * 8, ring.parity ^ 1);
+        wait_barrier(shared + kEmpty + ring.stage * 8, ring.phase ^ 1);
       }
-      const unsigned full = shared + kFull + ring.slot * 8;
-      const unsigned to = shared + ring.slot * kSlotBytes;
+      const unsigned full = shared + kFull + ring.stage * 8;
+      const unsigned to = shared + ring.stage * kSlotBytes;
       const int image = strip / kStrips, row = strip % kStrips * S::rows;
-      hopper::arrive_expecting(full, kCopyOfA + kCopyOfC);
+      arrive_expecting(full, kCopyOfA + kCopyOfC);
       load(to, c, full, group, 0, row - kDown, image);
       load(to + kBytesOfC, a, full, group, P::col_origin, row + P::row_origin, image);
       ring.advance();
@@ -146,7 +146,7 @@ class GroupedWgradPairs {
     };
     const auto add = [&](auto of, int tile) {
       hopper::wgmma_fence();
-      hopper::WgmmaRegisters<T, window_rows(kGroup) * kChannels, hopper::kMajorMN>::run(
+      hopper::Wgmma<T, window_rows(kGroup) * kChannels, hopper::kMajorK, hopper::kMajorMN>::run(
           sum, x[of.value], windows + tile * (kTileBytes / 16));
       hopper::wgmma_commit();
       hopper::wgmma_wait<1>();
@@ -247,12 +247,12 @@ class GroupedWgradPairs {
     float sum[kSums];
 #pragma unroll
     for (int i = 0; i < kSums; ++i) sum[i] = 0.0f;
-    hopper::Ring<S::slots> ring;
+    PipelineState<S::slots> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
-      hopper::wait(shared + kFull + ring.slot * 8, ring.parity);
-      multiply<kGroup>(sum, shared + ring.slot * kSlotBytes);
-      if (threadIdx.x % 32 == 0) hopper::arrive(shared + kEmpty + ring.slot * 8);
+      wait_barrier(shared + kFull + ring.stage * 8, ring.phase);
+      multiply<kGroup>(sum, shared + ring.stage * kSlotBytes);
+      if (threadIdx.x % 32 == 0) arrive(shared + kEmpty + ring.stage * 8);
       ring.advance();
     }
     const int warp = threadIdx.x / 32 % kWarps, count = four_count(kGroup, warp);
@@ -274,10 +274,10 @@ class GroupedWgradPairs {
     const Range range(part);
     if (threadIdx.x == kMath) {
       for (int i = 0; i < S::slots; ++i) {
-        hopper::barrier_init(shared + kFull + i * 8, 1);
-        hopper::barrier_init(shared + kEmpty + i * 8, kMath / 32);
+        init_barrier(shared + kFull + i * 8, 1);
+        init_barrier(shared + kEmpty + i * 8, kMath / 32);
       }
-      hopper::fence_barrier_init();
+      fence_barrier_init();
     }
     constexpr int kZeros = kZeroPixels * kPixelBytes / 4;
     for (int i = threadIdx.x; i < S::slots * kZeros; i += kMath) {

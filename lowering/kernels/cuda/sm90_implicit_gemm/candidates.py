@@ -34,7 +34,7 @@ def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
         if block_n - min(BLOCK_COLUMNS) >= problem.columns or block_n < _joined(problem):
             continue
         configs = [
-            WgmmaConfig(block_m, block_n, stages, math, 1, "direct", staged, gpu.multiprocessors)
+            WgmmaConfig(block_m, block_n, stages, math, staged, gpu.multiprocessors)
             for stages in _STAGES
             for staged in _staged(problem, block_n)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,6 +11,8 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.config import Config, Key, OneOf, Range
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from convir.lowering.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
     from convir.lowering.kernels.target import Target
@@ -27,6 +30,9 @@ MAX_SUMS = 64 * 256
 MAX_ZERO_BYTES = 2048
 """Zeros in shared memory, which holes are copied from."""
 
+_WITHOUT_CLUSTERS = re.compile(r" cluster=1 store=direct:(\d+)")
+"""How configs of older records say that no blocks share tiles and that threads store rows."""
+
 _SWIZZLE_BYTES = 128
 _ATOM_BYTES = 1024
 _CHUNK_BYTES = 16
@@ -39,21 +45,26 @@ def depths_of_stage(element: StorageType) -> int:
 
 @dataclass(frozen=True)
 class WgmmaConfig(Config, family="wgmma", sizes=2):
-    """Prints as `wgmma 128x256 stages=4 math=pingpong cluster=2 store=bulk:64 blocks=132`."""
+    """Prints as `wgmma 128x256 stages=4 math=pingpong store=64 blocks=132`."""
 
     block_m: int
     block_n: Annotated[int, OneOf(*BLOCK_COLUMNS)]
     stages: Annotated[int, Range(2)]
     math: Literal["cooperative", "pingpong"]
     """The warpgroups multiply half of the rows of every tile each, or every other tile each."""
-    cluster: Annotated[int, Range(1, 2)]
-    """Blocks, neighbours along m, that share their tiles of B."""
-    store: Literal["bulk", "direct"]
-    """Rows of C are stored by TMA, or by the threads."""
     store_columns: Annotated[int, Key("store"), Range(16, multiple=16)]
     """Columns that are staged in shared memory at a time."""
     blocks: int
     """Persistent blocks at most, one for each multiprocessor."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The config that prints as `text`, or printed so when blocks could be clusters.
+
+        Raises:
+            ValueError: none does.
+        """
+        return super().parse(_WITHOUT_CLUSTERS.sub(r" store=\1", text))
 
     def refusal(self) -> Refusal | None:
         """Why no kernel has this config, whatever it computes."""
@@ -63,8 +74,6 @@ class WgmmaConfig(Config, family="wgmma", sizes=2):
             return Refusal(f"block_m={self.block_m}: one of {rows[0]}, {rows[1]} if {self.math}")
         if self.block_m * self.block_n > sharing * MAX_SUMS:
             return Refusal("a tile's sums exceed the registers")
-        if self.blocks < self.cluster:
-            return Refusal(f"blocks={self.blocks} are fewer than cluster={self.cluster}")
         if self.block_n % self.store_columns:
             return Refusal(f"{self.store_columns} staged columns do not divide a tile's")
         return super().refusal()
@@ -88,9 +97,8 @@ def refusal(problem: WgmmaProblem, config: WgmmaConfig, target: Target) -> Refus
     if refused is not None:
         return refused
     piece = problem.columns // len(problem.pieces)
-    is_whole = config.store == "direct" and config.store_columns >= problem.columns
-    if problem.fused_holes and not is_whole:
-        return Refusal("holes behind narrow rows are stored with them, whole and by the threads")
+    if problem.fused_holes and config.store_columns < problem.columns:
+        return Refusal("holes behind narrow rows are stored with them, whole")
     if len(problem.pieces) > 1 and piece % config.store_columns:
         return Refusal("staged columns belong to different positions")
     return target.shared_refusal(shared_bytes(problem, config))

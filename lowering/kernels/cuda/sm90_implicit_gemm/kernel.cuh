@@ -10,7 +10,7 @@
 //   kWeightsByDepth          whether depths, not columns, of B have stride 1
 //   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
 //   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
-//   kTurns, turn(i)          tiles of a cluster at most, and the table of all; 0 without one
+//   kTurns, turn(i)          tiles of a block at most, and the table of all; 0 without one
 //   kCellHoles, cell_hole(i), kHoles, hole(i)
 //   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
 //   kPieceChunks             16-byte chunks of a piece of a hole
@@ -18,7 +18,8 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
-#include "pipeline/ring.cuh"
+#include "mma/sm90_tile.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
@@ -39,13 +40,10 @@ constexpr int kConsumerRegisters = 232;
 // each, so that one stores while the other multiplies.
 enum Math : int { kCooperative = 0, kPingPong = 1 };
 
-template <int kBlockM_, int kBlockN_, int kStages_, Math kMath_, int kCluster_, bool kBulkStore_,
-          int kStoreColumns_>
+template <int kBlockM_, int kBlockN_, int kStages_, Math kMath_, int kStoreColumns_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
   static constexpr bool kIsPingPong = kMath_ == kPingPong;
-  static constexpr int kCluster = kCluster_;            // blocks that share tiles of B
-  static constexpr bool kBulkStore = kBulkStore_;       // rows of C by TMA
   static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
   // Of a tile, per warpgroup that multiplies it.
   static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;
@@ -53,7 +51,6 @@ struct Config {
   static_assert(kBlockM % (kSharing * 64) == 0 && kBlockM <= 256);
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256);
   static_assert(kBlockN % kStoreColumns == 0 && kStoreColumns % 16 == 0);
-  static_assert(kCluster == 1 || kCluster == 2);
 };
 
 template <class Problem, class Config>
@@ -66,14 +63,15 @@ struct Kernel {
   static constexpr hopper::Major kMajorB =
       Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
-  static constexpr int kCluster = Config::kCluster, kStages = Config::kStages;
+  static constexpr int kStages = Config::kStages;
   static constexpr int kRowBytes = hopper::kSwizzleBytes;
   static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(Input));
   static constexpr int kBytesA = kBlockM * kRowBytes;
-  // Copies of B: blocks of 64 columns, or all columns of a block of the cluster.
-  static constexpr int kCopiesB = kMajorB == hopper::kMajorMN ? (kBlockN + 63) / 64 : kCluster;
+  // Copies of B: blocks of 64 columns, or all columns.
+  static constexpr int kCopiesB = kMajorB == hopper::kMajorMN ? (kBlockN + 63) / 64 : 1;
+  static constexpr int kCopyColumnsB = kMajorB == hopper::kMajorMN ? 64 : kBlockN;
   static constexpr int kCopyBytesB =
-      (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN / kCluster) * kRowBytes;
+      (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN) * kRowBytes;
   static constexpr int kBytesB = kCopiesB * kCopyBytesB;
   static constexpr int kStageBytes = kBytesA + kBytesB;
   using WarpStaging = Staging<Config::kStoreColumns, sizeof(Output)>;
@@ -81,47 +79,44 @@ struct Kernel {
   static constexpr int kZeroBytes = Problem::kColumns * 2 < 2048 ? Problem::kColumns * 2 : 2048;
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kStagingBytes +
                                       kZeroBytes + 2 * kStages * 8 + 16;
-  static_assert(kBlockN % (8 * kCluster) == 0, "atoms of B are whole");
   static_assert(Problem::kPieces == 1 || Problem::kPieceColumns % Config::kStoreColumns == 0);
   static_assert(Problem::kFusedHoles == 0 ||
-                (!Config::kBulkStore && Config::kStoreColumns >= Problem::kColumns));
+                Config::kStoreColumns >= Problem::kColumns);
 
   static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kColumns + kBlockN - 1) / kBlockN;
 
   unsigned stages, staging, zeros, full, empty;
   unsigned progress;  // how many stages were loaded
-  int rank, cluster, clusters;
+  int block, blocks, warp;  // of the launch, and of the block
 
   __device__ explicit Kernel(char* memory) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     staging = stages + kStages * kStageBytes;
     zeros = staging + kStagingBytes;
     full = zeros + kZeroBytes;
     empty = full + kStages * 8;
     progress = empty + kStages * 8;
-    rank = kCluster > 1 ? hopper::cluster_rank() : 0;
-    cluster = blockIdx.x / kCluster;
-    clusters = gridDim.x / kCluster;
+    warp = threadIdx.x / 32;
+    block = blockIdx.x;
+    blocks = gridDim.x;
   }
 
   // One thread, of the first warp.
   __device__ void init_barriers() const {
     for (int i = 0; i < kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, Config::kSharing * 4 * kCluster);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, Config::kSharing * 4);
     }
     hopper::counter_init(progress);
-    hopper::fence_barrier_init();
+    fence_barrier_init();
   }
 
   // All threads: barriers may be used after it. The first warp, which initialises those of its own
   // block, goes on before the others are there.
   __device__ void start() const {
-    if constexpr (kCluster > 1) {
-      hopper::cluster_sync();
-    } else if (threadIdx.x < 32) {
+    if (threadIdx.x < 32) {
       hopper::named_arrive(0, kThreads);
     } else {
       hopper::named_sync(0, kThreads);
@@ -129,9 +124,9 @@ struct Kernel {
   }
 
   __device__ __forceinline__ bool tile_of_turn(int turn, Tile& tile) const {
-    return tile_of<Problem>(cluster, clusters, turn, kNTiles, tile);
+    return tile_of<Problem>(block, blocks, turn, kNTiles, tile);
   }
-  __device__ int m_of(const Tile& tile) const { return (tile.m * kCluster + rank) * kBlockM; }
+  __device__ int m_of(const Tile& tile) const { return tile.m * kBlockM; }
 
   template <class... Maps>
   static __device__ __forceinline__ const hopper::TensorMap* pick(int i,
@@ -147,7 +142,7 @@ struct Kernel {
   // One thread: fills the ring of stages, tile after tile.
   template <class... Maps>
   __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     Tile tile;
     for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
@@ -166,10 +161,10 @@ struct Kernel {
       for (int i = 0; i < phase.taps; ++i) {
         const Tap& tap = Problem::tap(phase.first_tap + i);
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(empty + ring.slot * 8, ring.parity ^ 1);
-          const unsigned barrier = full + ring.slot * 8;
-          const unsigned to = stages + ring.slot * kStageBytes;
-          hopper::arrive_expecting(barrier, kStageBytes);
+          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
+          const unsigned barrier = full + ring.stage * 8;
+          const unsigned to = stages + ring.stage * kStageBytes;
+          arrive_expecting(barrier, kStageBytes);
           at[0] = chunk * kBlockK;
           if constexpr (Problem::kSpatial > 0) {
             hopper::load_im2col<Problem::kSpatial>(to, map, barrier, at, tap.offset);
@@ -188,16 +183,11 @@ struct Kernel {
                                          unsigned barrier, int n, int weight, int k) const {
 #pragma unroll
     for (int i = 0; i < kCopiesB; ++i) {
-      if (kCluster > 1 && i % kCluster != rank) continue;
       const unsigned target = to + i * kCopyBytesB;
-      const int first = n + i * (kMajorB == hopper::kMajorMN ? 64 : kBlockN / kCluster);
+      const int first = n + i * kCopyColumnsB;
       const int x = kMajorB == hopper::kMajorMN ? first : k;
       const int z = kMajorB == hopper::kMajorMN ? k : first;
-      if constexpr (kCluster > 1) {
-        hopper::load_3d_multicast(target, map, barrier, x, weight, z, (1 << kCluster) - 1);
-      } else {
-        hopper::load_3d(target, map, barrier, x, weight, z);
-      }
+      hopper::load_3d(target, map, barrier, x, weight, z);
     }
   }
 
@@ -230,35 +220,19 @@ struct Kernel {
 
   using Accumulators = float[Config::kWarpgroupTiles][kBlockN / 2];
 
-  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
-                                                  bool is_first) {
-    const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
-    const auto from_b = hopper::tile_descriptor<kMajorB, kBlockK>(b);
-#pragma unroll
-    for (int step = 0; step < kRowBytes / hopper::kStepBytes; ++step) {
-#pragma unroll
-      for (int i = 0; i < Config::kWarpgroupTiles; ++i) {
-        hopper::Wgmma<Input, kBlockN, hopper::kMajorK, kMajorB>::run(
-            d[i],
-            from_a + (i * 64 * kRowBytes / 16 + step * hopper::kDescriptorStep<hopper::kMajorK>),
-            from_b + step * hopper::kDescriptorStep<kMajorB>, step > 0 || !is_first);
-      }
-    }
-  }
-
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c,
                                           const Pointers& operands) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
     for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
-        ring.skip(phase.taps * kChunksK);
+        ring.advance(phase.taps * kChunksK);
         is_mine = true;
         continue;
       }
@@ -270,29 +244,27 @@ struct Kernel {
       bool is_first = true;
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          hopper::wait(full + ring.slot * 8, ring.parity);
-          const unsigned a = stages + ring.slot * kStageBytes + first_row * kRowBytes;
-          const unsigned b = stages + ring.slot * kStageBytes + kBytesA;
-#pragma unroll
-          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          wait_barrier(full + ring.stage * 8, ring.phase);
+          const unsigned a = stages + ring.stage * kStageBytes + first_row * kRowBytes;
+          const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
+          hopper::hold(d);
           hopper::wgmma_fence();
           // All of a chunk even if its depths end before: a branch here makes the compiler wait for
           // every wgmma.
-          multiply(d, a, b, is_first);
+          mma::multiply<Input, kBlockN, hopper::kMajorK, kMajorB, kBlockK, 64 * kRowBytes,
+                        kRowBytes / hopper::kStepBytes>(d, a, b, is_first);
           hopper::wgmma_commit();
-#pragma unroll
-          for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+          hopper::hold(d);
           hopper::wgmma_wait<1>();
           if (!is_first) release(held, lane);
-          held = ring.slot;
+          held = ring.stage;
           is_first = false;
           ring.advance();
         }
       }
       if constexpr (Config::kIsPingPong) pass_turn(consumer);
       hopper::wgmma_wait<0>();
-#pragma unroll
-      for (int j = 0; j < Config::kWarpgroupTiles; ++j) hopper::hold(d[j]);
+      hopper::hold(d);
       release(held, lane);
 #pragma unroll
       for (int j = 0; j < Config::kWarpgroupTiles; ++j) {
@@ -301,7 +273,6 @@ struct Kernel {
               staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
       }
     }
-    if constexpr (Config::kBulkStore) hopper::wait_stores_read();
   }
 
   // The other warpgroup may multiply its tile.
@@ -309,13 +280,9 @@ struct Kernel {
     hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
   }
 
-  // The warp is done with a stage; the producers of all blocks that write to it are told.
+  // The warp is done with a stage.
   __device__ __forceinline__ void release(int slot, int lane) const {
-    if constexpr (kCluster > 1) {
-      if (lane < kCluster) hopper::arrive_at(empty + slot * 8, lane);
-    } else {
-      if (lane == 0) hopper::arrive(empty + slot * 8);
-    }
+    if (lane == 0) arrive(empty + slot * 8);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
@@ -336,20 +303,13 @@ struct Kernel {
       }
       Output* at = c + shift;
       finish.begin(shift, channel, columns);
-      if constexpr (Config::kBulkStore) {
-        hopper::wait_stores_read();
-        __syncwarp();
-        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
-        store_rows_bulk<Output, kColumns>(at, to, row, columns);
-      } else {
-        stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
-        store_rows_direct<Problem, kColumns>(at, to, row, columns);
-      }
+      stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
+      store_rows<Problem, kColumns>(at, to, row, columns);
     }
   }
 };
 
-// The body of a kernel of `kThreads` threads, a multiple of `kCluster` blocks.
+// The body of a kernel of `kThreads` threads.
 template <class Problem, class Config, class... Maps>
 __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
                                          const typename Problem::Epilogue::Pointers& operands,
@@ -364,7 +324,7 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
-    touch_tables<Problem>(kernel.cluster, threadIdx.x - 64, kWarpgroup - 64);
+    touch_tables<Problem>(kernel.block, threadIdx.x - 64, kWarpgroup - 64);
   }
   __syncwarp();
   kernel.start();
@@ -373,15 +333,13 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     if (threadIdx.x == 0) {
       kernel.produce(b, a...);
     } else if (threadIdx.x >= 32) {
-      kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
+      kernel.fill(c, kernel.warp - 1, kWarpgroup / 32 - 1);
     }
   } else {
     hopper::grow_registers<kConsumerRegisters>();
     kernel.consume(warpgroup - 1, c, operands);
   }
-  // No block may leave while another one still writes to its memory.
-  __syncwarp();
-  if constexpr (Config::kCluster > 1) hopper::cluster_sync();
+  __syncwarp();  // one end for all roles
 }
 
 }  // namespace convir::wgmma

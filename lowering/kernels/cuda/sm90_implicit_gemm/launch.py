@@ -50,16 +50,14 @@ def kernels(
     refused = refusal(problem, config, target)
     if refused is not None:
         return refused
-    tiles = sum(
-        -(-phase.positions // (config.block_m * config.cluster)) for phase in problem.phases
-    ) * -(-problem.columns // config.block_n)
-    clusters = min(tiles, config.blocks // config.cluster)
+    rows = sum(-(-phase.positions // config.block_m) for phase in problem.phases)
+    tiles = rows * -(-problem.columns // config.block_n)
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config),
         SYMBOL,
-        (clusters * config.cluster, 1, 1),
+        (min(tiles, config.blocks), 1, 1),
         (THREADS, 1, 1),
         shared_bytes(problem, config),
         (Pointer("c"), *operands, _weight_map(spec, problem, config), *maps),
@@ -87,7 +85,7 @@ def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -
     if problem.weights_by_depth:
         sizes = (spec.depth, problem.matrices, problem.columns)
         strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
-        box = (depths, 1, config.block_n // config.cluster)
+        box = (depths, 1, config.block_n)
     else:
         sizes = (problem.columns, problem.matrices, spec.depth)
         strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))

@@ -87,7 +87,7 @@ class Work:
     """Whether rows of A are no whole cache lines."""
     part_rows: int
     """Rows of C of a tile that are no whole cache lines."""
-    clusters: int
+    blocks: int
     traffic: Traffic
 
 
@@ -101,7 +101,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Tar
     columns = -(-problem.columns // config.block_n)
     groups: list[tuple[int, int]] = []
     for group in problem.groups():
-        rows = -(-group[0].positions // (config.block_m * config.cluster))
+        rows = -(-group[0].positions // config.block_m)
         groups.append((rows * columns * len(group), len(group[0].taps) * chunks))
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
     spatial = problem.spatial
@@ -119,7 +119,7 @@ def work(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Tar
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
         straddles=bool(spec.depth * depths_bytes % LINE),
         part_rows=config.block_m if problem.columns * problem.result_bytes % LINE else 0,
-        clusters=config.blocks // config.cluster,
+        blocks=config.blocks,
         traffic=results,
     )
 
@@ -142,7 +142,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
         if work.pingpong:
             cycles = max(products + k.turn, cycles / 2)
         tiles.append(Tiles(count, cycles))
-    busy = busiest_cycles(tiles, work.clusters)
+    busy = busiest_cycles(tiles, work.blocks)
     if work.pingpong:
         busy += store
     time = overlap(

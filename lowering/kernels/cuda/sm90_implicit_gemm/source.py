@@ -15,11 +15,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     PIECE_CHUNKS,
     WgmmaProblem,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (
-    clusters_of,
-    tiles_of,
-    turns_of,
-)
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import tiles_of, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +36,7 @@ def source_of(
 
     Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
     """
-    turns = turns_of(tiles_of(contraction, problem, config), clusters_of(config)) or ()
+    turns = turns_of(tiles_of(contraction, problem, config), config.blocks) or ()
     tables = [table for table in _tables(problem, config, turns) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
     maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
@@ -49,7 +45,6 @@ def source_of(
         f"const {CPP_TYPES[operand.type]}* {name}, "
         for name, operand in zip(operands, epilogue.operands, strict=True)
     )
-    cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if config.cluster > 1 else ""
     return (
         f"// {config}\n"
         '#include "sm90_implicit_gemm/kernel.cuh"\n'
@@ -69,7 +64,7 @@ def source_of(
         + "".join(table.accessor for table in tables)
         + "};\n"
         f"using Config = {_config(config)};\n"
-        f'extern "C" __global__ void {cluster}__launch_bounds__({THREADS}, 1)\n'
+        f'extern "C" __global__ void __launch_bounds__({THREADS}, 1)\n'
         f"{SYMBOL}(Epilogue::Stored* c, {pointers}{maps}) {{\n"
         "  convir::wgmma::contract<Problem, Config>("
         f"c, {{{', '.join(operands)}}}, b, {', '.join(names)});\n"
@@ -83,8 +78,6 @@ def _config(config: WgmmaConfig) -> str:
         config.block_n,
         config.stages,
         _MATH[config.math],
-        config.cluster,
-        str(config.store == "bulk").lower(),
         config.store_columns,
     )
     return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
@@ -177,7 +170,7 @@ def _phases(problem: WgmmaProblem) -> Iterator[str]:
 def _groups(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[str]:
     first = 0
     for group in problem.groups():
-        m_tiles = -(-group[0].positions // (config.block_m * config.cluster))
+        m_tiles = -(-group[0].positions // config.block_m)
         yield braced([first, len(group), m_tiles])
         first += len(group)
 

@@ -1,8 +1,8 @@
-"""Which cluster of blocks computes which tiles of a wgmma contraction, and how long each takes.
+"""Which block computes which tiles of a wgmma contraction, and how long each takes.
 
-Tiles go round the clusters. Where phases differ in their taps and tiles are few, that leaves some
-clusters with the longest tile of every phase; there each tile goes to the cluster that is done
-first, and a table says which.
+Tiles go round the blocks. Where phases differ in their taps and tiles are few, that leaves some
+blocks with the longest tile of every phase; there each tile goes to the block that is done first,
+and a table says which.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
 
 MOST_TURNS = 8
-"""Tiles of a cluster, on average, past which one more of the shortest is no loss."""
+"""Tiles of a block, on average, past which one more of the shortest is no loss."""
 
 # Cycles of a multiprocessor, fitted to measurements; see the template's page.
 _PRODUCTS_PER_CYCLE = 1600
@@ -46,11 +46,6 @@ class Tiles:
     """Of a multiprocessor, for one of them behind the other."""
 
 
-def clusters_of(config: WgmmaConfig) -> int:
-    """Clusters of a launch, if there are tiles for all of them."""
-    return config.blocks // config.cluster
-
-
 def store_cycles(config: WgmmaConfig) -> float:
     """Between the last product of a tile and its last store."""
     return _TILE_CYCLES + config.block_m * config.block_n / _STORED_PER_CYCLE
@@ -71,40 +66,40 @@ def tiles_of(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> l
         cycles = products + store_cycles(config)
         if config.math == "pingpong":
             cycles = max(products + _TURN_CYCLES, cycles / 2)
-        rows = -(-group[0].positions // (config.block_m * config.cluster))
+        rows = -(-group[0].positions // config.block_m)
         found.append(Tiles(rows * columns * len(group), cycles))
     return found
 
 
-def turns_of(tiles: list[Tiles], clusters: int) -> tuple[tuple[int, ...], ...] | None:
-    """The tiles of each cluster in turn, by their number; None if they go round the clusters."""
-    if len(tiles) < 2 or sum(group.count for group in tiles) > MOST_TURNS * clusters:
+def turns_of(tiles: list[Tiles], blocks: int) -> tuple[tuple[int, ...], ...] | None:
+    """The tiles of each block in turn, by their number; None if they go round the blocks."""
+    if len(tiles) < 2 or sum(group.count for group in tiles) > MOST_TURNS * blocks:
         return None
-    turns: list[list[int]] = [[] for _ in range(clusters)]
-    free = [(0.0, cluster) for cluster in range(clusters)]
+    turns: list[list[int]] = [[] for _ in range(blocks)]
+    free = [(0.0, block) for block in range(blocks)]
     heapify(free)
     number = 0
     for group in tiles:
         for _ in range(group.count):
-            busy, cluster = free[0]
-            turns[cluster].append(number)
-            heapreplace(free, (busy + group.cycles, cluster))
+            busy, block = free[0]
+            turns[block].append(number)
+            heapreplace(free, (busy + group.cycles, block))
             number += 1
     return tuple(map(tuple, turns))
 
 
-def busiest_cycles(tiles: list[Tiles], clusters: int) -> float:
-    """Cycles until the last cluster has no tiles left."""
-    turns = turns_of(tiles, clusters)
+def busiest_cycles(tiles: list[Tiles], blocks: int) -> float:
+    """Cycles until the last block has no tiles left."""
+    turns = turns_of(tiles, blocks)
     if turns is not None:
         cycles = [group.cycles for group in tiles for _ in range(group.count)]
         return max(sum(cycles[tile] for tile in mine) for mine in turns)
-    busy = [0.0] * clusters
+    busy = [0.0] * blocks
     position = 0
     for group in tiles:
-        rounds, rest = divmod(group.count, clusters)
-        for cluster in range(clusters):
-            is_late = (cluster - position) % clusters < rest
-            busy[cluster] += group.cycles * (rounds + is_late)
+        rounds, rest = divmod(group.count, blocks)
+        for block in range(blocks):
+            is_late = (block - position) % blocks < rest
+            busy[block] += group.cycles * (rounds + is_late)
         position += rest
     return max(busy)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "load/tiles.cuh"
-#include "ptx/wgmma_core_matrices.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
@@ -17,8 +17,13 @@ struct Operands {
   __device__ __forceinline__ Operands(unsigned of_x, unsigned of_y)
       : x(of_x),
         from_x(hopper::atoms_descriptor(of_x, L::kAlongX)),
-        from_y(hopper::planes_descriptor(of_y, L::kAlongY, L::kPlaneBytes)) {}
+        from_y(hopper::core_descriptor(of_y, L::kAlongY, L::kPlaneBytes)) {}
 };
+
+// X in memory is a descriptor of what lies m innermost; else registers have it.
+template <class X>
+constexpr hopper::Major kMajorX = sizeof(X) == sizeof(unsigned long long) ? hopper::kMajorMN
+                                                                          : hopper::kMajorK;
 
 template <class P, class C>
 struct Sums {
@@ -56,8 +61,8 @@ struct Sums {
     hopper::wgmma_fence();
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
-      hopper::WgmmaPlanes<typename P::E, L::kStack8>::run(sums[s], x,
-                                                          hopper::moved(from_y, 16 * shift[s]));
+      hopper::Wgmma<typename P::E, 8 * L::kStack8, kMajorX<X>, hopper::kMajorMN>::run(
+          sums[s][0], x, hopper::moved(from_y, 16 * shift[s]));
     }
     hopper::wgmma_commit();
   }

@@ -4,8 +4,8 @@
 // ones.
 #pragma once
 
-#include "pipeline/ring.cuh"
-#include "ptx/wgmma_core_matrices.cuh"
+#include "pipeline/state.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
 namespace convir::stacked_wgrad {
@@ -13,7 +13,7 @@ namespace convir::stacked_wgrad {
 template <class P, class C>
 struct Halves {
   using L = Layout<P, C>;
-  using Ring = hopper::Ring<C::kStages>;
+  using State = PipelineState<C::kStages>;
   static constexpr int kFirst8 = (L::kStack8 + 1) / 2, kOthers8 = L::kStack8 - kFirst8;
   static constexpr int kMostProducts = 32;
   static constexpr int kSteps = C::kPartSteps;  // of every part; 0 if they differ
@@ -27,15 +27,15 @@ struct Halves {
   // sent between them, a few at a time.
   template <class Block, class Sums>
   static __device__ __forceinline__ void multiply(const Block& block, Sums& sums, int part,
-                                                  Ring& ring, int thread) {
+                                                  State& ring, int thread) {
     const auto pushed = block.pushed();
     const auto sum = [&](int i) { return sums(i / 4)[i % 4]; };
     pushed.expect(part, thread);
     unsigned at[kSteps];
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      at[i] = block.stages + ring.slot * L::kStageBytes;
-      hopper::wait(block.full + 8 * ring.slot, ring.parity);
+      at[i] = block.stages + ring.stage * L::kStageBytes;
+      wait_barrier(block.full + 8 * ring.stage, ring.phase);
       hopper::wgmma_fence();
 #pragma unroll
       for (int slab = 0; slab < L::kSlabs; ++slab) product<0, kFirst8>(sums, at[i], slab);
@@ -70,8 +70,8 @@ struct Halves {
   template <int kBegin8, int kCount8, class Sums>
   static __device__ __forceinline__ void product(Sums& sums, unsigned stage, int slab) {
     const typename Sums::Operands of(stage, stage + L::kXBytes);
-    hopper::WgmmaPlanes<typename P::E, kCount8>::run(
-        reinterpret_cast<float(&)[kCount8][4]>(sums.sums[0][kBegin8]),
+    hopper::Wgmma<typename P::E, 8 * kCount8, hopper::kMajorMN, hopper::kMajorMN>::run(
+        sums.sums[0][kBegin8],
         hopper::moved(of.from_x, Sums::x_of(slab)),
         hopper::moved(of.from_y, Sums::y_of(slab) + kBegin8 * L::kPlaneBytes));
   }

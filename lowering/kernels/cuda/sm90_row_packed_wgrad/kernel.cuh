@@ -15,7 +15,7 @@
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
 #include "sm90_row_packed_wgrad/column_halves.cuh"
@@ -24,8 +24,6 @@
 #include "sm90_row_packed_wgrad/staggered_finish.cuh"
 
 namespace convir::stacked_wgrad {
-
-using hopper::Ring;
 
 constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
 
@@ -42,7 +40,7 @@ struct Block {
   unsigned stages, full, empty, drained, arrived;
 
   __device__ __forceinline__ explicit Block(char* shared) {
-    const unsigned start = hopper::shared_address(shared);
+    const unsigned start = shared_address(shared);
     stages = L::round_up(start);
     memory = shared + (stages - start);
     full = stages + L::kBarriersAt;
@@ -57,16 +55,16 @@ struct Block {
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < C::kStages; ++i) {
-        hopper::barrier_init(full + 8 * i, 1 + kCopying);
-        hopper::barrier_init(empty + 8 * i, kMathWarps * kWarpArrivals);
+        init_barrier(full + 8 * i, 1 + kCopying);
+        init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
       }
-      hopper::barrier_init(drained, kMathWarps * kWarpArrivals);
-      if constexpr (L::kIsClustered) hopper::barrier_init(arrived + 8 * C::kWaiting, 1);
-      hopper::fence_barrier_init();
+      init_barrier(drained, kMathWarps * kWarpArrivals);
+      if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
+      fence_barrier_init();
     }
     if (C::kIsBulk && BulkRows<P, C>::is_asking(threadIdx.x)) {
-      for (int i = 0; i < C::kWaiting; ++i) hopper::barrier_init(arrived + 8 * i, 1);
-      hopper::fence_barrier_init();
+      for (int i = 0; i < C::kWaiting; ++i) init_barrier(arrived + 8 * i, 1);
+      fence_barrier_init();
       partition::Work work{};
       typename S::Walk(unit()).next(work);
       ask_rows(Place<P, C>(work.tile), work);
@@ -82,19 +80,19 @@ struct Block {
   }
 
   __device__ __forceinline__ void load(const Filler<P, C>& filler) const {
-    Ring<C::kStages> ring;
+    PipelineState<C::kStages> ring;
     partition::Work work;
     unsigned tiles = 0;
     for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
       const Place<P, C> place(work.tile);
-      if (tiles > 0) hopper::wait(drained, tiles - 1 & 1);
+      if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
       for (int i = work.begin; i < work.end; ++i) {
-        const unsigned stage = stages + ring.slot * L::kStageBytes;
+        const unsigned stage = stages + ring.stage * L::kStageBytes;
         const Step<P, C> step(i);
-        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
-        filler.ask_x(place, step, stage, full + 8 * ring.slot);
+        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
+        filler.ask_x(place, step, stage, full + 8 * ring.stage);
         filler.fill_y(place, step, stage + L::kXBytes);
-        arrive_after_copies(full + 8 * ring.slot);
+        arrive_after_copies(full + 8 * ring.stage);
         ring.advance();
       }
     }
@@ -104,8 +102,8 @@ struct Block {
   // apart in one go, as nothing can be multiplied meanwhile.
   __device__ __forceinline__ void load(const Filler<P, C>& filler,
                                        const BulkRows<P, C>& rows) const {
-    Ring<C::kStages> ring;
-    Ring<C::kWaiting> taken;
+    PipelineState<C::kStages> ring;
+    PipelineState<C::kWaiting> taken;
     partition::Work work;
     unsigned tiles = 0;
     for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
@@ -115,9 +113,9 @@ struct Block {
       };
       int i = work.begin;
       if (tiles > 0) {
-        hopper::wait(drained, tiles - 1 & 1);
+        wait_barrier(drained, tiles - 1 & 1);
         for (int k = 0; k < C::kWaiting; ++k) {
-          ask(rows, place, i + k, work.end, (taken.slot + k) % C::kWaiting);
+          ask(rows, place, i + k, work.end, (taken.stage + k) % C::kWaiting);
         }
       } else if constexpr (C::kTogether > 1) {
         const int together = min(work.end - i, C::kTogether);
@@ -126,8 +124,8 @@ struct Block {
         i += together;
       }
       for (; i < work.end; ++i) {
-        hopper::wait(empty + 8 * ring.slot, ring.parity ^ 1);
-        ask_x(i, ring.slot);
+        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
+        ask_x(i, ring.stage);
         fill_y<1>(rows, place, i, 1, work.end, ring, taken);
       }
     }
@@ -136,22 +134,22 @@ struct Block {
   // these were.
   template <int kMost>
   __device__ __forceinline__ void fill_y(const BulkRows<P, C>& rows, const Place<P, C>& place,
-                                         int begin, int steps, int end, Ring<C::kStages>& ring,
-                                         Ring<C::kWaiting>& taken) const {
-    for (int k = 0; k < steps; ++k) hopper::wait(arrived + 8 * (taken.slot + k), taken.parity);
-    rows.template take_apart<kMost>(place, begin, steps, waiting(taken.slot),
-                                    stages + ring.slot * L::kStageBytes);
+                                         int begin, int steps, int end, PipelineState<C::kStages>& ring,
+                                         PipelineState<C::kWaiting>& taken) const {
+    for (int k = 0; k < steps; ++k) wait_barrier(arrived + 8 * (taken.stage + k), taken.phase);
+    rows.template take_apart<kMost>(place, begin, steps, waiting(taken.stage),
+                                    stages + ring.stage * L::kStageBytes);
     hopper::fence_proxy();  // wgmma reads what was written
     __syncwarp();
-    for (int k = 0; k < steps; ++k) arrive_for_warp(full + 8 * (ring.slot + k));
-    ring.skip(steps);
+    for (int k = 0; k < steps; ++k) arrive_for_warp(full + 8 * (ring.stage + k));
+    ring.advance(steps);
     if (begin + C::kWaiting < end) {
       hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
       for (int k = 0; k < steps; ++k) {
-        ask(rows, place, begin + k + C::kWaiting, end, taken.slot + k);
+        ask(rows, place, begin + k + C::kWaiting, end, taken.stage + k);
       }
     }
-    taken.skip(steps);
+    taken.advance(steps);
   }
   __device__ __forceinline__ void ask(const BulkRows<P, C>& rows, const Place<P, C>& place, int step,
                                       int end, int slot) const {
@@ -164,7 +162,7 @@ struct Block {
   template <class Epilogue>
   __device__ __forceinline__ void multiply(typename Epilogue::Stored* out, float* workspace,
                                            unsigned* flags, int thread) const {
-    Ring<C::kStages> ring, done;
+    PipelineState<C::kStages> ring, done;
     partition::Work work;
     for (typename S::Walk walk(unit()); walk.next(work);) {
       const Place<P, C> place(work.tile);
@@ -191,7 +189,7 @@ struct Block {
                                                     typename Epilogue::Stored* out,
                                                     float* workspace, unsigned* flags) const {
     const int thread = threadIdx.x;
-    Ring<C::kStages> reading, writing;
+    PipelineState<C::kStages> reading, writing;
     partition::Work work;
     for (typename S::Walk walk(unit()); walk.next(work);) {
       const Place<P, C> place(work.tile);
@@ -201,8 +199,8 @@ struct Block {
       const auto fill_next = [&] {
         if (filled < work.end) {
           const Step<P, C> step(filled);
-          const unsigned stage = stages + writing.slot * L::kStageBytes;
-          filler.ask_x(place, step, stage, full + 8 * writing.slot);
+          const unsigned stage = stages + writing.stage * L::kStageBytes;
+          filler.ask_x(place, step, stage, full + 8 * writing.stage);
           filler.fill_y(place, step, stage + L::kXBytes);
           writing.advance();
         }
@@ -216,11 +214,11 @@ struct Block {
       int turn = L::kTurns > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
-        hopper::wait(full + 8 * reading.slot, reading.parity);
+        wait_barrier(full + 8 * reading.stage, reading.phase);
         hopper::fence_proxy();  // cp.async wrote what wgmma reads
         __syncthreads();
         fill_next();
-        const unsigned stage = stages + reading.slot * L::kStageBytes;
+        const unsigned stage = stages + reading.stage * L::kStageBytes;
         const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
         for (int slab = turn; slab < L::kSlabs; slab += L::kTurns) {
           sums.multiply(operands, slab, taps.shift);
@@ -300,21 +298,21 @@ struct Block {
 
   // Groups have depths of their own, or take turns of slabs; one frees a stage when it is in the next.
   __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
-                                         int begin, int end, Ring<C::kStages>& ring,
-                                         Ring<C::kStages>& done, RingGroup<P, C>& rows,
+                                         int begin, int end, PipelineState<C::kStages>& ring,
+                                         PipelineState<C::kStages>& done, RingGroup<P, C>& rows,
                                          int group) const {
     const Taps taps(place);
     const auto release = [&] {
-      arrive_for_warp(empty + 8 * done.slot);
+      arrive_for_warp(empty + 8 * done.stage);
       done.advance();
     };
     const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
     int turn = L::kTurns > 1 ? group : 0;
     for (int step = begin; step < end; ++step) {
-      const unsigned stage = stages + ring.slot * L::kStageBytes;
+      const unsigned stage = stages + ring.stage * L::kStageBytes;
       if (C::kIsRing && step > begin) rows.advance(false);
       const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
-      hopper::wait(full + 8 * ring.slot, ring.parity);
+      wait_barrier(full + 8 * ring.stage, ring.phase);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
       const Operands<P, C> operands(stage + depths, y);
       const auto in_turn = [&](int slab, auto&&... a) {

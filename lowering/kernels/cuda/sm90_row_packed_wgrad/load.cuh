@@ -54,7 +54,7 @@ struct Filler {
   __device__ __forceinline__ void ask_x(const Place<P, C>& place, const Step<P, C>& step,
                                         unsigned stage, unsigned full) const {
     if (!is_asking()) return;
-    hopper::arrive_expecting(full, L::kXBytes);
+    arrive_expecting(full, L::kXBytes);
 #pragma unroll
     for (int i = 0; i < C::kDepthGroups; ++i) {
       const int depth = place.group * P::kDepth + place.depth + i * kDepths;
@@ -121,14 +121,14 @@ struct BulkRows {
     const int col = L::kIsWhole ? 0 : max(window.col, 0);
     const int cols = L::kIsWhole ? P::kOutCols
                                  : min(window.col + L::kWindowCols, P::kOutCols) - col;
-    if (rows <= 0 || cols <= 0) return hopper::arrive(barrier);
+    if (rows <= 0 || cols <= 0) return arrive(barrier);
     const int copies = L::kIsWhole ? 1 : rows;
     const int bytes = (L::kIsWhole ? rows : 1) * cols * L::kPositionBytes;
     int expected = 0;
     for (int i = 0; i < copies; ++i) {
       expected += round_up(static_cast<int>(offset(step.image, row + i, col) & 15) + bytes);
     }
-    hopper::arrive_expecting(barrier, expected);
+    arrive_expecting(barrier, expected);
     to += L::kIsWhole ? 0 : (row - window.row) * L::kWaitingRowBytes;
     for (int i = 0; i < copies; ++i) {
       const long long at = offset(step.image, row + i, col);

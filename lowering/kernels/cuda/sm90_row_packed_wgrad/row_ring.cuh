@@ -8,12 +8,10 @@
 // where X of a later step will be, if there is room.
 #pragma once
 
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 
 namespace convir::stacked_wgrad {
-
-using hopper::Ring;
 
 // The group that a step's window begins with.
 template <class P, class C>
@@ -82,11 +80,11 @@ struct RingRows {
     if (!Bulk::is_asking(thread)) return;
     const Step<P, C> step(chunk.step);
     const Span span(Window<P, C>(place, step).row, chunk);
-    if (span.rows <= 0) return hopper::arrive(barrier);
+    if (span.rows <= 0) return arrive(barrier);
     const long long at = Bulk::offset(step.image, span.begin, 0);
     const int skipped = at & 15;
     const int bytes = Bulk::round_up(skipped + span.rows * L::kWaitingRowBytes);
-    hopper::arrive_expecting(barrier, bytes);
+    arrive_expecting(barrier, bytes);
     hopper::load_bulk(to, y + (at - skipped), bytes, barrier);
   }
 
@@ -161,21 +159,21 @@ template <class P, class C, class S, class Block>
 __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>& filler,
                                           const RingRows<P, C>& rows) {
   using L = Layout<P, C>;
-  Ring<C::kStages> ring;
-  Ring<C::kWaiting> asked, taken;
+  PipelineState<C::kStages> ring;
+  PipelineState<C::kWaiting> asked, taken;
   partition::Work work;
   unsigned tiles = 0;
   for (typename S::Walk walk(Block::unit()); walk.next(work); ++tiles) {
     const Place<P, C> place(work.tile);
-    if (tiles > 0) hopper::wait(block.drained, tiles - 1 & 1);
+    if (tiles > 0) wait_barrier(block.drained, tiles - 1 & 1);
     RingGroup<P, C> group;
     RingChunk<P, C> next(work.begin), own(work.begin);
-    const int last_stage = (ring.slot + C::kStages - 1) % C::kStages;
+    const int last_stage = (ring.stage + C::kStages - 1) % C::kStages;
     const auto ask = [&](bool is_asked = false) {
       if (next.step >= work.end) return;
       if (!is_asked) {
-        rows.ask(place, next, place_of(block, next, asked.slot, last_stage),
-                 block.arrived + 8 * asked.slot);
+        rows.ask(place, next, place_of(block, next, asked.stage, last_stage),
+                 block.arrived + 8 * asked.stage);
       }
       asked.advance();
       next.advance();
@@ -185,24 +183,24 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
       const bool starts = own.step == work.begin || starts_image<P, C>(own.step);
       if (own.first == (starts ? 0 : L::kHalo)) {
         if (own.step > work.begin) group.advance(starts);
-        hopper::wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
+        wait_barrier(block.empty + 8 * ring.stage, ring.phase ^ 1);
         // Behind the beginning of an image there is room for a step less.
         const int since = own.step % L::kRowSteps;
         if (since < C::kStages - 1 && own.step - since > work.begin) {
-          Ring<C::kStages> after = ring;
+          PipelineState<C::kStages> after = ring;
           after.advance();
-          hopper::wait(block.empty + 8 * after.slot, after.parity ^ 1);
+          wait_barrier(block.empty + 8 * after.stage, after.phase ^ 1);
         }
-        filler.ask_x(place, Step<P, C>(own.step), block.stages + ring.slot * L::kStageBytes,
-                     block.full + 8 * ring.slot);
+        filler.ask_x(place, Step<P, C>(own.step), block.stages + ring.stage * L::kStageBytes,
+                     block.full + 8 * ring.stage);
       }
-      hopper::wait(block.arrived + 8 * taken.slot, taken.parity);
-      rows.take_apart(place, own, place_of(block, own, taken.slot, last_stage),
+      wait_barrier(block.arrived + 8 * taken.stage, taken.phase);
+      rows.take_apart(place, own, place_of(block, own, taken.stage, last_stage),
                       block.stages + L::kRingAt, group);
       hopper::fence_proxy();  // wgmma reads what was written
       __syncwarp();
       if (own.is_last()) {
-        arrive_for_warp(block.full + 8 * ring.slot);
+        arrive_for_warp(block.full + 8 * ring.stage);
         ring.advance();
       }
       hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them

@@ -4,7 +4,8 @@
 // brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
 #pragma once
 
-#include "pipeline/ring.cuh"
+#include "mma/sm90_tile.cuh"
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
@@ -87,7 +88,7 @@ struct Kernel {
   float4* stage_memory;
 
   __device__ explicit Kernel(char* memory) {
-    const unsigned start = hopper::shared_address(memory);
+    const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
     staging = stages + kKept * kStageBytes;
     full = stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0);
@@ -100,10 +101,10 @@ struct Kernel {
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
     for (int i = 0; i < kStages; ++i) {
-      hopper::barrier_init(full + i * 8, 1);
-      hopper::barrier_init(empty + i * 8, Config::kConsumers * 4);
+      init_barrier(full + i * 8, 1);
+      init_barrier(empty + i * 8, Config::kConsumers * 4);
     }
-    hopper::fence_barrier_init();
+    fence_barrier_init();
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
@@ -171,29 +172,6 @@ struct Kernel {
 
   using Accumulators = float[kTiles][kN / 2];
 
-  // The first kCount times 16 positions of a stage.
-  template <int kCount>
-  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b,
-                                                  bool is_first) {
-    const auto from_a = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(a);
-    const auto from_b = hopper::tile_descriptor<hopper::kMajorMN, kBlockK>(b);
-    constexpr int kStep = hopper::kDescriptorStep<hopper::kMajorMN>;
-#pragma unroll
-    for (int step = 0; step < kCount; ++step) {
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        hopper::Wgmma<Input, kN, hopper::kMajorMN, hopper::kMajorMN>::run(
-            d[i], from_a + (i * kBoxBytes / 16 + step * kStep), from_b + step * kStep,
-            step > 0 || !is_first);
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void hold(Accumulators& d) {
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) hopper::hold(d[i]);
-  }
-
   // Warpgroups: multiply the stages of their parts of every tile, and store. `ask()` follows every
   // stage that is given back.
   template <class Ask>
@@ -201,7 +179,7 @@ struct Kernel {
                                           Ask&& ask) const {
     const int consumer = threadIdx.x / kWarpgroup;
     Work work;
-    hopper::Ring<kStages> ring;
+    PipelineState<kStages> ring;
     for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
       for (Walk walk(unit); next(walk, work);) {
         Accumulators d;
@@ -224,7 +202,7 @@ struct Kernel {
 
   template <class Ask>
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
-                                         hopper::Ring<kStages>& ring, Ask&& ask) const {
+                                         PipelineState<kStages>& ring, Ask&& ask) const {
     const int lane = threadIdx.x % 32;
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
@@ -232,18 +210,20 @@ struct Kernel {
     int held = 0;
     bool is_first = true;
     const auto multiply_next = [&](auto count) {
-      hopper::wait(full + ring.slot * 8, ring.parity);
-      const unsigned stage = stage_at(ring.slot, first);
-      hold(d);
+      wait_barrier(full + ring.stage * 8, ring.phase);
+      const unsigned stage = stage_at(ring.stage, first);
+      hopper::hold(d);
       hopper::wgmma_fence();
-      multiply<decltype(count)::value>(d, stage + box_m * kBoxBytes, stage + box_n * kBoxBytes,
-                                       is_first);
+      // The first `count` times 16 positions.
+      mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+                    decltype(count)::value>(d, stage + box_m * kBoxBytes,
+                                            stage + box_n * kBoxBytes, is_first);
       hopper::wgmma_commit();
-      hold(d);
+      hopper::hold(d);
       hopper::wgmma_wait<1>();
-      if (!is_first && lane == 0) hopper::arrive(empty + held * 8);
+      if (!is_first && lane == 0) arrive(empty + held * 8);
       if (!is_first) ask();
-      held = ring.slot;
+      held = ring.stage;
       is_first = false;
       ring.advance();
     };
@@ -269,8 +249,8 @@ struct Kernel {
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
     hopper::wgmma_wait<0>();
-    hold(d);
-    if (lane == 0) hopper::arrive(empty + held * 8);
+    hopper::hold(d);
+    if (lane == 0) arrive(empty + held * 8);
     ask();
   }
 

@@ -2,7 +2,7 @@
 // kTurns warpgroups do, they take turns.
 #pragma once
 
-#include "pipeline/ring.cuh"
+#include "pipeline/state.cuh"
 #include "sm90_wgrad/mainloop.cuh"
 
 namespace convir::wgrad {
@@ -80,12 +80,12 @@ class Producer {
 
   __device__ __forceinline__ void ask() {
     if constexpr (!kFindsAhead) find();
-    const unsigned barrier = kernel_.full + ring_.slot * 8;
-    const unsigned to = kernel_.stage_at(ring_.slot, first_) + warp_ * kBoxBytes;
+    const unsigned barrier = kernel_.full + ring_.stage * 8;
+    const unsigned to = kernel_.stage_at(ring_.stage, first_) + warp_ * kBoxBytes;
     const bool is_elected = hopper::is_elected();
-    hopper::wait(kernel_.empty + ring_.slot * 8, ring_.parity ^ 1);
+    wait_barrier(kernel_.empty + ring_.stage * 8, ring_.phase ^ 1);
     if (!is_elected) return;
-    if (warp_ == 0) hopper::arrive_expecting(barrier, count_ * kBoxBytes);
+    if (warp_ == 0) arrive_expecting(barrier, count_ * kBoxBytes);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (!is_inside_[i]) continue;
@@ -110,7 +110,7 @@ class Producer {
   int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);
   int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
   bool is_inside_[kEach];
-  hopper::Ring<Kernel::kStages> ring_;
+  PipelineState<Kernel::kStages> ring_;
   int first_;     // stage of the ring
   bool is_left_;  // something
 };

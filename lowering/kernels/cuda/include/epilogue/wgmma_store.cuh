@@ -205,27 +205,10 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   });
 }
 
-// Stores `columns` staged columns of every row by TMA, which reads the staging buffer
-// later: a row is contiguous there and in C.
-template <class Stored, int kColumns>
-__device__ __forceinline__ void store_rows_bulk(Stored* c, unsigned staging, const Row& row,
-                                                int columns) {
-  const int lane = threadIdx.x % 32;
-  hopper::fence_proxy();
-  __syncwarp();
-  if (lane < kWarpRows && row.pixels > 0 && columns > 0) {
-    constexpr int kBytes = sizeof(Stored);
-    hopper::store_bulk(c + row.offset, staging + lane * Staging<kColumns, kBytes>::kPitch,
-                       columns * kBytes);
-  }
-  hopper::commit_stores();
-}
-
-// Stores `columns` staged columns of every row by the threads, and zeros into the holes that are
-// fused with it.
+// Stores `columns` staged columns of every row, and zeros into the holes that are fused with it.
 template <class Problem, int kColumns>
-__device__ __forceinline__ void store_rows_direct(typename Problem::Epilogue::Stored* c,
-                                                  unsigned staging, const Row& row, int columns) {
+__device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c, unsigned staging,
+                                           const Row& row, int columns) {
   using Stored = typename Problem::Epilogue::Stored;
   constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
   constexpr int kColumnChunks =

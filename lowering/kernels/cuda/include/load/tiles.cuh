@@ -3,12 +3,9 @@
 #pragma once
 
 #include "arith/scalars.cuh"
+#include "ptx/shared_address.cuh"
 
 namespace convir {
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
 
 // Copies kBytes to shared memory without registers in between, or zeros if `inside` is false.
 template <int kBytes>

@@ -4,6 +4,7 @@
 // during it. `S` is the schedule; `Loads` are the copies: how many `steps()`, and `load_step`.
 #pragma once
 
+#include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
@@ -66,7 +67,7 @@ class AsyncStream {
   // Between them a warp may read what the step reads.
   __device__ __forceinline__ void acquire(int step) {
     if constexpr (Threads::kHasProducers) {
-      wait_barrier(full_ + slot_ * 8, parity_);
+      wait_barrier(full_ + state_.stage * 8, state_.phase);
     } else {
       wait_copies<S::stages - 1>();
       __syncthreads();
@@ -77,8 +78,8 @@ class AsyncStream {
   __device__ __forceinline__ void release() {
     if constexpr (Threads::kHasProducers) {
       __syncwarp();
-      arrive_for_warp(empty_ + slot_ * 8);
-      next();
+      arrive_for_warp(empty_ + state_.stage * 8);
+      state_.advance_by_selection();
     }
   }
 
@@ -87,21 +88,16 @@ class AsyncStream {
     const int steps = loads_.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      if (step >= kBarriers) wait_barrier(empty_ + slot_ * 8, parity_ ^ 1);
+      if (step >= kBarriers) wait_barrier(empty_ + state_.stage * 8, state_.phase ^ 1);
       loads_.load_step(step);
-      arrive_after_copies(full_ + slot_ * 8);
-      next();
+      arrive_after_copies(full_ + state_.stage * 8);
+      state_.advance_by_selection();
     }
-  }
-  __device__ __forceinline__ void next() {
-    slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
-    if (slot_ == 0) parity_ ^= 1;
   }
 
   Loads loads_;
   unsigned full_, empty_;
-  int slot_ = 0;
-  unsigned parity_ = 0;
+  PipelineState<kBarriers> state_;
 };
 
 // TMA copies: `load_step(step, barrier)`, called by one thread of a warp of its own,
@@ -131,10 +127,10 @@ class BoxStream {
     }
     if (threadIdx.x == Threads::kComputing) {
       for (int i = 0; i < kBarriers; ++i) {
-        hopper::barrier_init(full_ + i * 8, 1);
-        hopper::barrier_init(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
+        init_barrier(full_ + i * 8, 1);
+        init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
       }
-      hopper::fence_barrier_init();
+      fence_barrier_init();
     }
     __syncwarp();
     asm volatile("bar.arrive 0, %0;" ::"n"(S::threads) : "memory");
@@ -145,12 +141,12 @@ class BoxStream {
 
   // Between them a warp may read what the step reads.
   __device__ __forceinline__ void acquire(int /*step*/) {
-    hopper::wait(full_ + slot_ * 8, parity_);
+    wait_barrier(full_ + state_.stage * 8, state_.phase);
   }
   __device__ __forceinline__ void release() {
     __syncwarp();
-    arrive_for_warp(empty_ + slot_ * 8);
-    next();
+    arrive_for_warp(empty_ + state_.stage * 8);
+    state_.advance_by_selection();
   }
 
  private:
@@ -158,21 +154,16 @@ class BoxStream {
     const int steps = loads_.steps();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-      if (step >= kBarriers) hopper::wait(empty_ + slot_ * 8, parity_ ^ 1);
-      const int bytes = loads_.load_step(step, full_ + slot_ * 8);
-      hopper::arrive_expecting(full_ + slot_ * 8, bytes);
-      next();
+      if (step >= kBarriers) wait_barrier(empty_ + state_.stage * 8, state_.phase ^ 1);
+      const int bytes = loads_.load_step(step, full_ + state_.stage * 8);
+      arrive_expecting(full_ + state_.stage * 8, bytes);
+      state_.advance_by_selection();
     }
-  }
-  __device__ __forceinline__ void next() {
-    slot_ = slot_ + 1 == kBarriers ? 0 : slot_ + 1;
-    if (slot_ == 0) parity_ ^= 1;
   }
 
   Loads loads_;
   unsigned full_, empty_;
-  int slot_ = 0;
-  unsigned parity_ = 0;
+  PipelineState<kBarriers> state_;
 };
 
 template <bool kTma, typename S, typename Loads>

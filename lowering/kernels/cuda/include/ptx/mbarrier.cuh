@@ -6,12 +6,19 @@
 // to order what that lane did, and nothing that was ordered before it.
 #pragma once
 
-// Of sm_80 and later.
+#include "ptx/shared_address.cuh"
+
 namespace convir {
 
 __device__ __forceinline__ void init_barrier(unsigned barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+
+// sm_90: makes initialised barriers visible to TMA and to the other blocks of the cluster.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
 __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier)
                : "memory");
@@ -29,63 +36,7 @@ __device__ __forceinline__ void arrive_for_warp(unsigned barrier) {
 __device__ __forceinline__ void arrive_after_copies(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
-__device__ __forceinline__ void wait_barrier(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-#ifdef CONVIR_BOUNDED_WAITS
-  const long long start = clock64();
-#endif
-  while (done == 0) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-#else
-    asm volatile(
-        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-#endif
-#ifdef CONVIR_BOUNDED_WAITS
-    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-#endif
-  }
-}
-
-}  // namespace convir
-
-// Of sm_90.
-namespace convir::hopper {
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-// Makes initialised barriers visible to TMA and to the other blocks of the cluster.
-__device__ __forceinline__ void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Arrives at the barrier that has the same address in another block of the cluster.
-__device__ __forceinline__ void arrive_at(unsigned barrier, int rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
-
+// sm_90: arrives, and so many bytes of TMA will.
 __device__ __forceinline__ void arrive_expecting(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
@@ -93,26 +44,31 @@ __device__ __forceinline__ void arrive_expecting(unsigned barrier, int bytes) {
 
 __device__ __forceinline__ bool has_completed(unsigned barrier, unsigned parity) {
   unsigned done;
+#if __CUDA_ARCH__ >= 900
   asm volatile(
-      "{\n.reg .pred done;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, done;\n}"
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
       : "=r"(done)
       : "r"(barrier), "r"(parity)
       : "memory");
+#else
+  asm volatile(
+      "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#endif
   return done != 0;
 }
 
-__device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
+__device__ __forceinline__ void wait_barrier(unsigned barrier, unsigned parity) {
 #ifdef CONVIR_BOUNDED_WAITS
   const long long start = clock64();
-  while (!has_completed(barrier, parity)) {
-    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-  }
-#else
-  while (!has_completed(barrier, parity)) {
-  }
 #endif
+  while (!has_completed(barrier, parity)) {
+#ifdef CONVIR_BOUNDED_WAITS
+    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
+#endif
+  }
 }
 
-}  // namespace convir::hopper
+}  // namespace convir

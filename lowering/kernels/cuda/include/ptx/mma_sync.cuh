@@ -22,10 +22,6 @@ __device__ __forceinline__ void static_for(const Body& body) {
   }
 }
 
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-
 // Copies 16 bytes, or zeros if `inside` is false; then `source` is not read.
 __device__ __forceinline__ void copy_async(unsigned shared, const void* source, bool inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(source),

@@ -1,6 +1,5 @@
 // Copies of the tensor memory accelerator; PTX ISA, "cp.async.bulk". Coordinates are innermost
-// first. A load completes at a barrier, which counts its bytes; one with a mask goes to the same
-// addresses of several blocks of the cluster and completes at the barrier of each.
+// first. A load completes at a barrier, which counts its bytes.
 #pragma once
 
 namespace convir::hopper {
@@ -73,16 +72,6 @@ __device__ __forceinline__ void load_5d(unsigned to, const TensorMap* map, unsig
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
-      : "memory");
-}
-
-__device__ __forceinline__ void load_3d_multicast(unsigned to, const TensorMap* map,
-                                                  unsigned barrier, int x, int y, int z,
-                                                  unsigned short mask) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask)
       : "memory");
 }
 
@@ -160,11 +149,6 @@ __device__ __forceinline__ void commit_stores() {
 // Waits until the shared memory that the thread's stores read may be written again.
 __device__ __forceinline__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-// Waits until the thread's stores are done.
-__device__ __forceinline__ void wait_stores() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // Orders the thread's own writes to shared memory before later accesses of TMA and of

@@ -34,7 +34,7 @@ struct PushedSlices {
   }
   __device__ __forceinline__ void expect(int part, int thread) const {
     hopper::cluster_wait();  // all blocks have begun
-    if (thread == 0) hopper::arrive_expecting(barrier, kCluster * 16 * vectors_of(part));
+    if (thread == 0) arrive_expecting(barrier, kCluster * 16 * vectors_of(part));
   }
   template <int kBegin, int kEnd, class Sums>
   __device__ __forceinline__ void send(int part, int thread, Sums&& sum) const {
@@ -61,7 +61,7 @@ struct PushedSlices {
   // of the tile.
   template <int kAll, class Store>
   __device__ __forceinline__ void add(int part, int thread, Store&& store) const {
-    hopper::wait(barrier, 0);
+    wait_barrier(barrier, 0);
     add_parts<kAll, kCluster>(
         kCluster, 0, vectors_of(part), thread,
         [&](int from, int at) { return memory[from * kSlice + at]; },

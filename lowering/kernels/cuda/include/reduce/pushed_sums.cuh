@@ -39,8 +39,8 @@ struct PushedSums {
     const int columns = begin_of(part + 1) - begin_of(part);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      hopper::barrier_init(barriers + group * 8, 1);
-      hopper::arrive_expecting(barriers + group * 8, (kParts - 1) * columns * kThreads * 16);
+      init_barrier(barriers + group * 8, 1);
+      arrive_expecting(barriers + group * 8, (kParts - 1) * columns * kThreads * 16);
     }
   }
 

@@ -27,10 +27,10 @@ struct Tap {
 // same rows of A.
 struct TileGroup {
   int first_phase, phases;
-  int m_tiles;  // of one phase, in clusters
+  int m_tiles;  // of one phase
 };
 
-// The number of a tile, in the table of those that each cluster computes in turn.
+// The number of a tile, in the table of those that each block computes in turn.
 using Turn = unsigned short;
 constexpr Turn kNoTile = 0xffff;
 
@@ -61,15 +61,15 @@ __device__ __forceinline__ void touch(int word) { asm volatile("" ::"r"(word)); 
 
 struct Tile {
   int phase;
-  int m;  // in clusters
+  int m;
   int n;
 };
 
 // A few threads: brings the tables into the multiprocessor's cache, all of it at once. Nothing else
 // of a small problem takes as long as their first reads, if one waits for the other.
 template <class Problem>
-__device__ __forceinline__ void touch_tables(int cluster, int thread, int threads) {
-  if constexpr (Problem::kTurns > 0) touch(Problem::turn(cluster * Problem::kTurns));
+__device__ __forceinline__ void touch_tables(int block, int thread, int threads) {
+  if constexpr (Problem::kTurns > 0) touch(Problem::turn(block * Problem::kTurns));
   for (int i = thread; i < Problem::kTaps; i += threads) touch(Problem::tap(i).weight);
   for (int i = thread; i < Problem::kPhases; i += threads) {
     touch(Problem::phase(i).positions);
@@ -99,17 +99,16 @@ __device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
   return false;
 }
 
-// The tile of a cluster's turn, or false if it has no more: tiles go round the clusters, or a table
-// has those of each.
+// The tile of a block's turn, or false if it has no more: tiles go round the blocks, or a table has
+// those of each.
 template <class Problem>
-__device__ __forceinline__ bool tile_of(int cluster, int clusters, int turn, int n_tiles,
-                                        Tile& tile) {
+__device__ __forceinline__ bool tile_of(int block, int blocks, int turn, int n_tiles, Tile& tile) {
   if constexpr (Problem::kTurns > 0) {
     if (turn >= Problem::kTurns) return false;
-    const int t = Problem::turn(cluster * Problem::kTurns + turn);
+    const int t = Problem::turn(block * Problem::kTurns + turn);
     return t != kNoTile && tile_at<Problem>(t, n_tiles, tile);
   } else {
-    return tile_at<Problem>(cluster + turn * clusters, n_tiles, tile);
+    return tile_at<Problem>(block + turn * blocks, n_tiles, tile);
   }
 }
 

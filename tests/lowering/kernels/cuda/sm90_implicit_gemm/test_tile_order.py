@@ -1,4 +1,4 @@
-"""Which cluster computes which tiles of a wgmma contraction."""
+"""Which block computes which tiles of a wgmma contraction."""
 
 from __future__ import annotations
 
@@ -25,30 +25,28 @@ GROUPS = st.lists(
 
 
 @given(GROUPS, st.integers(1, 140))
-def test_every_tile_has_one_turn(tiles: list[Tiles], clusters: int) -> None:
-    turns = turns_of(tiles, clusters)
+def test_every_tile_has_one_turn(tiles: list[Tiles], blocks: int) -> None:
+    turns = turns_of(tiles, blocks)
     count = sum(group.count for group in tiles)
     if turns is None:
-        assert len(tiles) == 1 or count > MOST_TURNS * clusters
+        assert len(tiles) == 1 or count > MOST_TURNS * blocks
         return
     assert sorted(tile for mine in turns for tile in mine) == list(range(count))
-    # In a launch of as many clusters as there are tiles, none is without.
+    # In a launch of as many blocks as there are tiles, none is without.
     assert all(mine for mine in turns[:count])
 
 
 @given(GROUPS, st.integers(1, 140))
-def test_no_cluster_is_busier_than_one_tile_above_the_mean(
-    tiles: list[Tiles], clusters: int
-) -> None:
-    if turns_of(tiles, clusters) is None:
+def test_no_block_is_busier_than_one_tile_above_the_mean(tiles: list[Tiles], blocks: int) -> None:
+    if turns_of(tiles, blocks) is None:
         return
-    mean = sum(group.count * group.cycles for group in tiles) / clusters
+    mean = sum(group.count * group.cycles for group in tiles) / blocks
     longest = max(group.cycles for group in tiles)
-    assert busiest_cycles(tiles, clusters) <= mean + longest + 1e-6
+    assert busiest_cycles(tiles, blocks) <= mean + longest + 1e-6
 
 
 def test_long_tiles_are_not_followed_by_those_of_every_phase() -> None:
-    # 72, 156 and 86 tiles of 16, 8 and 4 chunks: in rounds, 22 clusters get one of each.
+    # 72, 156 and 86 tiles of 16, 8 and 4 chunks: in rounds, 22 blocks get one of each.
     tiles = [Tiles(72, 16.0), Tiles(156, 8.0), Tiles(86, 4.0)]
     assert busiest_cycles(tiles, 132) == 24.0
     alike = [Tiles(314, 8.0)]
