@@ -26,21 +26,21 @@ class Constants:
 
     multiply: float = 1.0
     """A factor of the cycles of tensor cores at their full rate."""
-    fma: float = 1.264
+    fma: float = 1.241
     """A factor of the cycles of FMA units."""
     rate: float = 96.38
     """Bytes per cycle of a multiprocessor from L2."""
-    unaligned: float = 3.0
+    unaligned: float = 7.954
     """A factor of steps whose rows are not aligned to 16 bytes."""
     tile: float = 300.5
     """Cycles of a tile beside."""
-    split: float = 4.705
+    split: float = 5.466
     """µs more where reductions are split."""
-    start: float = 3.35
+    start: float = 2.994
     """µs beside an empty launch."""
     dram: float = 1.019
     """A factor of the time of DRAM."""
-    dram_power: float = 2.264
+    dram_power: float = 2.023
 
 
 FITTED = Constants()

@@ -39,8 +39,8 @@ SMALL_WARPS, SMALL_RESIDENT = 2, 8
 """Warps of a block, and blocks of a multiprocessor whose registers fit: small blocks where there
 are too few threads for all multiprocessors."""
 
-MOST_PRODUCTS = 512
-"""Products of a thread that are unrolled."""
+MOST_PRODUCTS = 384
+"""Products of a thread that are unrolled: with more, registers spill."""
 
 MOST_WINDOW = 128
 """Positions along an axis that are walked one by one: far taps leave many between them, and NVRTC

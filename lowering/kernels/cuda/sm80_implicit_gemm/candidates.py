@@ -1,4 +1,7 @@
-"""Which configs of an implicit GEMM are considered: tiles, and how often reductions are split."""
+"""Which configs of an implicit GEMM are considered: tiles, and how often reductions are split.
+
+Of the splits of a tile only the one that is predicted to be the fastest is a candidate.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +31,9 @@ if TYPE_CHECKING:
 MIN_STEPS = 8
 """A part of a split reduction has at least so many steps: fewer do not pay for adding it."""
 MAX_SPLIT = 264
-SPLITS = (
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    10,
-    12,
-    14,
-    16,
-    20,
-    24,
-    28,
-    32,
-    40,
-    48,
-    56,
-    64,
-    80,
-    96,
-    128,
-    160,
-    192,
-)
+"""The most parts that were measured."""
+SPLITS = (2, 3, *((4 + quarter) << power for power in range(6) for quarter in range(4)))
+"""Numbers of parts that are tried for any tile: up to 224, a fifth apart or less."""
 MOST_WAVES = 4
 """Waves of blocks that parts fill wholly."""
 
@@ -82,7 +62,7 @@ _FMA_TILES = (
     ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
     ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
 )
-"""What is chosen from; the rule below ranks them."""
+"""Tiles that are considered, where they are legal."""
 
 
 def plan(
