@@ -45,8 +45,8 @@ from convir.dialects.slices import slice_view
 from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.gemm_call import GemmCall, match_gemm
 from convir.lowering.implementations import GEMM, config_of
+from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.op_groups import ALIASES, FREE, readers_of, reads_of
 from convir.lowering.placements import PlacedResult, placed_results, placing_ops

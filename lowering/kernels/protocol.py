@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from convir.lowering.kernels.cuda.launch import KernelPlan
+from convir.lowering.kernels.target import Target
+
 if TYPE_CHECKING:
     from convir.dialects.refusal import Refusal
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.kernels.target import Target
 
-ProblemT = TypeVar("ProblemT", contravariant=True)
-TargetT = TypeVar("TargetT", contravariant=True)
-LaunchT = TypeVar("LaunchT", covariant=True)
+Problem_contra = TypeVar("Problem_contra", contravariant=True)
+Target_contra = TypeVar("Target_contra", contravariant=True)
+Launch_co = TypeVar("Launch_co", covariant=True)
 
 
 class KernelConfig(Protocol):
@@ -29,7 +30,7 @@ class KernelConfig(Protocol):
         ...
 
 
-class FamilyOf(Protocol[ProblemT, TargetT, LaunchT]):
+class FamilyOf(Protocol[Problem_contra, Target_contra, Launch_co]):
     """A family of kernels; its configs are of one frozen dataclass.
 
     What a device gives its families to read is said by the protocol of that device's families, in
@@ -41,7 +42,9 @@ class FamilyOf(Protocol[ProblemT, TargetT, LaunchT]):
         """The first word of its configs."""
         ...
 
-    def candidates(self, problem: ProblemT, target: TargetT) -> tuple[KernelConfig, ...] | Refusal:
+    def candidates(
+        self, problem: Problem_contra, target: Target_contra
+    ) -> tuple[KernelConfig, ...] | Refusal:
         """The configs worth considering, or why there are none."""
         ...
 
@@ -53,15 +56,21 @@ class FamilyOf(Protocol[ProblemT, TargetT, LaunchT]):
         """
         ...
 
-    def refusal(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> Refusal | None:
+    def refusal(
+        self, problem: Problem_contra, config: KernelConfig, target: Target_contra
+    ) -> Refusal | None:
         """Why a config may not run, by the same rule as the kernel; None if it may."""
         ...
 
-    def predict(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> float:
+    def predict(
+        self, problem: Problem_contra, config: KernelConfig, target: Target_contra
+    ) -> float:
         """The time of a legal config in µs, from the target's rates."""
         ...
 
-    def launch(self, problem: ProblemT, config: KernelConfig, target: TargetT) -> LaunchT | Refusal:
+    def launch(
+        self, problem: Problem_contra, config: KernelConfig, target: Target_contra
+    ) -> Launch_co | Refusal:
         """What a config launches on the problem's operands, or why it is not legal."""
         ...
 
@@ -75,7 +84,7 @@ class Problem:
     epilogue: Epilogue
 
 
-class KernelFamily(FamilyOf[Problem, "Target", "KernelPlan"], Protocol):
+class KernelFamily(FamilyOf[Problem, Target, KernelPlan], Protocol):
     """A family of kernels of a GPU."""
 
     def problem(
