@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from convir.dialects.conv_geometry import Role
     from convir.dialects.problem import ConvProblem
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.kernels.host.contraction_launch import Buffer
+    from convir.lowering.kernels.host.launch import Buffer
     from convir.runtime.program import Array
 
 OPERANDS: dict[Buffer, Role] = {"a": "input", "b": "filter", "c": "output"}

@@ -111,7 +111,7 @@ def measured(problem: ConvProblem, bench: HostBench, driver: str, budget_s: floa
                 line=str(problem),
                 backend=OURS if name == OURS else "iree",
                 layout="as given",
-                config="contraction" if name == OURS else name,
+                config="implicit-gemm" if name == OURS else name,
                 weights="argument",
                 us=timings.get(name),
                 flops=problem.flops,

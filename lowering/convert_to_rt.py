@@ -45,9 +45,9 @@ from convir.dialects.slices import slice_view
 from convir.dialects.stream_attributes import states_of
 from convir.dialects.structured import structured
 from convir.dialects.zeros import constant_fill_of
-from convir.lowering.gemm_call import GemmCall, match_gemm
 from convir.lowering.gpu_option import gpu_of
 from convir.lowering.implementations import GEMM, config_of
+from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.op_groups import ALIASES, FREE, readers_of, reads_of

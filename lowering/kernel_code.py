@@ -11,36 +11,21 @@ from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.cuda.planar import plan_planar
-from convir.lowering.implementations import (
-    CONTRACTION,
-    CUDA,
-    GEMM,
-    HOST,
-    LOOPS,
-    PLANAR,
-    SCATTER,
-    config_of,
-    is_planar,
-)
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
-from convir.lowering.kernels.host.fused_chain.config import SumTile
-from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
-from convir.lowering.kernels.host.read_contraction import read_host_contraction
-from convir.lowering.kernels.host.scatter.kernel import ScatterKernel, read_scatter
+from convir.lowering.implementations import CUDA, GEMM, HOST, LOOPS, PLANAR, config_of
+from convir.lowering.kernels.host import registry as host
+from convir.lowering.kernels.host.launch import HostLaunch
+from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.registry import is_template, plan_kernel
-from convir.lowering.llvm.entry import llvm_ir, llvm_module
-from convir.lowering.loops.nests import lower_kernel
-from convir.lowering.planar.read import read_planar
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.kernels.target import Target as Gpu
 
 
-def llvm_code(module: ModuleOp, cpu: Target) -> str:
+def llvm_code(module: ModuleOp, cpu: CpuTarget) -> str:
     """The LLVM IR of every kernel that is no library call, before LLVM optimizes it.
 
     Raises:
@@ -85,7 +70,7 @@ def _kernels(module: ModuleOp, device: str) -> list[kernel.FuncOp]:
 
 
 def _config(function: kernel.FuncOp) -> str:
-    return config_of(function, HOST) or "loops"
+    return config_of(function, HOST) or LOOPS
 
 
 def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
@@ -98,34 +83,15 @@ def _reused(module: ModuleOp, function: kernel.FuncOp) -> tuple[int, ...]:
     return ()
 
 
-def _llvm_kernel(function: kernel.FuncOp, cpu: Target, reused: tuple[int, ...]) -> str:
-    config = config_of(function, HOST)
-    if config is not None and is_planar(config):
-        planar = read_planar(function)
-        if isinstance(planar, Refusal):
-            raise DiagnosticError(error_at(function, planar.reason))
-        try:
-            tile = SumTile.of(config, cpu)
-        except ValueError as error:
-            raise DiagnosticError(error_at(function, error)) from error
-        name = function.sym_name.data
-        return planar_ir({name: (planar.program, planar.binding)}, cpu, {name: tile})
-    if config_of(function, HOST) == CONTRACTION:
-        call = read_host_contraction(function)
-        if isinstance(call, Refusal):
-            raise DiagnosticError(error_at(function, call.reason))
-        return plan_contraction(call.spec, cpu, call.epilogue).ir
-    if config_of(function, HOST) == SCATTER:
-        scatter = read_scatter(function)
-        if isinstance(scatter, Refusal):
-            raise DiagnosticError(error_at(function, scatter.reason))
-        return ScatterKernel(scatter, cpu).ir
+def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...]) -> str:
+    body = KernelBody(function, reused, bool(reused))
     try:
-        loops = lower_kernel(function, reused=reused)
-        lowered = llvm_module(loops, noalias=not reused, f16_in_hardware=cpu.f16_in_hardware)
+        launch = host.plan_kernel(body, _config(function), cpu)
     except PassFailedException as error:
         raise DiagnosticError(error_at(function, error)) from error
-    return llvm_ir(lowered, cpu.triple)
+    if isinstance(launch, Refusal):
+        raise DiagnosticError(error_at(function, launch.reason))
+    return launch.ir if isinstance(launch, HostLaunch) else ""
 
 
 def _cuda_config(function: kernel.FuncOp) -> str:

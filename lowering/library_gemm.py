@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.gemm_call import match_gemm
+from convir.lowering.kernels.library.gemm_call import match_gemm
 
 if TYPE_CHECKING:
     from convir.dialects import kernel

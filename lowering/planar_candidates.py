@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from convir.dialects import kernel
     from convir.lowering.kernels.cuda.launch import CudaKernel
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.planar.read import PlanarKernel
 
 _DIGEST_LETTERS = 12
@@ -29,7 +29,7 @@ class PlanarCandidates:
     """The configs of one planar kernel on one CPU."""
 
     kernel: PlanarKernel
-    cpu: Target
+    cpu: CpuTarget
 
     tf32 = False
     """No CPU multiplies so."""
@@ -80,12 +80,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]
 
 
-def planar_candidates_of(function: kernel.FuncOp, cpu: Target) -> PlanarCandidates | Refusal:
+def planar_candidates_of(function: kernel.FuncOp, cpu: CpuTarget) -> PlanarCandidates | Refusal:
     """The configs of a kernel, or why it is no planar one."""
     found = read_planar(function)
     return found if isinstance(found, Refusal) else PlanarCandidates(found, cpu)
 
 
-def machine_of_cpu(cpu: Target) -> Machine:
+def machine_of_cpu(cpu: CpuTarget) -> Machine:
     """A CPU as what times of one thread belong to."""
     return Machine(f"{cpu.cpu} {cpu.vector_bits} bits", 1)

@@ -1,7 +1,7 @@
 """`select-kernels`: every kernel gets the implementation that stands for it on a device.
 
     rewrite: kernel.region { contraction + epilogue }
-             --> kernel.region configs {host = "contraction"} { contraction }
+             --> kernel.region configs {host = "implicit-gemm"} { contraction }
                  kernel.region configs {host = "loops"} { epilogue }
 
 Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal.
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -32,23 +32,21 @@ from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.lowering.candidates import candidates_for, machine_for
 from convir.lowering.implementations import (
-    CONTRACTION,
     CUDA,
     GEMM,
     HOST,
     LOOPS,
     PLANAR,
-    SCATTER,
     TEMPLATE,
     attach_config,
     config_of,
 )
-from convir.lowering.kernels.host.read_contraction import read_host_contraction
-from convir.lowering.kernels.host.scatter.kernel import read_scatter
+from convir.lowering.kernels.host.problem import KernelBody
+from convir.lowering.kernels.host.registry import SELECTED
+from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.lowering.library_gemm import gemm_refusal
 from convir.lowering.outline_kernels import outlined
-from convir.lowering.planar.read import read_planar
 from convir.lowering.records.read import find, records_of
 from convir.passes import remarks
 from convir.passes.option_checks import check_device
@@ -59,6 +57,7 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+    from convir.lowering.kernels.host.family import HostFamily
     from convir.lowering.records.record import Key, Machine, Record
 
 _log = logging.getLogger(__name__)
@@ -81,18 +80,15 @@ class Chosen:
 Chooses: TypeAlias = Callable[[kernel.FuncOp, Target], Chosen | Refusal]
 
 
-def _host_contraction(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    del gpu
-    call = read_host_contraction(function)
-    return call if isinstance(call, Refusal) else Chosen(CONTRACTION)
+def _host(family: HostFamily) -> Chooses:
+    """The choice of a family of the host's, which are tried in order."""
 
+    def chooses(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
+        del gpu
+        problem = family.problem(KernelBody(function), target())
+        return problem if isinstance(problem, Refusal) else Chosen(family.name)
 
-def _host_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    element_types = {getattr(t, "element_type", None) for t in function.function_type.inputs}
-    for element_type in element_types:
-        if not isinstance(element_type, Float32Type | Float64Type):
-            return Refusal(f"the host's BLAS has no {element_type}")
-    return _gemm(function, gpu)
+    return chooses
 
 
 def _gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
@@ -128,25 +124,8 @@ def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     return Chosen(config, choice.refused, choice.us, tuple(predicted))
 
 
-def _host_scatter(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    del gpu
-    scatter = read_scatter(function)
-    return scatter if isinstance(scatter, Refusal) else Chosen(SCATTER)
-
-
-def _host_planar(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    del gpu
-    planar = read_planar(function)
-    return planar if isinstance(planar, Refusal) else Chosen(PLANAR)
-
-
 IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
-    HOST: (
-        (PLANAR, _host_planar),
-        (CONTRACTION, _host_contraction),
-        (GEMM, _host_gemm),
-        (SCATTER, _host_scatter),
-    ),
+    HOST: tuple((family.name, _host(family)) for family in SELECTED),
     CUDA: ((GEMM, _cuda_gemm), (TEMPLATE, _template)),
 }
 """Per device what may stand for a kernel, by name: the best first on the host, with predicted times

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import CONTRACTION, CUDA, HOST, config_of
-from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.implementations import CUDA, HOST, config_of
+from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.workspace import workspace_bytes
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
         device: `host` or `cuda`.
         constants: the numbers of the arguments that are constants of the program.
     """
-    if device != HOST or config_of(callee, HOST) != CONTRACTION:
-        return 0
-    call = read_host_contraction(callee)
-    if isinstance(call, Refusal):
-        return 0
-    return workspace_bytes(call.spec, constant_weights=call.has_constant_weights(constants))
+    config = config_of(callee, HOST) if device == HOST else None
+    return 0 if config is None else workspace_bytes(KernelBody(callee), config, constants)
 
 
 def launch_state(callee: kernel.FuncOp, device: str, gpu: Target) -> tuple[int, ...]:

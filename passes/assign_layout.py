@@ -11,7 +11,7 @@ tensors (`layout_links.py`) is permuted; where the component ends, tensors are t
 
 A component is rewritten if that moves fewer bytes than its convolutions would: a kernel whose
 vectors hold channels copies an image with its channels first, and transposes its result. On
-the host small convolutions along neighbouring frames need no copy (docs/kernels/host-planar.md).
+the host small convolutions along neighbouring frames need no copy (`fused_chain`).
 With `layout=channels-outermost` images become CNHW: a 1x1 convolution is one matrix product for
 the whole batch, with no copy.
 """

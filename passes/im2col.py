@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_TAPS = 1024
 """Kernels that read an image in place list the addresses of a position's taps; see
-`docs/kernels/host-contraction.md`."""
+`lowering/kernels/host/implicit_gemm/README.md`."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from convir.runtime.program_entry import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.runtime.program_entry import Entry
 
 SWITCH_VARIABLE = "CONVIR_PROGRAM_CACHE"
@@ -62,7 +62,7 @@ class Question:
     function: str
     pipeline: str
     workspace_bytes: int | None
-    cpu: Target
+    cpu: CpuTarget
 
     def key(self, shapes: Sequence[Sequence[int]] | None) -> str | None:
         """The key of the program for arguments of `shapes`, or None where nothing can be cached."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+    from convir.lowering.kernels.host.launch import Stage
+    from convir.lowering.kernels.host.target import CpuTarget
+
 GPU_TESTS = "gpu"
 """The marker of tests that need a GPU."""
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
@@ -40,9 +43,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return f"mark.{GPU_TESTS}" not in collection_path.read_text(encoding="utf-8") or None
 
 
+def never(stage: Stage, cpu: CpuTarget) -> bool:
+    """No launch stays on one thread."""
+    del stage, cpu
+    return False
+
+
 @pytest.fixture(scope="session", autouse=True)
 def small_launches_are_shared() -> Generator[None]:
     """Launches of any size are split between threads, as those of real sizes are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "MIN_SHARED_WORK", 0)
+        patch.setattr(planner, "is_done_at_once", never)
         yield

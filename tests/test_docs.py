@@ -12,7 +12,7 @@ from convir.passes.registry import CONVIR_PASSES, LOWERING_PASSES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "passes"
-KERNELS = ROOT / "lowering" / "kernels" / "cuda"
+KERNELS = ROOT / "lowering" / "kernels"
 FAMILY_HEADINGS = (
     "Operation",
     "Tile and pipeline",
@@ -77,10 +77,14 @@ def test_links_and_named_files_are_there(document: Path) -> None:
         assert (ROOT / name).exists() or (document.parent / name).exists(), name
 
 
-FAMILIES = sorted(path.parent for path in KERNELS.glob("*/kernel.cuh"))
+FAMILIES = sorted(
+    {path.parent for path in KERNELS.glob("cuda/*/kernel.cuh")}
+    | {path.parent for path in KERNELS.glob("host/*/family.py")}
+    | {KERNELS / "library"}
+)
 
 
-@pytest.mark.parametrize("folder", FAMILIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", FAMILIES, ids=lambda path: str(path.relative_to(KERNELS)))
 def test_every_family_has_a_readme_of_one_shape(folder: Path) -> None:
     text = (folder / "README.md").read_text()
     assert text.startswith(f"# {folder.name}: ")

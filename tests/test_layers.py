@@ -108,6 +108,26 @@ def test_imports_point_one_way(folder: str) -> None:
     assert not wrong
 
 
+def test_code_of_host_families_has_layers() -> None:
+    """What families share knows none of them, and a family knows no other one."""
+    host = ROOT / "lowering" / "kernels" / "host"
+    families = {path.parent.name for path in host.glob("*/family.py")}
+    own, known = "convir.lowering.kernels.host.", modules()
+    wrong = {
+        str(path.relative_to(host)): found
+        for path in sorted(host.glob("*/*.py"))
+        if (
+            found := {
+                name.removeprefix(own).split(".")[0]
+                for name in imported_modules(path, known)
+                if name.startswith(own)
+            }
+            & families - {path.parent.name}
+        )
+    }
+    assert not wrong
+
+
 def included_folders(header: Path) -> set[str]:
     """The folders that a header of device code includes from."""
     return set(

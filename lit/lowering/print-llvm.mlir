@@ -9,7 +9,7 @@
 // CHECK:       define void @"main_0.entry"(ptr %".1", i64 %".2", i64 %".3", i64 %".4")
 
 // A register-tiled contraction has a text of its own.
-// CHECK:       ; @main_1 for host: contraction
+// CHECK:       ; @main_1 for host: implicit-gemm
 // CHECK:       define void @contract(ptr %args, i64 %begin, i64 %end, i64 %worker)
 
 // bf16 needs no instruction and no helper function: it is integers.

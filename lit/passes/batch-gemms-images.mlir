@@ -11,7 +11,7 @@
 // CHECK-DAG:   %[[Y:.*]] = tensor.expand_shape %y {{.*}} into tensor<4x5x4x4xf32>
 // CHECK:       linalg.generic {{.*}}((d2 * 2) + d5), ((d3 * 2) + d6){{.*}} ins(%[[W]], %[[PAD]] : tensor<5x3x3x3xf32>, tensor<4x3x9x9xf32>) outs(%[[Y]] : tensor<4x5x4x4xf32>)
 // KERNEL-LABEL: func.func @strided
-// KERNEL:       kernel.region configs {host = "contraction"}
+// KERNEL:       kernel.region configs {host = "wgrad"}
 func.func @strided(%x: tensor<4x3x7x7xf32>, %w: tensor<5x27xf32>, %y: tensor<4x5x16xf32>) -> tensor<4x5x16xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -39,7 +39,7 @@ func.func @strided(%x: tensor<4x3x7x7xf32>, %w: tensor<5x27xf32>, %y: tensor<4x5
 
 // In chunks, each reads its part of the images in place, and the zeros around it.
 // PARTS-LABEL: func.func @parts
-// PARTS:       kernel.region configs {host = "contraction"}
+// PARTS:       kernel.region configs {host = "wgrad"}
 // PARTS:       tensor.extract_slice %x[2, 0, 0, 0] [2, 3, 7, 7] [1, 1, 1, 1]
 // PARTS-NEXT:  tensor.pad
 // PARTS:       return

@@ -6,8 +6,9 @@ import ctypes
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
-from convir.lowering.kernels.host.target import Target, target
+from convir.lowering.kernels.host.launch import Argument
+from convir.lowering.kernels.host.registry import plan_contraction
+from convir.lowering.kernels.host.target import CpuTarget, target
 from convir.runtime.host.jit import AS_EMITTED, Library, compile_ir
 from convir.runtime.host.pool import shared_pool
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.host.contraction_launch import Buffer, ContractionPlan, Stage
+    from convir.lowering.kernels.host.launch import Buffer, HostLaunch, Stage
 
 
 @dataclass(frozen=True)
 class HostKernel:
     """The machine code of a contraction."""
 
-    plan: ContractionPlan
+    plan: HostLaunch
     _library: Library = field(repr=False)
 
     @property
@@ -58,13 +59,13 @@ class HostKernel:
     ) -> None:
         pool = shared_pool()
         for stage in stages:
-            addresses = [buffers[name] for name in stage.buffers]
+            addresses = [buffers[name] for name in stage.buffers if not isinstance(name, Argument)]
             arguments = (ctypes.c_void_p * len(addresses))(*addresses)
             pool.launch(self.address(stage), ctypes.addressof(arguments), stage.items, threads)
 
 
 def compile_contraction(
-    spec: Contraction, cpu: Target | None = None, epilogue: FusedEpilogue | None = None
+    spec: Contraction, cpu: CpuTarget | None = None, epilogue: FusedEpilogue | None = None
 ) -> HostKernel:
     """Generate, compile and load the kernels of `spec` for `cpu` (the host's if None).
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
-from convir.lowering.kernels.host.target import Target, target
+from convir.lowering.kernels.host.target import CpuTarget, target
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
@@ -103,7 +103,7 @@ class HostProgram:
     """A program compiled for this machine; calls from several threads may overlap."""
 
     def __init__(
-        self, program: Program, *, cpu: Target | None = None, threads: int | None = None
+        self, program: Program, *, cpu: CpuTarget | None = None, threads: int | None = None
     ) -> None:
         """Compile every kernel of `program`.
 
@@ -140,7 +140,7 @@ class HostProgram:
         return loaded
 
     def _load(
-        self, plan: HostPlan, program: Callable[[], Program], cpu: Target, threads: int | None
+        self, plan: HostPlan, program: Callable[[], Program], cpu: CpuTarget, threads: int | None
     ) -> None:
         self.plan = plan
         self.arrays = np

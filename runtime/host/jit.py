@@ -18,7 +18,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from convir.lowering.kernels.host.target import Target, target
+from convir.lowering.kernels.host.target import CpuTarget, target
 from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
@@ -77,7 +77,7 @@ def compile_ir(
     ir: str,
     *,
     exports: Sequence[str],
-    cpu: Target | None = None,
+    cpu: CpuTarget | None = None,
     options: CompileOptions = CompileOptions(),
 ) -> Library:
     """Compile `ir`, LLVM assembly, for `cpu` (the host's if None) and load it.
@@ -100,7 +100,7 @@ def compile_ir(
 
 def object_code(
     ir: str,
-    cpu: Target,
+    cpu: CpuTarget,
     options: CompileOptions = CompileOptions(),
     exports: Sequence[str] = (),
 ) -> ObjectCode:
@@ -114,7 +114,7 @@ def object_code(
         return ObjectCode(key, tuple(exports), _object_code(ir, cpu, options, key))
 
 
-def load(code: ObjectCode, cpu: Target, *, source: str = "") -> Library:
+def load(code: ObjectCode, cpu: CpuTarget, *, source: str = "") -> Library:
     """Load object code that was compiled for `cpu`; the IR `source` only stands in errors.
 
     Raises:
@@ -128,7 +128,7 @@ def load(code: ObjectCode, cpu: Target, *, source: str = "") -> Library:
         return library
 
 
-def assembly(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -> str:
+def assembly(ir: str, cpu: CpuTarget, options: CompileOptions = CompileOptions()) -> str:
     """The assembly of `ir`, to read; never cached.
 
     Raises:
@@ -139,12 +139,12 @@ def assembly(ir: str, cpu: Target, options: CompileOptions = CompileOptions()) -
         return _machine(cpu, options.opt_level).emit_assembly(module)
 
 
-def _key(ir: str, cpu: Target, options: CompileOptions) -> str:
+def _key(ir: str, cpu: CpuTarget, options: CompileOptions) -> str:
     environment = f"{CODE_VERSION} {VERSIONS}\0{cpu.triple}\0{cpu.cpu}\0{cpu.features}\0{options}\0"
     return hashlib.sha256(environment.encode() + ir.encode()).hexdigest()
 
 
-def _object_code(ir: str, cpu: Target, options: CompileOptions, key: str) -> bytes:
+def _object_code(ir: str, cpu: CpuTarget, options: CompileOptions, key: str) -> bytes:
     stored = cache_of("objects")
     code = stored.load(key)
     if code is None or not is_object(code, cpu.triple):
@@ -154,7 +154,7 @@ def _object_code(ir: str, cpu: Target, options: CompileOptions, key: str) -> byt
     return code
 
 
-def _optimized(ir: str, cpu: Target, options: CompileOptions) -> Any:
+def _optimized(ir: str, cpu: CpuTarget, options: CompileOptions) -> Any:
     machine = _machine(cpu, options.opt_level)
     try:
         module = llvm.parse_assembly(ir, llvm.create_context())
@@ -172,7 +172,7 @@ def _optimized(ir: str, cpu: Target, options: CompileOptions) -> Any:
 
 
 @cache
-def _machine(cpu: Target, opt_level: int) -> Any:
+def _machine(cpu: CpuTarget, opt_level: int) -> Any:
     _initialize()
     return llvm.Target.from_triple(cpu.triple).create_target_machine(
         cpu=cpu.cpu, features=cpu.features, opt=opt_level, reloc="pic", codemodel="small", jit=True
@@ -192,7 +192,7 @@ def _linkers() -> Linkers:
 
 
 @cache
-def _builtins(cpu: Target) -> bytes:
+def _builtins(cpu: CpuTarget) -> bytes:
     ir = resources.files("convir.runtime.host").joinpath("builtins.ll").read_text(encoding="utf-8")
     return object_code(ir, cpu).code
 
@@ -211,7 +211,7 @@ def _process() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
+def _load(code: ObjectCode, ir: str, cpu: CpuTarget) -> Library:
     try:
         undefined = undefined_symbols(code.code)
     except ObjectFileError as error:
@@ -229,6 +229,6 @@ def _load(code: ObjectCode, ir: str, cpu: Target) -> Library:
 
 
 def _error(
-    message: str, ir: str, cpu: Target, options: CompileOptions | str, log: str
+    message: str, ir: str, cpu: CpuTarget, options: CompileOptions | str, log: str
 ) -> CompileError:
     return CompileError(message, source=ir, options=f"{cpu.name} ({cpu.cpu}) {options}", log=log)

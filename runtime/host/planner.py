@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.implementations import CONTRACTION, HOST, SCATTER, config_of, is_planar
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
-from convir.lowering.kernels.host.fused_chain.config import SumTile
-from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
-from convir.lowering.kernels.host.read_contraction import read_host_contraction
-from convir.lowering.kernels.host.scatter.kernel import ScatterKernel, read_scatter
+from convir.lowering.implementations import HOST, LOOPS, config_of
+from convir.lowering.kernels.host.fused_chain.launch import ChainCode, joined_ir
+from convir.lowering.kernels.host.launch import Argument, HostLaunch
+from convir.lowering.kernels.host.problem import KernelBody
+from convir.lowering.kernels.host.registry import plan_kernel
 from convir.lowering.kernels.host.workspace import ALIGNMENT, layout_workspace
-from convir.lowering.planar.read import read_planar
-from convir.runtime.host.jit import AS_EMITTED, object_code
+from convir.runtime.host.jit import AS_EMITTED, CompileOptions, object_code
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.program import (
     Copy,
@@ -30,31 +27,23 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from xdsl.dialects import func
+    from collections.abc import Hashable, Mapping
 
     from convir.dialects import kernel
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.host.contraction_launch import Buffer as Name
-    from convir.lowering.kernels.host.contraction_launch import ContractionPlan
-    from convir.lowering.kernels.host.read_contraction import HostContraction
-    from convir.lowering.kernels.host.target import Target
-    from convir.lowering.planar.program import Binding, PlanarProgram
+    from convir.lowering.kernels.host.launch import Buffer as Name
+    from convir.lowering.kernels.host.launch import HostCode, Stage
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.runtime.host.jit import ObjectCode
     from convir.runtime.host.plan import Place, Step
     from convir.runtime.program import Buffer, Program
 
-MIN_SHARED_WORK = 1 << 14
-"""Scalar operations below which a launch stays on one thread: at a few a nanosecond it takes less
-than the microseconds of a handover."""
-
-PLANAR_CODE = -1
-"""Which of a plan's codes is that of its planar launches: the last one."""
+CHAIN_CODE = -1
+"""Which of a plan's codes is that of its fused chains: the last one."""
 
 _log = logging.getLogger(__name__)
 
 
-def plan_program(program: Program, cpu: Target) -> HostPlan:
+def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
     """Compile every kernel of `program` for `cpu`.
 
     Raises:
@@ -63,7 +52,7 @@ def plan_program(program: Program, cpu: Target) -> HostPlan:
     """
     planner = _Planner(program, cpu)
     steps = [step for call in program.calls for step in planner.steps(call)]
-    planner.compile_planar()
+    planner.compile_chains()
     return HostPlan(
         program.inputs,
         program.outputs,
@@ -78,34 +67,18 @@ def plan_program(program: Program, cpu: Target) -> HostPlan:
     )
 
 
-@dataclass(frozen=True)
-class _LoopLaunch:
-    """A launch of a loop function, wherever its arguments lie."""
-
-    code: int
-    entry: str
-    items: int
-    alone: bool
-
-
 class _Planner:
     """Collects the code and the memory of one program."""
 
-    def __init__(self, program: Program, cpu: Target) -> None:
+    def __init__(self, program: Program, cpu: CpuTarget) -> None:
         self._program = program
         self._cpu = cpu
         self._first = memory_positions(program)
         self._kept = self._first[Space.STATE] + len(program.state_bytes)
-        self._readings: dict[kernel.FuncOp, HostContraction | Refusal] = {}
-        self._contractions: dict[
-            tuple[Contraction, FusedEpilogue | None], tuple[int, ContractionPlan]
-        ] = {}
-        self._loop_codes: dict[
-            tuple[kernel.FuncOp, bool, tuple[int, ...]], tuple[_LoopLaunch, ...]
-        ] = {}
-        self._packed: dict[tuple[Buffer, Contraction], Place] = {}
-        self._planar: dict[str, tuple[PlanarProgram, Binding]] = {}
-        self._tiles: dict[str, SumTile] = {}
+        self._launches: dict[tuple[kernel.FuncOp, tuple[int, ...], bool], HostLaunch] = {}
+        self._codes: dict[HostCode, int] = {}
+        self._chains: dict[ChainCode, None] = {}
+        self._packed: dict[tuple[Buffer, Hashable], Place] = {}
         self.codes: list[ObjectCode] = []
         self.packings: list[KernelLaunch] = []
         self.kept_bytes: list[int] = []
@@ -115,124 +88,84 @@ class _Planner:
         """What the host does for one call."""
         if not isinstance(call, Launch):
             return [call]
-        if is_planar(config_of(call.kernel, HOST)):
-            return self._rows(call)
-        if config_of(call.kernel, HOST) == CONTRACTION:
-            return self._contraction(call)
-        if config_of(call.kernel, HOST) == SCATTER and not launch_overlaps(call):
-            return self._scatter(call)
-        return self._loops(call)
+        launch = self._launch(call)
+        code = self._code(launch)
+        weights = self._constant_weights(call, launch)
+        layout = layout_workspace(launch, constant_weights=weights is not None)
+        memory, start = self._workspace(call, layout.nbytes)
+        places: dict[Name, Place] = {
+            name: (memory, start + offset) for name, offset in layout.offsets.items()
+        }
+        stages = (*launch.prepare, *launch.stages)
+        if weights is not None:
+            places["packed"] = self._packed_constant(code, launch, weights)
+            stages = launch.stages
+        copies: list[Step] = [
+            Copy(self._buffer(call, source), self._buffer(call, out))
+            for source, out in launch.copies
+            if self._buffer(call, source) != self._buffer(call, out)
+        ]
+        return [*copies, *(self._step(call, code, stage, places) for stage in stages)]
+
+    def compile_chains(self) -> None:
+        """The code of all fused chains: those that differ in numbers share their functions."""
+        if self._chains:
+            entries = tuple(code.entry for code in self._chains)
+            ir = joined_ir(self._chains)
+            self.codes.append(object_code(ir, self._cpu, AS_EMITTED, entries))
+
+    def _launch(self, call: Launch) -> HostLaunch:
+        body = KernelBody(call.kernel, reused_arguments(call), launch_overlaps(call))
+        key = body.function, body.reused, body.overlaps
+        if key in self._launches:
+            return self._launches[key]
+        launch = plan_kernel(body, config_of(call.kernel, HOST) or LOOPS, self._cpu)
+        if isinstance(launch, Refusal):
+            raise PassFailedException(f"@{call.kernel.sym_name.data}: {launch.reason}")
+        if not isinstance(launch, HostLaunch):
+            raise PassFailedException(
+                f"@{call.kernel.sym_name.data}: a library's call is no launch"
+            )
+        self._launches[key] = launch
+        return launch
+
+    def _code(self, launch: HostLaunch) -> int:
+        """The number of the code of a launch; equal ones are compiled once."""
+        code = launch.code
+        if isinstance(code, ChainCode):
+            self._chains[code] = None
+            return CHAIN_CODE
+        if code not in self._codes:
+            options = AS_EMITTED if code.is_final else CompileOptions()
+            self.codes.append(object_code(code.ir, self._cpu, options, launch.entries))
+            self._codes[code] = len(self.codes) - 1
+        return self._codes[code]
+
+    def _step(
+        self, call: Launch, code: int, stage: Stage, places: Mapping[Name, Place]
+    ) -> KernelLaunch:
+        arguments = tuple(
+            self._place(self._buffer(call, name)) if isinstance(name, Argument) else places[name]
+            for name in stage.buffers
+        )
+        alone = is_done_at_once(stage, self._cpu)
+        return KernelLaunch(code, stage.entry, stage.items, arguments, alone)
+
+    def _buffer(self, call: Launch, argument: Argument) -> Buffer:
+        buffers = call.inputs if argument.place == "input" else call.outputs
+        return buffers[argument.index]
 
     def _place(self, buffer: Buffer) -> Place:
         return self._first[buffer.space] + buffer.index, buffer.offset
 
-    def _loops(self, call: Launch) -> list[Step]:
-        """The loops of a kernel, as functions to launch in order."""
-        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
-        key = call.kernel, launch_overlaps(call), reused_arguments(call)
-        if key not in self._loop_codes:
-            self._loop_codes[key] = self._compiled_loops(*key)
-        return [
-            KernelLaunch(loop.code, loop.entry, loop.items, places, loop.alone)
-            for loop in self._loop_codes[key]
-        ]
-
-    def _compiled_loops(
-        self, callee: kernel.FuncOp, overlaps: bool, reused: tuple[int, ...]
-    ) -> tuple[_LoopLaunch, ...]:
-        # Most programs are contractions, which need no LLVM dialect: that takes long to import.
-        from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
-        from convir.lowering.loops.nests import lower_kernel, range_size  # noqa: PLC0415
-
-        loops = lower_kernel(callee, reused=reused)
-        sizes = [(range_size(function), _is_small(function)) for function in loops]
-        module = llvm_module(loops, noalias=not overlaps, f16_in_hardware=self._cpu.f16_in_hardware)
-        names = [entry_of(function) for function in loops]
-        ir = llvm_ir(module, self._cpu.triple)
-        self.codes.append(object_code(ir, self._cpu, exports=names))
-        code = len(self.codes) - 1
-        return tuple(
-            _LoopLaunch(code, name, items, alone)
-            for name, (items, alone) in zip(names, sizes, strict=True)
-        )
-
-    def _rows(self, call: Launch) -> list[Step]:
-        """Stages on rows of frames; those of all launches are compiled together."""
-        reading = read_planar(call.kernel)
-        if isinstance(reading, Refusal):
-            raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
-        entry = f"planar_{call.kernel.sym_name.data}"
-        self._planar[entry] = reading.program, reading.binding
-        config = config_of(call.kernel, HOST)
-        assert config is not None
-        try:
-            self._tiles[entry] = SumTile.of(config, self._cpu)
-        except ValueError as error:
-            raise PassFailedException(f"@{call.kernel.sym_name.data}: {error}") from error
-        copies: list[Step] = [
-            Copy(call.inputs[insertion.argument], call.outputs[insertion.result])
-            for insertion in reading.insertions
-            if call.inputs[insertion.argument] != call.outputs[insertion.result]
-        ]
-        places = tuple(self._place(buffer) for buffer in (*call.inputs, *call.outputs))
-        is_small = reading.program.multiply_adds * reading.binding.frames < MIN_SHARED_WORK
-        launch = KernelLaunch(PLANAR_CODE, entry, reading.binding.items, places, is_small)
-        return [*copies, launch]
-
-    def compile_planar(self) -> None:
-        """The code of all planar launches: those that differ in numbers share their functions."""
-        if self._planar:
-            ir = planar_ir(self._planar, self._cpu, self._tiles)
-            self.codes.append(object_code(ir, self._cpu, AS_EMITTED, tuple(self._planar)))
-
-    def _scatter(self, call: Launch) -> list[Step]:
-        scatter = read_scatter(call.kernel)
-        if isinstance(scatter, Refusal):
-            raise PassFailedException(f"@{call.kernel.sym_name.data}: {scatter.reason}")
-        kernel = ScatterKernel(scatter, self._cpu)
-        self.codes.append(object_code(kernel.ir, self._cpu, AS_EMITTED, (kernel.entry,)))
-        places = (self._place(call.inputs[scatter.argument]), self._place(call.outputs[0]))
-        return [KernelLaunch(len(self.codes) - 1, kernel.entry, kernel.items, places)]
-
-    def _contraction(self, call: Launch) -> list[Step]:
-        """A register-tiled kernel: its weights are packed, at once if they are constant, then its
-        rows are contracted."""
-        if call.kernel not in self._readings:
-            self._readings[call.kernel] = read_host_contraction(call.kernel)
-        reading = self._readings[call.kernel]
-        if isinstance(reading, Refusal):
-            raise PassFailedException(f"@{call.kernel.sym_name.data}: {reading.reason}")
-        code, plan = self._planned(reading.spec, reading.epilogue)
-        out = call.outputs[0]
-        places = {name: self._place(call.inputs[i]) for name, i in reading.inputs.items()}
-        places["c" if reading.spec.result == "C" else "b"] = self._place(out)
-        constants = [i for i, x in enumerate(call.inputs) if x.space is Space.CONSTANT]
-        is_constant = reading.has_constant_weights(constants)
-        layout = layout_workspace(plan, constant_weights=is_constant)
-        memory, start = self._workspace(call, layout.nbytes)
-        places |= {name: (memory, start + offset) for name, offset in layout.offsets.items()}
-        stages = plan.stages
-        if is_constant and plan.prepare:
-            places["packed"] = self._packed_constant(code, plan, call.inputs[reading.other])
-        else:
-            stages = (*plan.prepare, *stages)
-        steps: list[Step] = [
-            KernelLaunch(code, s.entry, s.items, tuple(places[name] for name in s.buffers))
-            for s in stages
-        ]
-        init = None if reading.init is None else call.inputs[reading.init]
-        return steps if init is None or init == out else [Copy(init, out), *steps]
-
-    def _planned(
-        self, spec: Contraction, epilogue: FusedEpilogue | None
-    ) -> tuple[int, ContractionPlan]:
-        """The number of the code of a contraction, and its plan; equal ones share both."""
-        key = spec, epilogue
-        if key not in self._contractions:
-            plan = plan_contraction(spec, self._cpu, epilogue)
-            self.codes.append(object_code(plan.ir, self._cpu, AS_EMITTED, plan.entries))
-            self._contractions[key] = (len(self.codes) - 1, plan)
-        return self._contractions[key]
+    def _constant_weights(self, call: Launch, launch: HostLaunch) -> Buffer | None:
+        """The weights that a launch prepares, where they are a constant of the program."""
+        for stage in launch.prepare:
+            for name in stage.buffers:
+                if isinstance(name, Argument):
+                    weights = self._buffer(call, name)
+                    return weights if weights.space is Space.CONSTANT else None
+        return None
 
     def _workspace(self, call: Launch, nbytes: int) -> Place:
         """Memory for what a kernel needs beside its operands."""
@@ -247,25 +180,30 @@ class _Planner:
         self.beside_bytes = max(self.beside_bytes, nbytes)
         return self._first[Space.ARENA], _aligned(self._program.arena_bytes)
 
-    def _packed_constant(self, code: int, plan: ContractionPlan, weights: Buffer) -> Place:
+    def _packed_constant(self, code: int, launch: HostLaunch, weights: Buffer) -> Place:
         """Weights that are packed once for all calls, and for all launches that read them so."""
-        key = (weights, plan.spec)
+        key = (weights, launch.prepares)
         if key not in self._packed:
-            self._packed[key] = (self._kept + len(self.kept_bytes), 0)
-            places: dict[Name, Place] = {"b": self._place(weights), "packed": self._packed[key]}
-            self.kept_bytes.append(plan.workspace["packed"])
+            packed = self._packed[key] = (self._kept + len(self.kept_bytes), 0)
+            self.kept_bytes.append(launch.workspace["packed"])
             self.packings += [
-                KernelLaunch(code, s.entry, s.items, tuple(places[name] for name in s.buffers))
-                for s in plan.prepare
+                KernelLaunch(
+                    code,
+                    stage.entry,
+                    stage.items,
+                    tuple(
+                        packed if name == "packed" else self._place(weights)
+                        for name in stage.buffers
+                    ),
+                )
+                for stage in launch.prepare
             ]
         return self._packed[key]
 
 
-def _is_small(loops: func.FuncOp) -> bool:
-    """Whether a loop function is done before another thread would have begun."""
-    from convir.lowering.loops.nests import scalar_work  # noqa: PLC0415  (as above)
-
-    return scalar_work(loops) < MIN_SHARED_WORK
+def is_done_at_once(stage: Stage, cpu: CpuTarget) -> bool:
+    """Whether a launch is done before another thread would have begun."""
+    return stage.work < cpu.handover_work
 
 
 def _aligned(size: int) -> int:

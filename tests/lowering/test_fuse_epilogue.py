@@ -232,7 +232,7 @@ def test_it_is_one_kernel(dtype: str, columns: int, groups: int) -> None:
     tensors = run(case.text(), "convert-conv-to-linalg,canonicalize,cse").module
     selected = str(run(tensors, "fuse-epilogue,form-kernel-regions,select-kernels").module)
     assert selected.count("kernel.region") == 1
-    assert 'host = "contraction"' in selected
+    assert 'host = "implicit-gemm"' in selected
     check(case)
 
 

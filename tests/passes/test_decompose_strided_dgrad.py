@@ -359,7 +359,7 @@ def test_all_phases_are_one_contraction_kernel_of_the_host(options: str) -> None
     (region,) = {op.parent_op() for op in stores}
     assert isinstance(region, RegionOp)
     assert region.configs is not None
-    assert region.configs.data["host"] == StringAttr("contraction"), selected
+    assert region.configs.data["host"] == StringAttr("implicit-gemm"), selected
     executable = convir_compile(tensors, [], "host")
     arguments = [
         np.random.default_rng(seed).integers(-3, 4, spec.shape).astype(spec.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,11 @@ from convir.api.compile import compile as convir_compile
 from convir.runtime.host import planner
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.plan import KernelLaunch
+from convir.runtime.host.planner import is_done_at_once
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.launch import Stage
+    from convir.lowering.kernels.host.target import CpuTarget
 
 ADD = """
 func.func @main(%x: tensor<NxMxf32>) -> tensor<NxMxf32> {
@@ -30,9 +37,14 @@ def launches(source: str) -> list[KernelLaunch]:
     return [step for step in program.plan.steps if isinstance(step, KernelLaunch)]
 
 
+def never(stage: Stage, cpu: CpuTarget) -> bool:
+    del stage, cpu
+    return False
+
+
 @pytest.fixture(autouse=True)
 def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "MIN_SHARED_WORK", 1 << 14)
+    monkeypatch.setattr(planner, "is_done_at_once", is_done_at_once)
 
 
 @pytest.mark.parametrize(("m", "n", "alone"), [(4, 4, True), (0, 9, True), (400, 400, False)])
@@ -47,5 +59,5 @@ def test_the_count_is_of_all_iterations(monkeypatch: pytest.MonkeyPatch) -> None
     short, long = (launches(text(ADD, 4, size)) for size in (4, 40_000))
     assert short[0].alone
     assert not long[0].alone
-    monkeypatch.setattr(planner, "MIN_SHARED_WORK", 0)
+    monkeypatch.setattr(planner, "is_done_at_once", never)
     assert not launches(text(ADD, 4, 4))[0].alone

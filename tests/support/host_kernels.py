@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from convir.dialects.context import read_module
+from convir.lowering.kernels.host.launch import HostLaunch, KernelCode
 from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
@@ -15,7 +16,9 @@ from convir.runtime.read_program import read_program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
+
+Kernel = TypeVar("Kernel")
 
 TARGETS = (X86_64, X86_64_V3, HOST)
 """Without f16 conversions and without FMA, with both, and whatever this machine is."""
@@ -24,7 +27,7 @@ POISON = 0xFF
 """Every byte of an output before a run: NaN in every float."""
 
 
-def runnable(name: str) -> Target | None:
+def runnable(name: str) -> CpuTarget | None:
     """The target called `name`; None if this machine cannot run its code."""
     cpu = target(name)
     if cpu.fma and not target(HOST).fma:
@@ -52,7 +55,7 @@ func.func @main({arguments}) attributes {{rt.program, rt.outputs = {len(outputs)
 """
 
 
-def run_program(text: str, arguments: Sequence[Any], cpu: Target) -> tuple[Any, ...]:
+def run_program(text: str, arguments: Sequence[Any], cpu: CpuTarget) -> tuple[Any, ...]:
     """The results of an rt program on the host, compiled for `cpu`, its outputs poisoned before."""
     executable = Executable(HostProgram(read_program(read_module(text)), cpu=cpu))
     outputs = [poisoned(spec.shape, spec.dtype) for spec in executable.outputs]
@@ -66,6 +69,12 @@ def poisoned(shape: tuple[int, ...], dtype: Any) -> Any:
         return np.ones(shape, np.bool_)
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     return np.full(size, POISON, np.uint8).view(dtype).reshape(shape)
+
+
+def kernel_of(launch: HostLaunch, kind: type[Kernel]) -> Kernel:
+    """The kernel of a kind among those that a launch is made of."""
+    assert isinstance(launch.code, KernelCode)
+    return next(kernel for kernel in launch.code.kernels if isinstance(kernel, kind))
 
 
 def assert_same(found: Any, expected: Any, what: str = "") -> None:

@@ -1,15 +1,25 @@
-"""The CPUs that code is generated for: LLVM's name, features, and the vectors they have."""
+"""The CPUs that code is generated for: LLVM's name, the vectors they have, and measured rates.
+
+A CPU is a file of `targets/`. What the processor says of the machine that compiles is completed by
+the rates of the file whose vectors are as wide.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
+from typing import Final
 
 from convir.lowering.llvm.llvm_binding import llvm
 
 X86_64 = "x86-64"
 X86_64_V3 = "x86-64-v3"
+X86_64_V4 = "x86-64-v4"
+ARM64 = "arm64"
 HOST = "host"
+_PACKAGE: Final = "convir.lowering.kernels.host"
 
 # Their float → bfloat conversions turn subnormals into zero, which IEEE arithmetic does not.
 _FLUSHES_SUBNORMALS = ("avx512bf16", "avxneconvert")
@@ -17,7 +27,7 @@ _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 
 
 @dataclass(frozen=True)
-class Target:
+class CpuTarget:
     """A CPU as code generation sees it."""
 
     name: str
@@ -37,6 +47,35 @@ class Target:
     f16_in_hardware: bool
     """True if an instruction converts between f16 and f32."""
 
+    clock_mhz: float
+    """Cycles per µs, under vector arithmetic."""
+    multiply_adds: float
+    """Vectors of multiply-adds per cycle."""
+    l1_bytes: int
+    """Of the caches of a core."""
+    l2_bytes: int
+    l3_bytes: int
+    """What a core finds in the last cache that it shares with others."""
+    l2_rate: float
+    """Bytes per µs that one thread reads and writes, of what the second-level cache holds."""
+    l3_rate: float
+    """The same of what the third-level cache holds."""
+    dram_rate: float
+    """The same of what no cache holds."""
+    launch: float
+    """µs of a launch on the calling thread, after another one."""
+    handover_work: float
+    """Scalar operations below which a launch stays on one thread: at a few a nanosecond it takes
+    less than the microseconds of a handover."""
+
+    def traffic_us(self, nbytes: float) -> float:
+        """µs in which one thread reads and writes so many bytes, which lie in the smallest cache
+        that holds them."""
+        for size, rate in ((self.l2_bytes, self.l2_rate), (self.l3_bytes, self.l3_rate)):
+            if nbytes <= size:
+                return nbytes / rate
+        return nbytes / self.dram_rate
+
     def lanes(self, element_bits: int) -> int:
         """How many elements of `element_bits` bits one vector holds."""
         return self.vector_bits // element_bits
@@ -47,45 +86,63 @@ _REGISTER_FILES = ((128, 16, False), (128, 32, True), (256, 16, True), (512, 32,
 
 
 @cache
-def register_files() -> tuple[Target, ...]:
+def register_files() -> tuple[CpuTarget, ...]:
     """A target for each kind of register file that a host may have: what does not depend on the
     machine that compiles is chosen for all of them. Their names are no processors."""
     return tuple(
-        Target(f"{registers}x{bits}", "", "", "", bits, registers, fma, fma)
+        replace(
+            named(X86_64),
+            name=f"{registers}x{bits}",
+            cpu="",
+            vector_bits=bits,
+            vector_registers=registers,
+            fma=fma,
+            f16_in_hardware=fma,
+        )
         for bits, registers, fma in _REGISTER_FILES
     )
 
 
 @cache
-def target(name: str = HOST) -> Target:
+def target(name: str = HOST) -> CpuTarget:
     """The target called `name`.
 
     Raises:
-        ValueError: the name is none of `x86-64`, `x86-64-v3` and `host`.
+        ValueError: the name is none of `x86-64`, `x86-64-v3`, `x86-64-v4` and `host`.
     """
-    triple = llvm.get_process_triple()
-    if name == X86_64:
-        return Target(name, triple, name, "", 128, 16, False, False)
-    if name == X86_64_V3:
-        return Target(name, triple, name, "", 256, 16, True, True)
     if name == HOST:
-        return _host(triple)
-    raise ValueError(f"unknown CPU target '{name}': one of {X86_64}, {X86_64_V3}, {HOST}")
+        return _host()
+    if name not in (X86_64, X86_64_V3, X86_64_V4):
+        known = ", ".join((X86_64, X86_64_V3, X86_64_V4, HOST))
+        raise ValueError(f"unknown CPU target '{name}': one of {known}")
+    return replace(named(name), triple=llvm.get_process_triple())
 
 
-def _host(triple: str) -> Target:
+@cache
+def named(name: str) -> CpuTarget:
+    """The CPU of a file of `targets/`, e.g. `x86-64-v3`, on no operating system.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        TypeError: it lacks a field, or has one that is none.
+    """
+    file = files(_PACKAGE).joinpath("targets", f"{name}.toml")
+    return CpuTarget(
+        name=name, triple="", features="", **tomllib.loads(file.read_text(encoding="utf-8"))
+    )
+
+
+def _host() -> CpuTarget:
+    triple = llvm.get_process_triple()
     features: dict[str, bool] = llvm.get_host_cpu_features()
     for feature in _FLUSHES_SUBNORMALS:
         features[feature] = False
     flat = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
-    cpu = llvm.get_host_cpu_name()
-    if triple.startswith("x86_64"):
-        fma, half = features.get("fma", False), features.get("f16c", False)
-        registers = 16
-        bits = 256 if features.get("avx2", False) and fma else 128
-        if all(features.get(feature, False) for feature in _AVX512):
-            bits, registers = 512, 32
-    else:
-        # 64-bit ARM: 32 registers of 128 bits, fused multiply-adds and half conversions.
-        bits, registers, fma, half = 128, 32, True, True
-    return Target(HOST, triple, cpu, flat, bits, registers, fma, half)
+    own = {"name": HOST, "triple": triple, "cpu": llvm.get_host_cpu_name(), "features": flat}
+    if not triple.startswith("x86_64"):
+        return replace(named(ARM64), **own)
+    fma, half = features.get("fma", False), features.get("f16c", False)
+    known = named(X86_64_V3 if features.get("avx2", False) and fma else X86_64)
+    if all(features.get(feature, False) for feature in _AVX512):
+        known = named(X86_64_V4)
+    return replace(known, **own, fma=fma, f16_in_hardware=half)

@@ -1,4 +1,4 @@
-"""Memory that a contraction needs beside its operands, as one piece of the program's arena.
+"""Memory that a launch needs beside its operands, as one piece of the program's arena.
 
 A program says the same on every machine, so its workspace is what the CPU that needs most needs.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.host.launch import HostLaunch
+from convir.lowering.kernels.host.registry import CONTRACTIONS, families_of, plan_kernel
 from convir.lowering.kernels.host.target import register_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.host.contraction_launch import Buffer, ContractionPlan
+    from convir.lowering.kernels.host.launch import Buffer
+    from convir.lowering.kernels.host.problem import KernelBody
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -23,18 +25,18 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where the buffers of a plan lie in one piece of memory."""
+    """Where the buffers of a launch lie in one piece of memory."""
 
     offsets: Mapping[Buffer, int]
     """In bytes, by the buffer's name."""
     nbytes: int
 
 
-def layout_workspace(plan: ContractionPlan, *, constant_weights: bool) -> Workspace:
-    """Lay out the buffers of `plan`; constant weights are packed elsewhere, where they stay."""
+def layout_workspace(launch: HostLaunch, *, constant_weights: bool) -> Workspace:
+    """Lay out the buffers of `launch`; constant weights are packed elsewhere, where they stay."""
     offsets: dict[Buffer, int] = {}
     end = 0
-    for name, nbytes in plan.workspace.items():
+    for name, nbytes in launch.workspace.items():
         if name == "packed" and constant_weights:
             continue
         offsets[name] = end
@@ -42,7 +44,23 @@ def layout_workspace(plan: ContractionPlan, *, constant_weights: bool) -> Worksp
     return Workspace(offsets, end)
 
 
-def workspace_bytes(spec: Contraction, *, constant_weights: bool) -> int:
-    """Bytes of workspace with which `spec` runs on every CPU."""
-    plans = [plan_contraction(spec, cpu) for cpu in register_files()]
-    return max(layout_workspace(p, constant_weights=constant_weights).nbytes for p in plans)
+def workspace_bytes(body: KernelBody, config: str, constants: Collection[int]) -> int:
+    """Bytes of workspace with which a config of a kernel runs on every CPU.
+
+    Args:
+        body: the kernel.
+        config: of the host.
+        constants: the numbers of the arguments that are constants of the program.
+    """
+    if not any(family in CONTRACTIONS for family in families_of(config)):
+        return 0
+    contraction = body.contraction
+    if isinstance(contraction, Refusal):
+        return 0
+    constant = contraction.has_constant_weights(constants)
+    launches = [plan_kernel(body, config, cpu) for cpu in register_files()]
+    return max(
+        layout_workspace(each, constant_weights=constant).nbytes
+        for each in launches
+        if isinstance(each, HostLaunch)
+    )

@@ -11,7 +11,7 @@ from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import FloatType
     from convir.lowering.kernels.host.code.builder import Function
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
 
 _NAMES: dict[FloatType, str] = {"f32": "float", "f64": "double"}
 
@@ -21,7 +21,7 @@ class Lanes:
     """Vectors of one element type on one CPU."""
 
     element: FloatType
-    cpu: Target
+    cpu: CpuTarget
 
     @property
     def bytes(self) -> int:

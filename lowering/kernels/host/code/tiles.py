@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
 
 KEPT_CHOICES = 256
 """How many choices of one kind stay in memory, 1 KiB each: more than a network has shapes."""
@@ -70,7 +70,7 @@ class BroadcastTile:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
         return taps * depth * _step_cycles(self.rows, self.vectors)
 
-    def registers(self, cpu: Target) -> int:
+    def registers(self, cpu: CpuTarget) -> int:
         """Vector registers that it needs."""
         # The broadcast element needs a register, and so does a product that is not fused.
         return self.rows * self.vectors + self.vectors + (1 if cpu.fma else 2)
@@ -100,7 +100,7 @@ class DotTile:
         steps = taps * -(-depth // lanes) * _step_cycles(self.rows, self.width)
         return steps + HORIZONTAL_SUM_COST * self.rows * self.width
 
-    def registers(self, cpu: Target) -> int:
+    def registers(self, cpu: CpuTarget) -> int:
         """Vector registers that it needs."""
         return self.rows * self.width + self.width + (1 if cpu.fma else 2)
 
@@ -140,7 +140,7 @@ class GroupTile:
         row = loads / 2 + depth * (1 / 2 + spread)
         return taps * (self.rows / 2 + self.vectors * (self.rows * row + depth / 2))
 
-    def registers(self, cpu: Target) -> int:
+    def registers(self, cpu: CpuTarget) -> int:
         """Vector registers that it needs."""
         return self.rows * (self.vectors + 1) + (2 if cpu.fma else 3)
 
@@ -172,24 +172,10 @@ class Shape:
 
 
 @lru_cache(KEPT_CHOICES)
-def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> Tile:
+def choose(shape: Shape, lanes: int, cpu: CpuTarget, most_rows: int = MAX_ROWS) -> Tile:
     """The tile that needs the fewest cycles, for vectors of `lanes` elements on `cpu`, and is at
     most `most_rows` high.
     """
-
-    def cost(tile: Tile) -> float:
-        columns, times = shape.columns, shape.groups
-        if isinstance(tile, GroupTile):
-            columns, times = columns * times, 1
-        whole, rest = divmod(columns, tile.columns(lanes))
-        total = 0.0
-        for positions, live in shape.phases:
-            taps = live[tile.rows - 1]
-            panels = whole * tile.cycles(taps, shape.depth, lanes)
-            if rest:
-                panels += tile.narrowed(rest, lanes).cycles(taps, shape.depth, lanes)
-            total += panels * -(-positions // tile.rows)
-        return total * times
 
     heights = range(1, min(most_rows, MAX_ROWS) + 1)
     vectors = range(1, min(-(-shape.columns // lanes), cpu.vector_registers) + 1)
@@ -205,4 +191,20 @@ def choose(shape: Shape, lanes: int, cpu: Target, most_rows: int = MAX_ROWS) -> 
             for count in range(1, min(most, MAX_ROWS) + 1)
         ]
     legal = [tile for tile in candidates if tile.registers(cpu) <= cpu.vector_registers]
-    return min(legal, key=lambda tile: (cost(tile), -tile.rows))
+    return min(legal, key=lambda tile: (cycles_of(shape, tile, lanes), -tile.rows))
+
+
+def cycles_of(shape: Shape, tile: Tile, lanes: int) -> float:
+    """Cycles of all tiles of a contraction, for vectors of `lanes` elements."""
+    columns, times = shape.columns, shape.groups
+    if isinstance(tile, GroupTile):
+        columns, times = columns * times, 1
+    whole, rest = divmod(columns, tile.columns(lanes))
+    total = 0.0
+    for positions, live in shape.phases:
+        taps = live[tile.rows - 1]
+        panels = whole * tile.cycles(taps, shape.depth, lanes)
+        if rest:
+            panels += tile.narrowed(rest, lanes).cycles(taps, shape.depth, lanes)
+        total += panels * -(-positions // tile.rows)
+    return total * times

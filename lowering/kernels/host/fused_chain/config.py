@@ -14,7 +14,7 @@ from convir.lowering.implementations import PLANAR
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
 
 _MANY_REGISTERS = 32
 
@@ -38,22 +38,48 @@ class SumTile:
         return f"{PLANAR} vectors={self.vectors} sums={self.sums}"
 
     @staticmethod
-    def of(config: str, cpu: Target) -> SumTile:
+    def of(config: str, cpu: CpuTarget) -> SumTile:
         """The tile that a config names on a CPU.
 
         Raises:
             ValueError: it names none, or one for which the CPU has too few registers.
         """
-        if config == PLANAR:
-            return rule(cpu)
-        named = re.fullmatch(rf"{PLANAR} vectors=(\d+) sums=(\d+)", config)
-        tile = None if named is None else SumTile(*map(int, named.groups()))
-        if tile is None or tile not in legal_tiles(cpu):
+        tile = ChainConfig.parse(config).on(cpu)
+        if tile not in legal_tiles(cpu):
             raise ValueError(f"'{config}' is no config of planar kernels on this CPU")
         return tile
 
 
-def rule(cpu: Target) -> SumTile:
+@dataclass(frozen=True)
+class ChainConfig:
+    """The register tile of a chain."""
+
+    tile: SumTile | None = None
+    """None: the rule chooses it when code is made."""
+
+    def __str__(self) -> str:
+        return PLANAR if self.tile is None else str(self.tile)
+
+    @staticmethod
+    def parse(text: str) -> ChainConfig:
+        """The config that prints as `text`.
+
+        Raises:
+            ValueError: none does.
+        """
+        if text == PLANAR:
+            return ChainConfig()
+        named = re.fullmatch(rf"{PLANAR} vectors=(\d+) sums=(\d+)", text)
+        if named is None:
+            raise ValueError(f"'{text}' is no config of planar kernels on this CPU")
+        return ChainConfig(SumTile(*map(int, named.groups())))
+
+    def on(self, cpu: CpuTarget) -> SumTile:
+        """The tile on a CPU."""
+        return rule(cpu) if self.tile is None else self.tile
+
+
+def rule(cpu: CpuTarget) -> SumTile:
     """The tile where nothing was measured: more sums than latency times issue rate of any core.
 
     With 24 of 32 registers LLVM leaves none for a weight that is used again.
@@ -61,7 +87,7 @@ def rule(cpu: Target) -> SumTile:
     return SumTile(4, 16) if _has_many_registers(cpu) else SumTile(2, 12)
 
 
-def legal_tiles(cpu: Target) -> tuple[SumTile, ...]:
+def legal_tiles(cpu: CpuTarget) -> tuple[SumTile, ...]:
     """All tiles for which a CPU has registers; the rule's is the first."""
     tiles = [
         SumTile(vectors, sums)
@@ -92,7 +118,7 @@ class Frames:
         return Frames(vectors, whole, frames - whole)
 
 
-def _has_many_registers(cpu: Target) -> bool:
+def _has_many_registers(cpu: CpuTarget) -> bool:
     return cpu.vector_registers >= _MANY_REGISTERS
 
 

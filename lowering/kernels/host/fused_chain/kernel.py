@@ -31,13 +31,13 @@ from convir.lowering.planar.program import CHUNK_FRAMES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
     from convir.lowering.planar.program import Binding, Bound, PlanarProgram
 
 
 def planar_ir(
     launches: Mapping[str, tuple[PlanarProgram, Binding]],
-    cpu: Target,
+    cpu: CpuTarget,
     tiles: Mapping[str, SumTile] = MappingProxyType({}),
 ) -> str:
     """The LLVM assembly of launches by the names of their entries.

@@ -109,6 +109,16 @@ class Blocking:
         return (self.panels - 1) * self.panel_elements + self.last_elements
 
 
+def shape_of(spec: Contraction) -> Shape:
+    """What the choice of a tile depends on."""
+    worked = tuple((phase.positions, live_taps(phase)) for phase in spec.phases if phase.taps)
+    shapes = worked or tuple((phase.positions, (1.0,) * MAX_ROWS) for phase in spec.phases)
+    fuses = spec.a.group_stride == spec.depth and (
+        spec.c.group_stride == spec.columns * spec.c.stride
+    )
+    return Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
+
+
 def block(spec: Contraction, lanes: Lanes) -> Blocking:
     """Choose the cuts of `spec`.
 
@@ -116,12 +126,7 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
         ValueError: there are too many taps for a row table on the stack.
     """
     positions = tuple(phase.positions for phase in spec.phases)
-    worked = tuple((phase.positions, live_taps(phase)) for phase in spec.phases if phase.taps)
-    shapes = worked or tuple((count, (1.0,) * MAX_ROWS) for count in positions)
-    fuses = spec.a.group_stride == spec.depth and (
-        spec.c.group_stride == spec.columns * spec.c.stride
-    )
-    shape = Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
+    shape = shape_of(spec)
     taps = max(phase.taps for phase in spec.phases)
     if taps > MAX_TAPS:
         raise ValueError(f"{taps} taps are too many for a row table")

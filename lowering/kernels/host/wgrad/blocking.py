@@ -17,7 +17,7 @@ from convir.lowering.kernels.host.code.tiles import (
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
 
 MAX_OUTER_ROWS = 14
 """Rows of a tile whose elements are neighbours, so that they share one address."""
@@ -104,18 +104,7 @@ class WeightBlocking:
 def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     """Choose the cuts of `spec`, a contraction whose result is B."""
     (phase,) = spec.phases
-    choice = _choose(
-        _WeightShape(
-            depth=spec.depth,
-            columns=spec.columns,
-            groups=spec.groups,
-            fuses=spec.a.group_stride == spec.depth and spec.c.group_stride == spec.columns,
-            strides=(spec.b.depth_stride, spec.b.column_stride),
-            positions=phase.positions,
-        ),
-        lanes.count,
-        lanes.cpu,
-    )
+    choice = _chosen(spec, lanes)
     tile, groups = choice.tile, spec.groups
     rows, columns = spec.depth, spec.columns
     if choice.columns_are_depth:
@@ -167,6 +156,24 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
         packs=isinstance(tile, BroadcastTile) and item_rows >= PACKED_TILES * tile.rows,
         direct=stores and parts.splits == 1,
     )
+
+
+def tile_cycles(spec: Contraction, lanes: Lanes) -> float:
+    """Cycles of the tiles of one position and tap, of all groups."""
+    return _chosen(spec, lanes).cost
+
+
+def _chosen(spec: Contraction, lanes: Lanes) -> _Choice:
+    (phase,) = spec.phases
+    shape = _WeightShape(
+        depth=spec.depth,
+        columns=spec.columns,
+        groups=spec.groups,
+        fuses=spec.a.group_stride == spec.depth and spec.c.group_stride == spec.columns,
+        strides=(spec.b.depth_stride, spec.b.column_stride),
+        positions=phase.positions,
+    )
+    return _choose(shape, lanes.count, lanes.cpu)
 
 
 def _stores_directly(spec: Contraction, lanes: Lanes, columns: int, choice: _Choice) -> bool:
@@ -273,7 +280,7 @@ class _Choice:
 
 
 @lru_cache(KEPT_CHOICES)
-def _choose(shape: _WeightShape, lanes: int, cpu: Target) -> _Choice:
+def _choose(shape: _WeightShape, lanes: int, cpu: CpuTarget) -> _Choice:
     """The tile with the fewest cycles, and whether its vectors run along the depth."""
     choices = [
         _outer(shape, BroadcastTile(rows, vectors), lanes, swapped)

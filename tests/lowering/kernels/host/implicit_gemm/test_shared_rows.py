@@ -27,9 +27,9 @@ from convir.lowering.contraction.spec import (
 )
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
 from convir.lowering.kernels.host.implicit_gemm.blocking import IN_PLACE_ROWS
-from convir.lowering.kernels.host.read_contraction import read_host_contraction
+from convir.lowering.kernels.host.problem import read_host_contraction
+from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target
 from convir.lowering.outline_kernels import outlined
 from convir.runtime.host.contraction import compile_contraction

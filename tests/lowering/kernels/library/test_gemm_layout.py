@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from convir.dialects import kernel
 from convir.dialects.context import read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.gemm_call import match_gemm
+from convir.lowering.kernels.library.gemm_call import match_gemm
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.program import Buffer, Gemm, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.gemm_call import GemmCall
+    from convir.lowering.kernels.library.gemm_call import GemmCall
 
 LHS, RHS, OUT = 0, 1, 2
 # Which operands a loop of each role indexes.

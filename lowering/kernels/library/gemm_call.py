@@ -14,7 +14,7 @@ from convir.dialects.contraction import contraction_dims
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.dialects.zeros import is_zero
-from convir.lowering.gemm import GemmLayout, gemm_layout
+from convir.lowering.kernels.library.gemm_layout import GemmLayout, gemm_layout
 from convir.lowering.operand_access import access_of
 
 if TYPE_CHECKING:

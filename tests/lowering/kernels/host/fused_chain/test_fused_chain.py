@@ -31,7 +31,7 @@ from convir.runtime.host_memory import address_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from convir.lowering.kernels.host.target import Target
+    from convir.lowering.kernels.host.target import CpuTarget
 
 TARGETS = (HOST, X86_64_V3, X86_64)
 
@@ -40,7 +40,7 @@ def run(
     program: PlanarProgram,
     binding: Binding,
     arrays: list[NDArray[Any]],
-    cpu: Target,
+    cpu: CpuTarget,
     tile: SumTile | None = None,
 ) -> None:
     """One launch on arrays, the arguments in order."""

@@ -1,8 +1,9 @@
-"""A kernel's tensor body as the contraction kernels of a CPU take it."""
+"""A kernel's tensor body as families of the host take it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
@@ -16,6 +17,7 @@ from convir.lowering.kernels.host.implicit_gemm.blocking import (
     MAX_TAPS_OF_FULL_TILES,
     reads_in_place,
 )
+from convir.lowering.kernels.host.launch import Argument
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from convir.dialects import kernel
     from convir.lowering.contraction.fused import FusedEpilogue
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.host.contraction_launch import Buffer
+    from convir.lowering.kernels.host.launch import Buffer, HostLaunch
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,23 @@ class HostContraction:
     """The argument that is B where C is computed, and C where B is."""
     init: int | None
     """The argument that the products are added to, where no epilogue does that."""
+
+    @property
+    def arguments(self) -> Mapping[Buffer, Argument]:
+        """The kernel's argument or result behind every operand."""
+        found: dict[Buffer, Argument] = {
+            name: Argument("input", index) for name, index in self.inputs.items()
+        }
+        found["c" if self.spec.result == "C" else "b"] = Argument("output", 0)
+        return found
+
+    def launch(self, launch: HostLaunch) -> HostLaunch:
+        """What launches on the contraction's operands, on the kernel's arguments."""
+        on_arguments = launch.resolved(self.arguments)
+        if self.init is None:
+            return on_arguments
+        copies = ((Argument("input", self.init), Argument("output", 0)),)
+        return replace(on_arguments, copies=copies)
 
     def has_constant_weights(self, constants: Collection[int]) -> bool:
         """Whether B is read, and is one of the arguments `constants`: it is prepared once."""
@@ -105,3 +124,33 @@ def _read_fused(callee: kernel.FuncOp, *, shares_rows: bool) -> HostContraction 
     return _too_many_taps(fused.contraction) or HostContraction(
         fused.contraction, fused.epilogue, fused.a, fused.other, None
     )
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBody:
+    """A kernel, and which of its arguments share memory with a result; it is read once."""
+
+    function: kernel.FuncOp
+    reused: tuple[int, ...] = ()
+    """The arguments over which a result is written, all of it over all of it."""
+    overlaps: bool = False
+    """Whether a result shares memory with an argument, in part or wholly."""
+
+    @cached_property
+    def contraction(self) -> HostContraction | Refusal:
+        """The kernel as one contraction with an epilogue, or why it is none of the host's."""
+        return read_host_contraction(self.function)
+
+    def rows(self) -> HostContraction | Refusal:
+        """The same where C is computed: fprop, dgrad and products."""
+        found = self.contraction
+        if isinstance(found, Refusal) or found.spec.result == "C":
+            return found
+        return Refusal("it computes the gradient of weights")
+
+    def weights(self) -> HostContraction | Refusal:
+        """The same where B is computed: wgrad."""
+        found = self.contraction
+        if isinstance(found, Refusal) or found.spec.result == "B":
+            return found
+        return Refusal("it computes no gradient of weights")

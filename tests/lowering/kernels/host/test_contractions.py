@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ml_dtypes
 import numpy as np
 import pytest
+from host_kernels import kernel_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,10 +23,11 @@ from convir.lowering.contraction.spec import (
     StorageType,
     Weights,
 )
-from convir.lowering.kernels.host.contraction_launch import plan_contraction
-from convir.lowering.kernels.host.direct_depthwise.kernel import PlaneCuts
+from convir.lowering.kernels.host.direct_depthwise.kernel import PlaneKernel
+from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.host.wgrad import blocking as weight_blocking
+from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 from convir.runtime.host.contraction import compile_contraction
 
 if TYPE_CHECKING:
@@ -299,7 +301,7 @@ PLANES = {
 def test_planes(name: str, cpu: str):
     case = PLANES[name]
     plan = plan_contraction(case.spec("fprop"), target(cpu))
-    assert isinstance(plan.blocking, PlaneCuts)
+    assert kernel_of(plan, PlaneKernel)
     assert not plan.workspace
     run(case, "fprop", cpu, threads=2)
     run(case, "dgrad", cpu)
@@ -369,7 +371,7 @@ def test_parts_of_a_gradient(name: str, cpu: str, monkeypatch: pytest.MonkeyPatc
         "sums": Case(1, 64, 75, (7, 9), three, accumulate=True),
         "columns": Case(2, 75, 64, (7, 9), three, orders=(0, 2, 0)),
     }[name]
-    blocking: Any = plan_contraction(case.spec("wgrad"), target(cpu)).blocking
+    blocking = kernel_of(plan_contraction(case.spec("wgrad"), target(cpu)), WeightKernel).cuts
     assert blocking.row_parts > 1
     assert blocking.direct == (name not in ("half a vector", "sums"))
     run(case, "wgrad", cpu, threads=2)

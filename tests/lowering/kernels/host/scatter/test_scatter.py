@@ -14,8 +14,8 @@ from xdsl.passes import PassPipeline
 from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.host.scatter import kernel as scatter_kernels
-from convir.lowering.kernels.host.scatter.kernel import read_scatter
+from convir.lowering.kernels.host.scatter import problem as scatter_problem
+from convir.lowering.kernels.host.scatter.problem import read_scatter
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.executable import Executable
@@ -85,7 +85,7 @@ def run_case(case: Case, cpu: str, pipeline: str, shift: int, stream_bytes: int)
     module = run(read_module(case.text), pipeline).module
     PassPipeline(lowering_passes("host")).apply(new_context(), module)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter_kernels, "STREAM_BYTES", stream_bytes)
+        patch.setattr(scatter_problem, "STREAM_BYTES", stream_bytes)
         program = read_program(module)
         executable = Executable(HostProgram(program, cpu=wanted_cpu))
     dtype = np.dtype({"f32": np.float32, "f64": np.float64}[case.dtype])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from host_kernels import kernel_of
 
 from convir.dialects.windows import Window
 from convir.lowering.contraction.convolution import Convolution, Layouts
-from convir.lowering.kernels.host.contraction_launch import ContractionPlan, plan_contraction
-from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
+from convir.lowering.kernels.host.implicit_gemm.kernel import RowKernel
+from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target
+
+if TYPE_CHECKING:
+    from convir.lowering.kernels.host.launch import HostLaunch
 
 CPU = target("x86-64-v3")
 
 
-def plan(n: int, c: int, k: int, size: int, taps: int) -> ContractionPlan:
+def plan(n: int, c: int, k: int, size: int, taps: int) -> HostLaunch:
     window = Window(taps, pad_low=taps // 2, pad_high=taps // 2)
     layouts = Layouts("NHWC", "KRSC", "NHWC")
     sizes = (size, size)
@@ -29,9 +35,7 @@ def plan(n: int, c: int, k: int, size: int, taps: int) -> ContractionPlan:
 def test_pieces_of_few_positions_follow_each_other_on_a_panel(
     problem: tuple[int, int, int, int, int], first: bool
 ):
-    blocking = plan(*problem).blocking
-    assert isinstance(blocking, Blocking)
-    assert blocking.panels_first == first
+    assert kernel_of(plan(*problem), RowKernel).cuts.panels_first == first
 
 
 @pytest.mark.parametrize(

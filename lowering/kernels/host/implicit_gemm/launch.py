@@ -1,0 +1,42 @@
+"""The launches of an implicit GEMM: copies of operands, packed weights, and the kernel of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.implicit_gemm import pack
+from convir.lowering.kernels.host.implicit_gemm.blocking import block
+from convir.lowering.kernels.host.implicit_gemm.config import FAMILY
+from convir.lowering.kernels.host.implicit_gemm.kernel import RowKernel
+from convir.lowering.kernels.host.implicit_gemm.pack import PackKernel
+from convir.lowering.kernels.host.launch import Stage
+from convir.lowering.kernels.host.operand_stages import OperandStages
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.launch import Buffer, HostLaunch
+    from convir.lowering.kernels.host.target import CpuTarget
+
+
+def launch(spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = None) -> HostLaunch:
+    """What computes C from A and B, on a contraction's operands.
+
+    Raises:
+        ValueError: there are too many taps for a row table, or the groups of an operand that has
+            to be copied do not lie behind each other.
+    """
+    stages = OperandStages(spec, cpu, epilogue)
+    a = stages.readable_rows()
+    cuts = block(stages.spec, stages.lanes)
+    rows = RowKernel(stages.spec, stages.lanes, cuts, epilogue)
+    stages.kernels.append(rows)
+    if cuts.in_place:
+        stages.contract(a, "b", rows.items)
+        return stages.launch(FAMILY)
+    packing = PackKernel(stages.spec, stages.lanes, cuts)
+    stages.kernels.append(packing)
+    stages.workspace["packed"] = packing.packed_bytes
+    stages.contract(a, "packed", rows.items)
+    operands: tuple[Buffer, ...] = ("b", "packed")
+    return stages.launch(FAMILY, (Stage(pack.ENTRY, packing.items, operands),))

@@ -1,0 +1,119 @@
+"""The launches of one contraction, as they are collected.
+
+Operands that kernels cannot read where they lie are copied first. Each copy is a stage, a launch
+over items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.spec import Channels
+from convir.lowering.kernels.host.code.entry import CONTRACT
+from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKernel, staged_phases
+from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.launch import Buffer, Writer
+    from convir.lowering.kernels.host.target import CpuTarget
+
+
+class OperandStages:
+    """Collects the stages of one contraction."""
+
+    def __init__(
+        self, spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = None
+    ) -> None:
+        self.spec = spec
+        """What the kernels compute: `spec` on the copies of operands."""
+        self.epilogue = epilogue
+        self.lanes = Lanes(spec.element, cpu)
+        self.kernels: list[Writer] = []
+        self.stages: list[Stage] = []
+        self.workspace: dict[Buffer, int] = {}
+        self._computes = spec, epilogue, cpu
+
+    def contract(self, a: Buffer, b: Buffer, items: int) -> None:
+        """Launch the kernel that computes C."""
+        count = 0 if self.epilogue is None else len(self.epilogue.operands)
+        operands: tuple[Buffer, ...] = (a, b, "c", *EPILOGUE_BUFFERS[:count])
+        self.stages.append(Stage(CONTRACT, items, operands))
+
+    def launch(self, family: str, prepare: tuple[Stage, ...] = ()) -> HostLaunch:
+        """Everything that was collected, as the launch of a family."""
+        code = KernelCode((family, *self._computes), tuple(self.kernels))
+        spec, *_ = self._computes
+        return HostLaunch(code, tuple(self.stages), prepare, spec, self.workspace)
+
+    def readable_rows(self) -> Buffer:
+        """Read A where it lies, or a copy of it; returns the buffer.
+
+        Raises:
+            ValueError: it has to be copied, and its groups do not lie behind each other.
+        """
+        spec = self.spec
+        if self._is_readable(spec.a):
+            return "a"
+        groups = 1 if spec.shares_rows else spec.groups
+        channels = groups * spec.depth
+        phases, dimensions, offset = staged_phases(spec.phases, channels, spec.a)
+        self._copy("a", "a_copy", dimensions, (groups, channels), spec.a, offset)
+        layout = Channels(spec.element, 1, 0 if spec.shares_rows else spec.depth)
+        self.spec = replace(spec, phases=phases, a=layout)
+        return "a_copy"
+
+    def readable_outs(self) -> Buffer:
+        """Read C, which is not the result, where it lies, or a copy of it; returns the buffer.
+
+        Raises:
+            ValueError: it has to be copied, and its groups do not lie behind each other.
+        """
+        spec = self.spec
+        if self._is_readable(spec.c):
+            return "c"
+        (phase,) = spec.phases
+        dimensions = tuple(Dimension(axis.size, axis.out_stride) for axis in phase.axes)
+        channels = spec.groups * spec.columns
+        strides = _dense(dimensions, channels)
+        axes = tuple(
+            replace(axis, out_stride=stride)
+            for axis, stride in zip(phase.axes, strides, strict=True)
+        )
+        sizes = spec.groups, channels
+        self._copy("c", "c_copy", dimensions, sizes, spec.c, phase.out_offset)
+        layout = Channels(spec.element, 1, spec.columns)
+        moved = replace(phase, axes=axes, out_offset=0)
+        self.spec = replace(spec, phases=(moved,), c=layout)
+        return "c_copy"
+
+    def _is_readable(self, layout: Channels) -> bool:
+        return layout.type == self.spec.element and layout.stride == 1
+
+    def _copy(
+        self,
+        buffer: Buffer,
+        copy: Buffer,
+        dimensions: tuple[Dimension, ...],
+        sizes: tuple[int, int],
+        layout: Channels,
+        offset: int = 0,
+    ) -> None:
+        groups, channels = sizes
+        if groups > 1 and layout.group_stride != channels // groups * layout.stride:
+            raise ValueError(f"groups of operand {buffer} do not lie behind each other")
+        stage = StageKernel(f"copy_{buffer}", self.lanes, dimensions, channels, layout, offset)
+        self.kernels.append(stage)
+        self.workspace[copy] = stage.bytes
+        self.stages.append(Stage(stage.name, stage.items, (buffer, copy)))
+
+
+def _dense(dimensions: tuple[Dimension, ...], channels: int) -> tuple[int, ...]:
+    """Elements between positions of a dense `[position][channel]` array."""
+    sizes = [dimension.size for dimension in dimensions]
+    return tuple(channels * prod(sizes[place + 1 :]) for place in range(len(sizes)))

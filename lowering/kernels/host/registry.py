@@ -1,0 +1,109 @@
+"""The families of kernels that a CPU runs, and what stands for a kernel by a config's text."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from convir.dialects.refusal import Refusal
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
+from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
+from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
+from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
+from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
+from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
+from convir.lowering.kernels.host.loops.family import LOOPS
+from convir.lowering.kernels.host.scatter.family import SCATTER
+from convir.lowering.kernels.host.wgrad import launch as wgrad
+from convir.lowering.kernels.host.wgrad.family import WGRAD
+from convir.lowering.kernels.library.blas import BLAS
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.fused import FusedEpilogue
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.family import HostFamily, Launched
+    from convir.lowering.kernels.host.launch import HostLaunch
+    from convir.lowering.kernels.host.problem import KernelBody
+    from convir.lowering.kernels.host.target import CpuTarget
+
+CONTRACTIONS: tuple[HostFamily, ...] = (DIRECT_DEPTHWISE, IMPLICIT_GEMM, WGRAD)
+"""What computes contractions by register tiles: on every CPU one of them does."""
+
+SELECTED: tuple[HostFamily, ...] = (FUSED_CHAIN, *CONTRACTIONS, BLAS, SCATTER)
+"""What is selected where it computes a kernel, the best first."""
+
+FAMILIES: tuple[HostFamily, ...] = (*SELECTED, LOOPS)
+"""Every family; loops compute what no other one does."""
+
+ANY_CONTRACTION = "contraction"
+"""A config of IR that was written when the families of contractions were one."""
+
+_log = logging.getLogger(__name__)
+
+
+def families_of(config: str) -> tuple[HostFamily, ...]:
+    """The families that a config's text stands for, the preferred one first; none if it names none.
+
+    Which family computes a contraction depends on how wide a CPU's vectors are, so another one
+    stands in where code is made for another CPU than the config was chosen for.
+    """
+    name = config.partition(" ")[0]
+    if name == ANY_CONTRACTION:
+        return CONTRACTIONS
+    named = [family for family in FAMILIES if family.name == name]
+    if not any(family in CONTRACTIONS for family in named):
+        return tuple(named)
+    return (*named, *(family for family in CONTRACTIONS if family not in named))
+
+
+def plan_kernel(body: KernelBody, config: str, cpu: CpuTarget) -> Launched | Refusal:
+    """What a config launches for a kernel on a CPU, or why nothing stands for the kernel."""
+    families = families_of(config)
+    if not families:
+        return Refusal(f"'{config}' is no config for the host")
+    reasons: list[str] = []
+    # Results that share memory with arguments are known late; loops bear it where others do not.
+    for family in (*families, *([LOOPS] if body.overlaps else [])):
+        launch = _launch(body, family, config, cpu)
+        if not isinstance(launch, Refusal):
+            if family.name != config.partition(" ")[0]:
+                _log.info("@%s: %s instead of %s", body.function.sym_name.data, family.name, config)
+            return launch
+        reasons.append(launch.reason)
+    return Refusal("; ".join(dict.fromkeys(reasons)))
+
+
+def _launch(
+    body: KernelBody, family: HostFamily, config: str, cpu: CpuTarget
+) -> Launched | Refusal:
+    problem = family.problem(body, cpu)
+    if isinstance(problem, Refusal):
+        return problem
+    is_named = family.name == config.partition(" ")[0]
+    try:
+        parsed = family.parse(config if is_named else family.name)
+    except ValueError as error:
+        return Refusal(str(error))
+    return family.launch(problem, parsed, cpu)
+
+
+def plan_contraction(
+    spec: Contraction, cpu: CpuTarget, epilogue: FusedEpilogue | None = None
+) -> HostLaunch:
+    """The launch of a contraction on its own operands.
+
+    Args:
+        spec: what is contracted.
+        cpu: the processor.
+        epilogue: what follows; `fused_store.refusal` has none for it.
+
+    Raises:
+        ValueError: there are too many taps for a row table, or the groups of an operand that has
+            to be copied do not lie behind each other.
+    """
+    if spec.result == "B":
+        return wgrad.launch(spec, cpu)
+    if cut_planes(spec, Lanes(spec.element, cpu)) is not None:
+        return direct_depthwise.launch(spec, cpu, epilogue)
+    return implicit_gemm.launch(spec, cpu, epilogue)

@@ -1,0 +1,40 @@
+"""What the operands of a contraction weigh in memory, and what copying them takes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from convir.lowering.contraction.spec import STORAGE_BYTES
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+
+COPY_CYCLES = 1.0
+"""Of an element that is moved to where its neighbours are."""
+
+
+def elements(spec: Contraction) -> tuple[int, int, int]:
+    """Elements of A that may be read, of B, and of C."""
+    axes = spec.phases[0].axes
+    a = prod(axis.extent for axis in axes) * spec.depth * (1 if spec.shares_rows else spec.groups)
+    b = spec.taps * spec.depth * spec.columns * spec.groups
+    c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
+    return a, b, c
+
+
+def operand_bytes(spec: Contraction) -> int:
+    """Bytes of all operands, once each."""
+    types = spec.a.type, spec.b.type, spec.c.type
+    return sum(
+        count * STORAGE_BYTES[kind] for count, kind in zip(elements(spec), types, strict=True)
+    )
+
+
+def copied_elements(spec: Contraction) -> int:
+    """Elements of A, and of C where B is computed, that kernels do not read where they lie."""
+    a, _, c = elements(spec)
+    copied = a if spec.a.stride != 1 or spec.a.type != spec.element else 0
+    if spec.result == "B" and (spec.c.stride != 1 or spec.c.type != spec.element):
+        copied += c
+    return copied

@@ -1,0 +1,37 @@
+"""The launches of a gradient of weights: copies of operands, outer products, and partial sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.launch import Stage
+from convir.lowering.kernels.host.operand_stages import OperandStages
+from convir.lowering.kernels.host.wgrad import kernel, partial_results
+from convir.lowering.kernels.host.wgrad.blocking import block_weights
+from convir.lowering.kernels.host.wgrad.config import FAMILY
+from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.launch import HostLaunch
+    from convir.lowering.kernels.host.target import CpuTarget
+
+
+def launch(spec: Contraction, cpu: CpuTarget) -> HostLaunch:
+    """What computes B from A and C, on a contraction's operands.
+
+    Raises:
+        ValueError: the groups of an operand that has to be copied do not lie behind each other.
+    """
+    stages = OperandStages(spec, cpu)
+    a, c = stages.readable_rows(), stages.readable_outs()
+    cuts = block_weights(stages.spec, stages.lanes)
+    weights = WeightKernel(stages.spec, stages.lanes, cuts)
+    stages.kernels.append(weights)
+    if cuts.direct:
+        stages.stages.append(Stage(kernel.ENTRY, weights.items, (a, c, "b")))
+        return stages.launch(FAMILY)
+    stages.workspace["parts"] = weights.workspace_bytes
+    stages.stages.append(Stage(kernel.ENTRY, weights.items, (a, c, "parts")))
+    stages.stages.append(Stage(partial_results.ENTRY, weights.adding.items, ("parts", "b")))
+    return stages.launch(FAMILY)

@@ -1,0 +1,21 @@
+"""What a gradient of weights takes: cycles of its tiles and copies, or its memory traffic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.traffic import COPY_CYCLES, copied_elements, operand_bytes
+from convir.lowering.kernels.host.wgrad.blocking import tile_cycles
+
+if TYPE_CHECKING:
+    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.kernels.host.target import CpuTarget
+
+
+def predict(spec: Contraction, cpu: CpuTarget) -> float:
+    """µs on one thread."""
+    (phase,) = spec.phases
+    cycles = phase.positions * phase.taps * tile_cycles(spec, Lanes(spec.element, cpu))
+    cycles += COPY_CYCLES * copied_elements(spec)
+    return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))
