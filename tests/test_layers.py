@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,10 @@ def test_device_code_of_a_family_includes_none_of_another() -> None:
         if (found := included_folders(header) - {*DEVICE_LAYERS, header.parent.name})
     }
     assert not wrong
+
+
+def test_no_modules_import_each_other() -> None:
+    house = runpy.run_path(str(ROOT / "benchmarks" / "house.py"))
+    graph = house["imports"](ROOT)
+    assert len(graph) > len(KNOWS)
+    assert house["circles"](graph) == []
