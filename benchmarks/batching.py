@@ -25,8 +25,8 @@ import numpy as np
 from convir.api.compile import compile as compile_module
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.passes import run
-from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 from convir.runtime.cuda import toolkit
 

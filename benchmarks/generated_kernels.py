@@ -24,7 +24,7 @@ import torch
 
 from convir.api.compile import compile as convir_compile
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.runtime.bench.device import gpu_or_exit
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from convir.api.compile import compile as convir_compile
 from convir.cli.bench_problems import LIBRARY_PIPELINE
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.runtime.bench.device import gpu_or_exit
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import Timing, host_us
 from convir.runtime.cuda import toolkit
 

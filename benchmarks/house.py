@@ -14,7 +14,6 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(*sys.argv[1:2] or Path(__file__).parents[1:2]).resolve()
 CODE = ("api", "cli", "dialects", "frontends", "lowering", "passes", "runtime")
 INCLUDE = re.compile(r'#include "([^"]+\.cuh)"')
 MOST_FILES = 15
@@ -32,14 +31,14 @@ def lines(path: Path) -> int:
     return len(text_of(path).splitlines())
 
 
-def python_files() -> list[Path]:
+def python_files(root: Path) -> list[Path]:
     """The modules of the package."""
-    return sorted(path for name in CODE for path in (ROOT / name).rglob("*.py"))
+    return sorted(path for name in CODE for path in (root / name).rglob("*.py"))
 
 
-def kernels() -> dict[Path, set[Path]]:
+def kernels(root: Path) -> dict[Path, set[Path]]:
     """The headers that each kernel includes, directly or not, and itself."""
-    headers = sorted((ROOT / "lowering").rglob("*.cuh"))
+    headers = sorted((root / "lowering").rglob("*.cuh"))
 
     def named(name: str, by: Path) -> Path | None:
         near = by.parent / name
@@ -60,9 +59,9 @@ def kernels() -> dict[Path, set[Path]]:
     return found
 
 
-def imports() -> dict[str, set[str]]:
+def imports(root: Path) -> dict[str, set[str]]:
     """The modules that each module imports, at once or later, but for the sake of types."""
-    paths = {path.relative_to(ROOT).with_suffix("").parts: path for path in python_files()}
+    paths = {path.relative_to(root).with_suffix("").parts: path for path in python_files(root)}
     modules = {
         ".".join(("convir", *parts)).removesuffix(".__init__"): path
         for parts, path in paths.items()
@@ -110,13 +109,14 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def main() -> None:
     """Print the tables."""
-    reached = kernels()
+    root = Path(*sys.argv[1:2] or Path(__file__).parents[1:2]).resolve()
+    reached = kernels(root)
     headers = set[Path]().union(*reached.values())
     total = sum(map(lines, headers))
     shared = {path for path in headers if sum(path in each for each in reached.values()) > 1}
     part = sum(map(lines, shared))
     print(f"device code: {total} lines, {part} ({part / total:.0%}) of two kernels or more")
-    families = sorted(path.parent for path in (ROOT / "lowering").rglob("*/family.py"))
+    families = sorted(path.parent for path in (root / "lowering").rglob("*/family.py"))
     families = [folder for folder in families if any(folder.glob("*.cuh"))]
     if families:
         print(f"\n{'family':26}{'.cuh':>7}{'.py':>7}{'files':>7}{'included':>10}")
@@ -126,23 +126,23 @@ def main() -> None:
         device, host = sum(map(lines, own)), sum(map(lines, python))
         files = len(own) + len(python)
         print(f"{folder.name:26}{device:7}{host:7}{files:7}{sum(map(lines, included)):10}")
-    outside = [path for path in python_files() if path.parent not in families]
+    outside = [path for path in python_files(root) if path.parent not in families]
     naming = {
-        path.relative_to(ROOT).as_posix()
-        for path in [*outside, ROOT / "pyproject.toml"]
+        path.relative_to(root).as_posix()
+        for path in [*outside, root / "pyproject.toml"]
         if sum(f".{folder.name}" in text_of(path) for folder in families) >= FEWEST_NAMED
     }
     print(f"\nfiles that list families: {len(naming)}", *sorted(naming))
-    found = circles(imports())
+    found = circles(imports(root))
     print(f"circles of imports: {len(found)}")
     for circle in found:
         print("  " + ", ".join(circle))
-    folders = {path.parent for path in [*python_files(), *headers]}
+    folders = {path.parent for path in [*python_files(root), *headers]}
     sizes = {folder: sum(path.is_file() for path in folder.iterdir()) for folder in folders}
     full = sorted((size, folder) for folder, size in sizes.items() if size > MOST_FILES)
     print(f"folders of more than {MOST_FILES} files: {len(full)} of {len(sizes)}")
     for size, folder in reversed(full):
-        print(f"  {size:3} {folder.relative_to(ROOT)}")
+        print(f"  {size:3} {folder.relative_to(root)}")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ import numpy as np
 from convir.api.stream import stream
 from convir.dialects.conv import FpropOp
 from convir.frontends.nam.importer import import_nam
-from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 from convir.runtime.devices import CUDA, HOST
 from convir.runtime.host.fma_peak import fma_gflops

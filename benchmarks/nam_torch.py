@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.api.stream import stream
-from convir.runtime.bench.device import gpu_or_exit
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 from convir.runtime.devices import CUDA, HOST
 

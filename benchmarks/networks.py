@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from convir.api.compile import compile as compile_module
-from convir.runtime.bench.device import gpu_or_exit
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.onnx_networks import ELEMENT_TYPES, NETWORKS, in_element_type
+from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convir.dialects.problem import ConvProblem
     from convir.runtime.bench.candidate import Candidate, Failed
-    from convir.runtime.bench.cuda import CudaBench
     from convir.runtime.bench.row import Ceilings
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
@@ -66,19 +65,3 @@ class BenchDevice(Protocol):
     def clock(self, call: Callable[[], object], repeats: int) -> float:
         """µs per call of so many calls in a row."""
         ...
-
-
-def gpu_or_exit(clock: Literal["events", "graph"] = "events") -> CudaBench:
-    """The first GPU, for a script that needs one.
-
-    Raises:
-        SystemExit: it cannot be used, and why; or PyTorch, which checks results, is missing.
-    """
-    from convir.runtime.cuda.toolkit import NoGpuError  # noqa: PLC0415  (as below)
-
-    try:
-        from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (imports PyTorch and CuPy)
-
-        return CudaBench(0, clock)
-    except (NoGpuError, ImportError) as error:
-        raise SystemExit(f"error: {error}") from error

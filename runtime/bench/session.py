@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from convir.dialects.problem import ConvProblem
     from convir.runtime.bench.candidate import Weights
+    from convir.runtime.bench.cuda import CudaBench
     from convir.runtime.bench.device import BenchDevice
     from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
@@ -249,3 +250,19 @@ def _measured(task: Task, checked: Checked, timings: dict[str, Timing], ceilings
         tolerance=worst.allowed,
         failure=checked.failure,
     )
+
+
+def gpu_or_exit(clock: Literal["events", "graph"] = "events") -> CudaBench:
+    """The first GPU, for a script that needs one.
+
+    Raises:
+        SystemExit: it cannot be used, and why; or PyTorch, which checks results, is missing.
+    """
+    from convir.runtime.cuda.toolkit import NoGpuError  # noqa: PLC0415  (as below)
+
+    try:
+        from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (imports PyTorch and CuPy)
+
+        return CudaBench(0, clock)
+    except (NoGpuError, ImportError) as error:
+        raise SystemExit(f"error: {error}") from error

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from conv_cases import DTYPES
+import pytest
+from conv_cases import DTYPES, normals, small_integers, torch_answer, work
+from family_problems import module_of, problem_of, reading_of
 from gpu import cupy_or_skip
 
+from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
+from convir.lowering.kernels.registry import family_of
 from convir.runtime.compare import largest_error
+from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel
 
 if TYPE_CHECKING:
@@ -33,6 +38,7 @@ def assert_computes(
     expected: Array,
     dtype: str,
     terms: int = 0,
+    times: int = TIMES,
 ) -> None:
     """A plan stores `expected`: the same bits every time, and nothing around them.
 
@@ -45,6 +51,7 @@ def assert_computes(
         terms: products that are added into one element, which the tolerance is from: half an ulp of
             the result or as many of the sum as there are terms. 0: sums are exact, as those of
             small integers, and so is the result.
+        times: launches; every one finds its result and its workspace poisoned.
     """
     cupy: Any = cupy_or_skip()
     wanted = expected.astype(DTYPES[dtype])
@@ -56,7 +63,7 @@ def assert_computes(
     kernels = [LoadedKernel(kernel) for kernel in plan.resolved(reading.problem.place).kernels]
     state = [cupy.zeros(nbytes, "u1") for nbytes in plan.state]
     found: list[bytes] = []
-    for _ in range(TIMES):
+    for _ in range(times):
         # 0x7FFF is a NaN of both types of 16 bits, and twice or four times one of f32 and f64.
         memory = cupy.full((size + 2 * around) // 2, 0x7FFF, "u2").view("u1")
         workspace = [cupy.full(-(-nbytes // 2), 0x7FFF, "u2") for nbytes in plan.workspace]
@@ -78,3 +85,21 @@ def assert_computes(
     relative = max(HALF_ULP[dtype], HALF_ULP["f64" if dtype == "f64" else "f32"] * terms)
     worst = largest_error(expected, result.astype(np.float64), relative)
     assert worst.error <= worst.allowed, worst
+
+
+def check_config(line: str, config: str, *, exact: bool = True, times: int = TIMES) -> None:
+    """A config computes a MIOpenDriver line: small integers exactly, or real numbers."""
+    cupy_or_skip()
+    problem, gpu = problem_of(line), toolkit.gpu()
+    reading, family = reading_of(module_of(problem)), family_of(config)
+    assert not isinstance(reading, Refusal), reading.reason
+    assert family is not None
+    plan = family.launch(reading.problem, family.parse(config), gpu)
+    if isinstance(plan, Refusal) and not gpu.is_hopper:
+        pytest.skip(plan.reason)
+    assert not isinstance(plan, Refusal), plan.reason
+    make = small_integers if exact else normals
+    lhs, rhs = (make(shape, problem.dtype, i) for i, shape in enumerate(problem.shapes[:2], 1))
+    expected = torch_answer(problem, lhs, rhs)
+    terms = 0 if exact else work(problem)
+    assert_computes(reading, plan, [lhs, rhs], expected, problem.dtype, terms, times)

@@ -45,7 +45,7 @@ FIRST = [f"{folder} 0" for folder in folders()]
 VARIED = [name for name in LINES if name.split()[1] in "01"]
 AS_IT_IS, *OTHERS = VARIANTS
 CONFIGS = 6
-"""Configs of a problem whose launches are looked at."""
+"""Configs of a problem whose launches are looked at, and further ones up to the first legal."""
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 MOST_THREADS = 1024
 MOST_BOX = 256
@@ -58,7 +58,7 @@ def readings(problem: ConvProblem) -> Reading | None:
 
 
 def legal_plan(family: KernelFamily, reading: Reading, gpu: Target) -> KernelPlan | None:
-    """The launches of the family's best legal config; None where it says why it has none."""
+    """The launches of the family's first legal config; None where it says why it has none."""
     problem = reading.problem
     refused = family.problem(problem.contraction, problem.epilogue, gpu)
     configs = family.candidates(problem, gpu)
@@ -67,9 +67,11 @@ def legal_plan(family: KernelFamily, reading: Reading, gpu: Target) -> KernelPla
         return None
     assert not isinstance(refused, Refusal), "it considers configs for what it does not take"
     assert configs, "no configs, and no reason"
-    best: KernelPlan | None = None
+    first: KernelPlan | None = None
     reasons: list[str] = []
-    for config in configs[:CONFIGS]:
+    for number, config in enumerate(configs):
+        if first is not None and number >= CONFIGS:
+            break
         assert family.parse(str(config)) == config
         refusal = family.refusal(problem, config, gpu)
         if refusal is not None:
@@ -82,9 +84,9 @@ def legal_plan(family: KernelFamily, reading: Reading, gpu: Target) -> KernelPla
         for kernel in plan.resolved(problem.place).kernels:
             assert_legal(kernel, gpu)
         assert all(size > 0 for size in (*plan.workspace, *plan.state))
-        best = plan if best is None else best
-    assert best is not None, reasons
-    return best
+        first = plan if first is None else first
+    assert first is not None, reasons
+    return first
 
 
 def assert_legal(kernel: CudaKernel, gpu: Target) -> None:

@@ -6,24 +6,8 @@ filters, padding beyond the filter, steps, dilation, groups, all ranks, pipeline
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
 import pytest
-from conv_cases import DTYPES, small_integers, torch_answer
-from gpu import cupy_or_skip
-from wgrad_launch import gradients
-
-from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
-from convir.runtime.cuda import toolkit
-
-if TYPE_CHECKING:
-    from convir.dialects.refusal import Refusal
-    from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.kernels.cuda.problem import ContractionProblem
+from plan_runs import check_config
 
 pytestmark = pytest.mark.gpu
 
@@ -80,20 +64,6 @@ def cases() -> list[tuple[str, str]]:
     return found
 
 
-def plan_of(config: TapsWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
-    return taps_wgrad.kernels(found.contraction, found.epilogue, config)
-
-
 @pytest.mark.parametrize(("text", "config"), cases())
 def test_every_weight_is_stored(text: str, config: str) -> None:
-    cupy_or_skip()
-    if "wgmma" in config and toolkit.architecture() != "sm_90a":
-        pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
-    (problem,) = parse_line(text).problems.values()
-    lhs = small_integers(problem.shapes[0], problem.dtype, 1)
-    rhs = small_integers(problem.shapes[1], problem.dtype, 2)
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    for found in gradients(
-        text, partial(plan_of, TapsWgradConfig.parse(config)), lhs, rhs, times=2
-    ):
-        np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+    check_config(text, config)

@@ -7,16 +7,8 @@ ranks, both types, and filters whose depths or whose columns are neighbours.
 from __future__ import annotations
 
 import pytest
-from contraction_readings import reading
 from conv_lines import conv_line as line
-from gpu import cupy_or_skip
-from launched_kernels import assert_stores
-
-from convir.dialects.refusal import Refusal
-from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
-from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
-from convir.runtime.cuda import toolkit
+from plan_runs import check_config
 
 pytestmark = pytest.mark.gpu
 
@@ -42,12 +34,4 @@ CRSK = ("--fil_layout NHWC", "--fil_layout CHWN")
 )
 @pytest.mark.parametrize("blocks", [132, 1])
 def test_kernel(text: str, config: str, blocks: int) -> None:
-    cupy_or_skip()
-    if toolkit.architecture() != "sm_90a":
-        pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
-    found = reading(text)
-    parsed = JoinedConfig.parse(f"joined {config} blocks={blocks}")
-    plan = wgmma_joined.kernels(found.contraction, found.epilogue, parsed)
-    assert not isinstance(plan, Refusal), plan.reason
-    (kernel,) = plan.kernels
-    assert_stores(kernel, parse_line(text).problems["main"])
+    check_config(text, f"joined {config} blocks={blocks}")

@@ -7,16 +7,8 @@ and even sizes, holes in cells, behind narrow rows and in runs, all ranks.
 from __future__ import annotations
 
 import pytest
-from contraction_readings import reading
 from conv_lines import FORWARD, conv_line
-from gpu import cupy_or_skip
-from launched_kernels import assert_stores
-
-from convir.dialects.refusal import Refusal
-from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
-from convir.runtime.cuda import toolkit
+from plan_runs import check_config
 
 pytestmark = pytest.mark.gpu
 
@@ -59,14 +51,5 @@ pytestmark = pytest.mark.gpu
     ],
 )
 def test_kernel(text: str, config: str) -> None:
-    cupy_or_skip()
-    if toolkit.architecture() != "sm_90a":
-        pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
-    (problem,) = parse_line(text).problems.values()
-    found = reading(text)
     tile, stages, math, store = config.split()
-    parsed = WgmmaConfig.parse(f"wgmma {tile} stages={stages} math={math} store={store} blocks=132")
-    plan = wgmma.kernels(found.contraction, found.epilogue, parsed)
-    assert not isinstance(plan, Refusal), plan.reason
-    (kernel,) = plan.kernels
-    assert_stores(kernel, problem)
+    check_config(text, f"wgmma {tile} stages={stages} math={math} store={store} blocks=132")

@@ -8,30 +8,16 @@ dimensions, all pipelines and partitions.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from conv_cases import DTYPES, normals, small_integers, torch_answer
-from gpu import cupy_or_skip
-from wgrad_launch import gradients
+from plan_runs import check_config
 
 from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     DEPTHS,
     MAX_WAITING,
     StackedWgradConfig,
 )
-from convir.runtime.bench.session import tolerance_of
-from convir.runtime.cuda import toolkit
-
-if TYPE_CHECKING:
-    from convir.dialects.refusal import Refusal
-    from convir.lowering.kernels.cuda.launch import KernelPlan
-    from convir.lowering.kernels.cuda.problem import ContractionProblem
-    from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu
 
@@ -164,25 +150,9 @@ def rings() -> list[tuple[str, str]]:
     return found
 
 
-def plan_of(config: StackedWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
-    return stacked_wgrad.kernels(found.contraction, found.epilogue, config)
-
-
-def launched(text: str, config: str, lhs: Array, rhs: Array, times: int) -> list[Array]:
-    cupy_or_skip()
-    if toolkit.architecture() != "sm_90a":
-        pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
-    return gradients(text, partial(plan_of, StackedWgradConfig.parse(config)), lhs, rhs, times)
-
-
 @pytest.mark.parametrize(("text", "config"), [*cases(), *packed(), *rings()])
 def test_every_weight_is_stored(text: str, config: str) -> None:
-    (problem,) = parse_line(text).problems.values()
-    lhs = small_integers(problem.shapes[0], problem.dtype, 1)
-    rhs = small_integers(problem.shapes[1], problem.dtype, 2)
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype])
-    for found in launched(text, config, lhs, rhs, 2):
-        np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+    check_config(text, config)
 
 
 STEP = "step=2x32 slab=2 stages=4 waiting=2 cluster=1"
@@ -220,15 +190,6 @@ def test_packed_columns_have_the_same_bits_every_time(partition: str) -> None:
 
 
 def check_bits(config: str) -> None:
-    """Twenty launches on random numbers, and the first one against PyTorch."""
+    """Twenty launches on random numbers, compared with PyTorch."""
     text = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
-    (problem,) = parse_line(text).problems.values()
-    lhs = normals(problem.shapes[0], problem.dtype, 1)
-    rhs = normals(problem.shapes[1], problem.dtype, 2)
-    first, *others = launched(text, config, lhs, rhs, 20)
-    for other in others:
-        np.testing.assert_array_equal(other.view("u2"), first.view("u2"))
-    expected, relative = torch_answer(problem, lhs, rhs), tolerance_of(problem)
-    np.testing.assert_allclose(
-        first.astype(np.float64), expected, rtol=relative, atol=relative * np.abs(expected).max()
-    )
+    check_config(text, config, exact=False, times=20)

@@ -7,34 +7,17 @@ the same every time, and the flags are left clean.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from contraction_readings import reading
-from conv_cases import DTYPES, normals, small_integers, torch_answer
 from conv_lines import BACKWARD_WEIGHT, conv_line
-from gpu import cupy_or_skip
-
-from convir.dialects.refusal import Refusal
-from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
-from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
-from convir.runtime.bench.session import tolerance_of
-from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.launch import LoadedKernel
+from plan_runs import check_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.dialects.problem import ConvProblem
-    from convir.lowering.kernels.cuda.launch import Pointer
-    from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu
-
-POISON = 0x7FFF
-"""A NaN of both types of 16 bits."""
 
 
 def line(
@@ -51,57 +34,13 @@ def line(
     return conv_line(dtype, n, c, k, spatial, taps, pad, stride, BACKWARD_WEIGHT, dilation)
 
 
-class Launched:
-    """A config's kernel on operands of its own, with memory that was full of NaN."""
-
-    def __init__(self, text: str, config: str, lhs: Array, rhs: Array) -> None:
-        """Args: config: `TILE STAGES CLUSTER PARTITION [ROLES]`."""
-        cupy = cupy_or_skip()
-        if toolkit.architecture() != "sm_90a":
-            pytest.skip(f"wgmma needs sm_90a, this is {toolkit.architecture()}")
-        found = reading(text)
-        tile, stages, cluster, partition, *roles = config.split()
-        parsed = WgmmaWgradConfig.parse(
-            f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
-            f"cluster={cluster} partition={partition} blocks=132"
-        )
-        plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, parsed)
-        assert not isinstance(plan, Refusal), plan.reason
-        (problem,) = parse_line(text).problems.values()
-        self._cupy: Any = cupy
-        (kernel,) = plan.kernels
-        self._kernel = LoadedKernel(kernel)
-        self._dtype = DTYPES[problem.dtype]
-        self._out: Any = cupy.empty(problem.shapes[2], "u2")
-        # CuPy has no bfloat16 of NumPy's: operands travel as their bits.
-        self._operands: dict[str, Any] = {
-            "a": cupy.asarray(lhs.view("u2")),
-            "c": cupy.asarray(rhs.view("u2")),
-            "b": self._out,
-        }
-        self._workspace = [cupy.full(size // 4, np.nan, "f4") for size in plan.workspace]
-        self.state = [cupy.zeros(size // 4, "u4") for size in plan.state]
-
-    def _address(self, pointer: Pointer) -> int:
-        match pointer.place:
-            case "workspace":
-                return self._workspace[pointer.index].data.ptr
-            case "state":
-                return self.state[pointer.index].data.ptr
-            case place:
-                return self._operands[place].data.ptr
-
-    def run(self) -> Array:
-        """The result of one more launch."""
-        self._out.fill(POISON)
-        self._kernel.launch(self._address)
-        return self._cupy.asnumpy(self._out).view(self._dtype)
-
-
-def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
-    make = small_integers if exact else normals
-    lhs_shape, rhs_shape, _ = problem.shapes
-    return make(lhs_shape, problem.dtype, 1), make(rhs_shape, problem.dtype, 2)
+def config_of(config: str) -> str:
+    """The config of `TILE STAGES CLUSTER PARTITION [ROLES]`."""
+    tile, stages, cluster, partition, *roles = config.split()
+    return (
+        f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
+        f"cluster={cluster} partition={partition} blocks=132"
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,13 +144,7 @@ def operands(problem: ConvProblem, *, exact: bool) -> tuple[Array, Array]:
     ],
 )
 def test_kernel(text: str, config: str) -> None:
-    (problem,) = parse_line(text).problems.values()
-    lhs, rhs = operands(problem, exact=True)
-    expected = torch_answer(problem, lhs, rhs).astype(DTYPES[problem.dtype]).astype(np.float32)
-    launched = Launched(text, config, lhs, rhs)
-    for _ in range(2):
-        np.testing.assert_array_equal(launched.run().astype(np.float32), expected)
-    assert not any(state.any() for state in launched.state)
+    check_config(text, config_of(config))
 
 
 @pytest.mark.parametrize(
@@ -237,14 +170,4 @@ def test_kernel(text: str, config: str) -> None:
 )
 def test_the_same_bits_every_time(config: str) -> None:
     text = line("f16", 16, 256, 256, (14, 14), 3, 1, 1)
-    (problem,) = parse_line(text).problems.values()
-    lhs, rhs = operands(problem, exact=False)
-    launched = Launched(text, config, lhs, rhs)
-    first = launched.run()
-    for _ in range(20):
-        np.testing.assert_array_equal(launched.run().view("u2"), first.view("u2"))
-    expected = torch_answer(problem, lhs, rhs)
-    relative = tolerance_of(problem)
-    np.testing.assert_allclose(
-        first.astype(np.float64), expected, rtol=relative, atol=relative * np.abs(expected).max()
-    )
+    check_config(text, config_of(config), exact=False, times=21)
