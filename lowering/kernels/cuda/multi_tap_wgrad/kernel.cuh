@@ -20,6 +20,7 @@
 #include "load/tiles.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
@@ -208,20 +209,13 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
     init_barrier(drained, kMathWarps * kWarpArrivals);
   }
   __syncthreads();
+  using Both = Roles<C::kTradesRegisters, kProducerRegisters, kMathRegisters<C::kLoadWarps>>;
   if (threadIdx.x < L::kLoadThreads) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (C::kTradesRegisters) {
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
-    }
-#endif
+    Both::become_producer();
     const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
     load_role<P, C, S>(filler, full, empty, drained);
   } else {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (C::kTradesRegisters) {
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters<C::kLoadWarps>));
-    }
-#endif
+    Both::become_consumer();
     math_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
                                  full, empty, drained);
   }

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -79,7 +80,7 @@ struct JoinedKernel {
   using Pointers = typename Epilogue::Pointers;
 
   static constexpr int kPairs = 2, kWarpgroup = 128;
-  static constexpr int kThreads = (1 + kPairs) * kWarpgroup;
+  static constexpr int kThreads = (1 + kPairs) * kWarpgroup, kConsumerRegisters = 232;
   static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
   static constexpr int kWidth = Problem::kPhases * Problem::kColumns;
   static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
@@ -317,18 +318,17 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
     touch(Problem::shift(threadIdx.x - 64).offset[0]);
   }
   __syncthreads();
-  if (warpgroup == 0) {
-    hopper::shrink_registers<40>();
-    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
-    if (threadIdx.x < 32 * Kernel::kPairs) {
-      if (threadIdx.x % 32 == 0) kernel.produce(a);
-    } else if (threadIdx.x == 32 * Kernel::kPairs) {
-      kernel.load_weights(b);
-    }
-  } else {
-    hopper::grow_registers<232>();
-    Kernel(memory, warpgroup - 1).consume(c, operands);
-  }
+  Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>::run(
+      warpgroup == 0,
+      [&] {
+        const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
+        if (threadIdx.x < 32 * Kernel::kPairs) {
+          if (threadIdx.x % 32 == 0) kernel.produce(a);
+        } else if (threadIdx.x == 32 * Kernel::kPairs) {
+          kernel.load_weights(b);
+        }
+      },
+      [&] { Kernel(memory, warpgroup - 1).consume(c, operands); });
 }
 
 }  // namespace convir::wgmma

@@ -23,7 +23,6 @@ using partition::Work;
 
 constexpr int kBlockK = 64;  // positions of a stage
 constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
-constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;

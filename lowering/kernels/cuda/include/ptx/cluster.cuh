@@ -69,14 +69,19 @@ __device__ __forceinline__ bool is_elected() {
   return elected != 0;
 }
 
-// Registers of a thread from here on; all warps of a warpgroup call it together.
+// Registers of a thread from here on; all warps of a warpgroup call it together. Other architectures
+// leave them as they are.
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 template <int kRegisters>
 __device__ __forceinline__ void shrink_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 
 }  // namespace convir::hopper
