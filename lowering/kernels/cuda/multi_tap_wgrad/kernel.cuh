@@ -202,10 +202,7 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
   const unsigned empty = full + 8 * C::kStages;
   const unsigned drained = empty + 8 * C::kStages;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < C::kStages; ++i) {
-      init_barrier(full + 8 * i, L::kLoadThreads);
-      init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
-    }
+    init_stages<C::kStages>(full, empty, L::kLoadThreads, kMathWarps * kWarpArrivals);
     init_barrier(drained, kMathWarps * kWarpArrivals);
   }
   __syncthreads();

@@ -134,10 +134,7 @@ struct JoinedKernel {
 
   // One thread, of the first pair.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kPairs * kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, 4);
-    }
+    init_stages<kPairs * kStages>(full, empty, 1, 4);
     init_barrier(loaded, 1);
     fence_barrier_init();
   }

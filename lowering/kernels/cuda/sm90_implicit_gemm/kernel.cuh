@@ -105,10 +105,7 @@ struct Kernel {
 
   // One thread, of the first warp.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, Config::kSharing * 4);
-    }
+    init_stages<kStages>(full, empty, 1, Config::kSharing * 4);
     hopper::counter_init(progress);
     fence_barrier_init();
   }

@@ -55,10 +55,7 @@ struct Block {
   template <class AskRows>
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
-      for (int i = 0; i < C::kStages; ++i) {
-        init_barrier(full + 8 * i, 1 + kCopying);
-        init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
-      }
+      init_stages<C::kStages>(full, empty, 1 + kCopying, kMathWarps * kWarpArrivals);
       init_barrier(drained, kMathWarps * kWarpArrivals);
       if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
       fence_barrier_init();

@@ -99,10 +99,7 @@ struct Kernel {
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
-    for (int i = 0; i < kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, Config::kConsumers * 4);
-    }
+    init_stages<kStages>(full, empty, 1, Config::kConsumers * 4);
     fence_barrier_init();
   }
 

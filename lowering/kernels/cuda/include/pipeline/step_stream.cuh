@@ -44,10 +44,8 @@ class AsyncStream {
   __device__ __forceinline__ bool begin() {
     if constexpr (Threads::kHasProducers) {
       if (threadIdx.x == 0) {
-        for (int i = 0; i < kBarriers; ++i) {
-          init_barrier(full_ + i * 8, Threads::kCopying);
-          init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
-        }
+        init_stages<kBarriers>(full_, empty_, Threads::kCopying,
+                               Threads::kComputing / 32 * kWarpArrivals);
       }
       __syncthreads();
       if (threadIdx.x >= Threads::kComputing) {
@@ -125,10 +123,7 @@ class BoxStream {
       return true;
     }
     if (threadIdx.x == Threads::kComputing) {
-      for (int i = 0; i < kBarriers; ++i) {
-        init_barrier(full_ + i * 8, 1);
-        init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
-      }
+      init_stages<kBarriers>(full_, empty_, 1, Threads::kComputing / 32 * kWarpArrivals);
       fence_barrier_init();
     }
     __syncwarp();
