@@ -63,7 +63,7 @@ class GroupedPairs {
         for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
           constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
           const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
-          copy_async_elements<kVector>(
+          copy_async<2 * kVector>(
               matrix + row * L::kWeightPitch + first * 2,
               source + P::slice_weight + slice * P::slice_weight_step +
                   tap_weight<P>(p.value, row_tap.value, col_tap.value),

@@ -3,32 +3,10 @@
 #pragma once
 
 #include "arith/scalars.cuh"
+#include "ptx/cp_async.cuh"
 #include "ptx/shared_address.cuh"
 
 namespace convir {
-
-// Copies kBytes to shared memory without registers in between, or zeros if `inside` is false.
-template <int kBytes>
-__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool inside) {
-  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async copies 4, 8 or 16 bytes");
-  const int size = inside ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to),
-                 "l"(from), "r"(size));
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(to),
-                 "l"(from), "n"(kBytes), "r"(size));
-  }
-}
-template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
-  copy_async<kBytes>(shared_address(to), from, inside);
-}
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::); }
-template <int kPending>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending));
-}
 
 // kElements neighbours, moved at once.
 template <class E, int kElements>

@@ -37,20 +37,6 @@ __device__ __forceinline__ float4 load_from(unsigned address, int rank) {
   return x;
 }
 
-// Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes at
-// the barrier that has address `barrier` there, which counts bytes.
-__device__ __forceinline__ void send_to(unsigned address, int rank, const float4& x,
-                                        unsigned barrier) {
-  asm volatile(
-      "{\n.reg .b32 remote, at;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mapa.shared::cluster.u32 at, %2, %1;\n"
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%3, %4, %5, %6}, [at];"
-      "\n}" ::"r"(address),
-      "r"(rank), "r"(barrier), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
-      : "memory");
-}
-
 // Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
 // not.
 __device__ __forceinline__ void named_sync(int barrier, int threads) {
