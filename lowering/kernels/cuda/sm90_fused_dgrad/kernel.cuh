@@ -19,6 +19,7 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
+#include "mma/sm90_tile.cuh"
 #include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
@@ -232,20 +233,16 @@ struct JoinedKernel {
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
           wait_barrier(full + ring.stage * 8, ring.phase);
-          hopper::hold(d);
-          hopper::wgmma_fence();
-          multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
-                                           weights + chunk * (kMatrices * kMatrixBytes));
-          hopper::wgmma_commit();
-          hopper::hold(d);
-          hopper::wgmma_wait<1>();
+          mma::issue(d, [&] {
+            multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
+                                             weights + chunk * (kMatrices * kMatrixBytes));
+          });
           if (held >= 0) release(held);
           held = ring.stage;
           ring.advance();
         });
       }
-      hopper::wgmma_wait<0>();
-      hopper::hold(d);
+      mma::drain(d);
       release(held);
       store(d, tile(round) * kRows + warp * kWarpRows,
             staging + (pair * 4 + warp) * WarpStaging::kBytes, c, operands);

@@ -325,16 +325,18 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
   }
   __syncwarp();
   kernel.start();
-  Roles<true, kProducerRegisters, kConsumerRegisters>::run(
-      warpgroup == 0,
-      [&] {
-        if (threadIdx.x == 0) {
-          kernel.produce(b, a...);
-        } else if (threadIdx.x >= 32) {
-          kernel.fill(c, kernel.warp - 1, kWarpgroup / 32 - 1);
-        }
-      },
-      [&] { kernel.consume(warpgroup - 1, c, operands); });
+  using Both = Roles<true, kProducerRegisters, kConsumerRegisters>;
+  if (warpgroup == 0) {
+    Both::become_producer();
+    if (threadIdx.x == 0) {
+      kernel.produce(b, a...);
+    } else if (threadIdx.x >= 32) {
+      kernel.fill(c, kernel.warp - 1, kWarpgroup / 32 - 1);
+    }
+  } else {
+    Both::become_consumer();
+    kernel.consume(warpgroup - 1, c, operands);
+  }
   __syncwarp();  // one end for all roles
 }
 

@@ -208,15 +208,12 @@ struct Kernel {
     const auto multiply_next = [&](auto count) {
       wait_barrier(full + ring.stage * 8, ring.phase);
       const unsigned stage = stage_at(ring.stage, first);
-      hopper::hold(d);
-      hopper::wgmma_fence();
       // The first `count` times 16 positions.
-      mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
-                    decltype(count)::value>(d, stage + box_m * kBoxBytes,
-                                            stage + box_n * kBoxBytes, is_first);
-      hopper::wgmma_commit();
-      hopper::hold(d);
-      hopper::wgmma_wait<1>();
+      mma::issue(d, [&] {
+        mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+                      decltype(count)::value>(d, stage + box_m * kBoxBytes,
+                                              stage + box_n * kBoxBytes, is_first);
+      });
       if (!is_first && lane == 0) arrive(empty + held * 8);
       if (!is_first) ask();
       held = ring.stage;
@@ -244,8 +241,7 @@ struct Kernel {
       multiply_to(work.begin, end);
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
-    hopper::wgmma_wait<0>();
-    hopper::hold(d);
+    mma::drain(d);
     if (lane == 0) arrive(empty + held * 8);
     ask();
   }
