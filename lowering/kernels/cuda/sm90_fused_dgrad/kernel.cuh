@@ -312,17 +312,19 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
     touch(Problem::shift(threadIdx.x - 64).offset[0]);
   }
   __syncthreads();
-  Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>::run(
-      warpgroup == 0,
-      [&] {
-        const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
-        if (threadIdx.x < 32 * Kernel::kPairs) {
-          if (threadIdx.x % 32 == 0) kernel.produce(a);
-        } else if (threadIdx.x == 32 * Kernel::kPairs) {
-          kernel.load_weights(b);
-        }
-      },
-      [&] { Kernel(memory, warpgroup - 1).consume(c, operands); });
+  using Both = Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>;
+  if (warpgroup == 0) {
+    Both::become_producer();
+    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
+    if (threadIdx.x < 32 * Kernel::kPairs) {
+      if (threadIdx.x % 32 == 0) kernel.produce(a);
+    } else if (threadIdx.x == 32 * Kernel::kPairs) {
+      kernel.load_weights(b);
+    }
+  } else {
+    Both::become_consumer();
+    Kernel(memory, warpgroup - 1).consume(c, operands);
+  }
 }
 
 }  // namespace convir::wgmma
