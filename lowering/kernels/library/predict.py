@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
+from convir.lowering.kernels.cuda.prediction.overlap import heated, launched
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def work(spec: Contraction, epilogue: Epilogue) -> Work:
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     best = min(_tile_time(work, target, k, *tile) for tile in TILES)
-    time = overlap(k.dram_power, heated(best), k.dram * work.traffic.time(target))
-    return target.launch + k.start + time
+    return launched(heated(best), work.traffic, target, k)
 
 
 def _tile_time(work: Work, target: Target, k: Constants, tm: int, tn: int) -> float:

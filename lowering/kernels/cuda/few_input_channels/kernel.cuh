@@ -65,7 +65,7 @@ struct ShallowDirect {
       const int line = i / kVectors, element = i % kVectors * kVector;
       const int row = first + line;
       const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows);
-      copy_async_elements<kVector>(lines + line * kPitch + (kPixel0 + element) * 2,
+      copy_async<2 * kVector>(lines + line * kPitch + (kPixel0 + element) * 2,
                                    image + (inside ? row * P::a_row_stride : 0) + element, inside);
     }
   }

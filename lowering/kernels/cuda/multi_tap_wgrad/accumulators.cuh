@@ -2,6 +2,7 @@
 #pragma once
 
 #include "load/tiles.cuh"
+#include "mma/sm80_tile.cuh"
 #include "multi_tap_wgrad/tile.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/wgmma.cuh"

@@ -20,6 +20,7 @@
 #include "load/tiles.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
@@ -201,27 +202,17 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
   const unsigned empty = full + 8 * C::kStages;
   const unsigned drained = empty + 8 * C::kStages;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < C::kStages; ++i) {
-      init_barrier(full + 8 * i, L::kLoadThreads);
-      init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
-    }
+    init_stages<C::kStages>(full, empty, L::kLoadThreads, kMathWarps * kWarpArrivals);
     init_barrier(drained, kMathWarps * kWarpArrivals);
   }
   __syncthreads();
+  using Both = Roles<C::kTradesRegisters, kProducerRegisters, kMathRegisters<C::kLoadWarps>>;
   if (threadIdx.x < L::kLoadThreads) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (C::kTradesRegisters) {
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
-    }
-#endif
+    Both::become_producer();
     const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
     load_role<P, C, S>(filler, full, empty, drained);
   } else {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (C::kTradesRegisters) {
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters<C::kLoadWarps>));
-    }
-#endif
+    Both::become_consumer();
     math_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
                                  full, empty, drained);
   }

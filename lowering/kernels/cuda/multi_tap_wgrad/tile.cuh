@@ -11,7 +11,6 @@ constexpr int kRows = 64;           // depths of a tile: 16 for each warp of a c
 constexpr int kSlab = 16;           // positions of one multiplication
 constexpr int kGroupChunk = 64;     // positions of a chunk, for each consumer warpgroup
 // Registers of a thread where twelve or sixteen warps trade them.
-constexpr int kLoadRegisters = 40;
 template <int kLoadWarps>
 constexpr int kMathRegisters = kLoadWarps == 4 ? 232 : 216;
 

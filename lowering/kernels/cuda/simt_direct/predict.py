@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.direct.source import reading
-from convir.lowering.kernels.cuda.prediction.overlap import overlap
+from convir.lowering.kernels.cuda.prediction.overlap import launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 
@@ -181,8 +181,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     blocks = threads / work.threads
     staged = max(k.stage * work.staged, k.gather * work.staged * work.threads * blocks)
     time = (time + staged) / target.clock_mhz
-    time = overlap(k.dram_power, time, k.dram * work.traffic.time(target))
-    return target.launch + k.start + time
+    return launched(time, work.traffic, target, k)
 
 
 def predict(spec: Contraction, epilogue: Epilogue, config: ScalarConfig, target: Target) -> float:

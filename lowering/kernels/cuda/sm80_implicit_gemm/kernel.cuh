@@ -9,6 +9,8 @@
 #pragma once
 
 #include "load/tiles.cuh"
+#include "mma/simt_tile.cuh"
+#include "mma/sm80_tile.cuh"
 #include "sm80_implicit_gemm/addresses.cuh"
 
 namespace convir {
@@ -202,35 +204,11 @@ struct Product {
 
   __device__ __forceinline__ void multiply(const char* a, const char* b) {
     if constexpr (C::kIsMma) {
-      multiply_matrices(a, b);
+      const int warp = threadIdx.x / 32;
+      multiply_matrices<ATile, BTile, C::kBK>(sums, a, b, warp / C::kWarpsN * (kRows * 16),
+                                              warp % C::kWarpsN * (kCols * 8));
     } else {
-      multiply_quads(a, b);
-    }
-  }
-
-  __device__ __forceinline__ void multiply_matrices(const char* a, const char* b) {
-    const int warp = threadIdx.x / 32;
-    const int row = warp / C::kWarpsN * (kRows * 16);
-    const int column = warp % C::kWarpsN * (kCols * 8);
-    constexpr int kPair = kCols % 2 == 0 ? 2 : 1;
-#pragma unroll
-    for (int k = 0; k < C::kBK; k += kReducedAtOnce<typename P::A>) {
-      unsigned of_a[kRows][4];
-      unsigned of_b[kCols / kPair][2 * kPair];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) load_rows<ATile>(of_a[i], a, row + i * 16, k);
-#pragma unroll
-      for (int j = 0; j < kCols / kPair; ++j) {
-        load_columns<BTile>(of_b[j], b, column + j * 8 * kPair, k);
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < kCols; ++j) {
-          multiply_add<typename P::A>(sums[i][j], of_a[i], of_b[j / kPair][j % kPair * 2],
-                                      of_b[j / kPair][j % kPair * 2 + 1]);
-        }
-      }
+      multiply_quads<ATile, BTile, C::kBK>(sums, a, b, row_of, column_of);
     }
   }
 
@@ -244,50 +222,6 @@ struct Product {
     const int thread = threadIdx.x % C::kThreadsN;
     if (P::kOtherLineIsReduced) return j * C::kThreadsN + thread;
     return j / 4 * (4 * C::kThreadsN) + thread * 4 + j % 4;
-  }
-
-  __device__ __forceinline__ void multiply_quads(const char* a, const char* b) {
-#pragma unroll 2
-    for (int k = 0; k < C::kBK; k += 4) {
-      Sum of_a[4][kRows], of_b[4][kCols];
-      load_operand<ATile, kRows>(of_a, a, k, row_of);
-      load_operand<BTile, kCols>(of_b, b, k, column_of);
-#pragma unroll
-      for (int q = 0; q < 4; ++q) {
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-          for (int j = 0; j < kCols; ++j) {
-            sums[i][j][0] = fma(of_a[q][i], of_b[q][j], sums[i][j][0]);
-          }
-        }
-      }
-    }
-  }
-
-  template <class T, int kCount, class Place>
-  static __device__ __forceinline__ void load_operand(Sum (&to)[4][kCount], const char* tile, int k,
-                                                      Place place) {
-    if constexpr (T::kLineIsReduced) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        Sum quad[4];
-        load_quad<T>(quad, tile, place(i), k);
-#pragma unroll
-        for (int q = 0; q < 4; ++q) to[q][i] = quad[q];
-      }
-    } else {
-#pragma unroll
-      for (int q = 0; q < 4; ++q) {
-#pragma unroll
-        for (int i = 0; i < kCount; i += 4) {
-          Sum quad[4];
-          load_quad<T>(quad, tile, k + q, place(i));
-#pragma unroll
-          for (int e = 0; e < 4; ++e) to[q][i + e] = quad[e];
-        }
-      }
-    }
   }
 
   // The sums, as lines in the order in which they are stored.

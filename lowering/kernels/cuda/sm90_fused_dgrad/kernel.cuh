@@ -19,6 +19,8 @@
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
+#include "mma/sm90_tile.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -79,7 +81,7 @@ struct JoinedKernel {
   using Pointers = typename Epilogue::Pointers;
 
   static constexpr int kPairs = 2, kWarpgroup = 128;
-  static constexpr int kThreads = (1 + kPairs) * kWarpgroup;
+  static constexpr int kThreads = (1 + kPairs) * kWarpgroup, kConsumerRegisters = 232;
   static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
   static constexpr int kWidth = Problem::kPhases * Problem::kColumns;
   static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
@@ -133,10 +135,7 @@ struct JoinedKernel {
 
   // One thread, of the first pair.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kPairs * kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, 4);
-    }
+    init_stages<kPairs * kStages>(full, empty, 1, 4);
     init_barrier(loaded, 1);
     fence_barrier_init();
   }
@@ -234,20 +233,16 @@ struct JoinedKernel {
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
           wait_barrier(full + ring.stage * 8, ring.phase);
-          hopper::hold(d);
-          hopper::wgmma_fence();
-          multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
-                                           weights + chunk * (kMatrices * kMatrixBytes));
-          hopper::wgmma_commit();
-          hopper::hold(d);
-          hopper::wgmma_wait<1>();
+          mma::issue(d, [&] {
+            multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
+                                             weights + chunk * (kMatrices * kMatrixBytes));
+          });
           if (held >= 0) release(held);
           held = ring.stage;
           ring.advance();
         });
       }
-      hopper::wgmma_wait<0>();
-      hopper::hold(d);
+      mma::drain(d);
       release(held);
       store(d, tile(round) * kRows + warp * kWarpRows,
             staging + (pair * 4 + warp) * WarpStaging::kBytes, c, operands);
@@ -317,8 +312,9 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
     touch(Problem::shift(threadIdx.x - 64).offset[0]);
   }
   __syncthreads();
+  using Both = Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>;
   if (warpgroup == 0) {
-    hopper::shrink_registers<40>();
+    Both::become_producer();
     const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
     if (threadIdx.x < 32 * Kernel::kPairs) {
       if (threadIdx.x % 32 == 0) kernel.produce(a);
@@ -326,7 +322,7 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
       kernel.load_weights(b);
     }
   } else {
-    hopper::grow_registers<232>();
+    Both::become_consumer();
     Kernel(memory, warpgroup - 1).consume(c, operands);
   }
 }

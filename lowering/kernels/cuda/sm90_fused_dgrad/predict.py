@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
+from convir.lowering.kernels.cuda.prediction.overlap import heated, launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import PAIRS, ROWS
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.launch import fused_problem
@@ -101,12 +101,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     alone = max(multiplied, work.loads / work.stages * k.latency)
     alone += k.tile + stored + k.turn * work.turns
     busy = work.tiles * overlap(3.0, both, alone)
-    time = overlap(
-        k.dram_power,
-        heated(busy / target.clock_mhz),
-        k.dram * work.traffic.time(target),
-    )
-    return target.launch + k.start + time
+    return launched(heated(busy / target.clock_mhz), work.traffic, target, k)
 
 
 def predict(spec: Contraction, epilogue: Epilogue, config: JoinedConfig, target: Target) -> float:

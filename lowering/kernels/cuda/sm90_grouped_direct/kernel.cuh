@@ -8,6 +8,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
@@ -36,7 +37,7 @@ class GroupedPairs {
   static constexpr int kTurn = 2, kFreed = 4, kStaged = 6;
   static constexpr int kArrived = 8, kFurther = 9, kSecond = 10, kRead = 11;
   static constexpr int kStoring = kWarpgroupThreads + 32;  // threads, also those of `kFurther`
-  static constexpr int kLoaderRegisters = 40;
+  using Both = Roles<true, kProducerRegisters, S::compute_registers>;
   static constexpr bool kDepthInnermost = P::b_depth == 1;
   using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
 
@@ -62,7 +63,7 @@ class GroupedPairs {
         for_each_tap<P>([&](auto p, auto row_tap, auto col_tap) {
           constexpr int tap = tap_index<P>(p.value, row_tap.value, col_tap.value);
           const unsigned matrix = shared + slice * L::kSliceBytes + tap * L::kTapBytes;
-          copy_async_elements<kVector>(
+          copy_async<2 * kVector>(
               matrix + row * L::kWeightPitch + first * 2,
               source + P::slice_weight + slice * P::slice_weight_step +
                   tap_weight<P>(p.value, row_tap.value, col_tap.value),
@@ -369,7 +370,7 @@ class GroupedPairs {
     // Behind the weights, without which nothing begins.
     if (asks && loads.are_left()) load(a, strips.group, loads, 0, shared);
     if (threadIdx.x >= kMath) {
-      hopper::shrink_registers<kLoaderRegisters>();
+      Both::become_producer();
       const int warp = (threadIdx.x - kMath) / 32;
       if (warp == 0) {
         // Further strips are asked for when weights are there.
@@ -394,14 +395,14 @@ class GroupedPairs {
       wait_copies<0>();
       hopper::named_sync(kArrived, kWarpgroupThreads);
       hopper::named_arrive(kFurther, kStoring);
-      hopper::grow_registers<S::compute_registers>();
+      Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
       hopper::named_arrive(kSecond, kMath);
       compute<0>(weight, strips, shared, out);
     } else {
       hopper::named_arrive(kTurn, kMath);
       hopper::named_sync(kSecond, kMath);
-      hopper::grow_registers<S::compute_registers>();
+      Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
       hopper::named_arrive(kRead, kMath);
       compute<1>(weight, strips, shared, out);

@@ -273,10 +273,7 @@ class GroupedWgradPairs {
     const int group = blockIdx.x % P::groups, part = blockIdx.x / P::groups;
     const Range range(part);
     if (threadIdx.x == kMath) {
-      for (int i = 0; i < S::slots; ++i) {
-        init_barrier(shared + kFull + i * 8, 1);
-        init_barrier(shared + kEmpty + i * 8, kMath / 32);
-      }
+      init_stages<S::slots>(shared + kFull, shared + kEmpty, 1, kMath / 32);
       fence_barrier_init();
     }
     constexpr int kZeros = kZeroPixels * kPixelBytes / 4;

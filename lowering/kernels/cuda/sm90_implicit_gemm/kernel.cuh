@@ -19,6 +19,7 @@
 
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
@@ -33,7 +34,6 @@ constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kWarpgroup = 128;  // threads
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
 constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill holes
-constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 
 // How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
@@ -105,10 +105,7 @@ struct Kernel {
 
   // One thread, of the first warp.
   __device__ void init_barriers() const {
-    for (int i = 0; i < kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, Config::kSharing * 4);
-    }
+    init_stages<kStages>(full, empty, 1, Config::kSharing * 4);
     hopper::counter_init(progress);
     fence_barrier_init();
   }
@@ -328,15 +325,16 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
   }
   __syncwarp();
   kernel.start();
+  using Both = Roles<true, kProducerRegisters, kConsumerRegisters>;
   if (warpgroup == 0) {
-    hopper::shrink_registers<kProducerRegisters>();
+    Both::become_producer();
     if (threadIdx.x == 0) {
       kernel.produce(b, a...);
     } else if (threadIdx.x >= 32) {
       kernel.fill(c, kernel.warp - 1, kWarpgroup / 32 - 1);
     }
   } else {
-    hopper::grow_registers<kConsumerRegisters>();
+    Both::become_consumer();
     kernel.consume(warpgroup - 1, c, operands);
   }
   __syncwarp();  // one end for all roles

@@ -15,6 +15,7 @@
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
@@ -54,10 +55,7 @@ struct Block {
   template <class AskRows>
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
-      for (int i = 0; i < C::kStages; ++i) {
-        init_barrier(full + 8 * i, 1 + kCopying);
-        init_barrier(empty + 8 * i, kMathWarps * kWarpArrivals);
-      }
+      init_stages<C::kStages>(full, empty, 1 + kCopying, kMathWarps * kWarpArrivals);
       init_barrier(drained, kMathWarps * kWarpArrivals);
       if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
       fence_barrier_init();
@@ -357,6 +355,8 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
                                     unsigned* flags) {
   using L = Layout<P, C>;
   using B = Block<P, C, S>;
+  constexpr int kWarps = L::kThreads / 32;
+  using Both = Roles<C::kTradesRegisters, kLoadRegisters<kWarps>, kMathRegisters<kWarps>>;
   extern __shared__ char shared[];
   const B block(shared);
   if (threadIdx.x == 0) hopper::prefetch_map(&x);
@@ -373,7 +373,7 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   if constexpr (!L::kHasRoles) {
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
   } else if (thread < L::kLoadThreads) {
-    if constexpr (C::kTradesRegisters) hopper::shrink_registers<kLoadRegisters<L::kThreads / 32>>();
+    Both::become_producer();
     if constexpr (C::kIsRing) {
       load_ring<P, C, S>(block, filler, {reinterpret_cast<const char*>(y), thread});
     } else if constexpr (C::kIsBulk) {
@@ -383,7 +383,7 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
     }
     if constexpr (L::kIsClustered) block.template help_adding<Epilogue>(out);
   } else {
-    if constexpr (C::kTradesRegisters) hopper::grow_registers<kMathRegisters<L::kThreads / 32>>();
+    Both::become_consumer();
     block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
   }
 }

@@ -1,6 +1,7 @@
 // The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
 #pragma once
 
+#include "pipeline/roles.cuh"
 #include "sm90_wgrad/producer.cuh"
 
 namespace convir::wgrad {
@@ -14,6 +15,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
   extern __shared__ char memory[];
   const Kernel kernel(memory);
   if (threadIdx.x == 0) kernel.init_barriers();
+  using Both = Roles<Config::kTradesRegisters, kProducerRegisters, kConsumerRegisters>;
   if (threadIdx.x >= Config::kConsumerThreads) {
     if (threadIdx.x == Config::kConsumerThreads) {
       hopper::prefetch_map(&c);
@@ -21,7 +23,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     }
     __syncwarp();
     if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-    if constexpr (Config::kTradesRegisters) hopper::shrink_registers<kProducerRegisters>();
+    Both::become_producer();
     // Where copies begin is found while the barriers are made.
     Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
     hopper::named_sync(kReady, Config::kThreads);
@@ -40,7 +42,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     __syncwarp();
     if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
     hopper::named_sync(kReady, Config::kThreads);
-    if constexpr (Config::kTradesRegisters) hopper::grow_registers<kConsumerRegisters>();
+    Both::become_consumer();
     kernel.consume(out, workspace, flags, [] {});
   }
 }

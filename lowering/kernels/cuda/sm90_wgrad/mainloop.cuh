@@ -23,7 +23,6 @@ using partition::Work;
 
 constexpr int kBlockK = 64;  // positions of a stage
 constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
-constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
@@ -100,10 +99,7 @@ struct Kernel {
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
-    for (int i = 0; i < kStages; ++i) {
-      init_barrier(full + i * 8, 1);
-      init_barrier(empty + i * 8, Config::kConsumers * 4);
-    }
+    init_stages<kStages>(full, empty, 1, Config::kConsumers * 4);
     fence_barrier_init();
   }
 
@@ -212,15 +208,12 @@ struct Kernel {
     const auto multiply_next = [&](auto count) {
       wait_barrier(full + ring.stage * 8, ring.phase);
       const unsigned stage = stage_at(ring.stage, first);
-      hopper::hold(d);
-      hopper::wgmma_fence();
       // The first `count` times 16 positions.
-      mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
-                    decltype(count)::value>(d, stage + box_m * kBoxBytes,
-                                            stage + box_n * kBoxBytes, is_first);
-      hopper::wgmma_commit();
-      hopper::hold(d);
-      hopper::wgmma_wait<1>();
+      mma::issue(d, [&] {
+        mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+                      decltype(count)::value>(d, stage + box_m * kBoxBytes,
+                                              stage + box_n * kBoxBytes, is_first);
+      });
       if (!is_first && lane == 0) arrive(empty + held * 8);
       if (!is_first) ask();
       held = ring.stage;
@@ -248,8 +241,7 @@ struct Kernel {
       multiply_to(work.begin, end);
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
-    hopper::wgmma_wait<0>();
-    hopper::hold(d);
+    mma::drain(d);
     if (lane == 0) arrive(empty + held * 8);
     ask();
   }

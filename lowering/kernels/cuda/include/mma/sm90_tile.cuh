@@ -24,4 +24,23 @@ __device__ __forceinline__ void multiply(float (&d)[kTiles][kN / 2], unsigned a,
   }
 }
 
+// The products that multiply() issues into d, under way when all those before them are done: what
+// those have read may be written again.
+template <class Sums, class Multiply>
+__device__ __forceinline__ void issue(Sums& d, Multiply&& multiply) {
+  hopper::hold(d);
+  hopper::wgmma_fence();
+  multiply();
+  hopper::wgmma_commit();
+  hopper::hold(d);
+  hopper::wgmma_wait<1>();
+}
+
+// All products into d are done.
+template <class Sums>
+__device__ __forceinline__ void drain(Sums& d) {
+  hopper::wgmma_wait<0>();
+  hopper::hold(d);
+}
+
 }  // namespace convir::mma

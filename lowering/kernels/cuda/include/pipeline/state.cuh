@@ -1,6 +1,8 @@
 // Where a producer or a consumer of a pipeline of stages is.
 #pragma once
 
+#include "ptx/mbarrier.cuh"
+
 namespace convir {
 
 // A stage, and the parity of the round that it is in: what waits for an mbarrier asks for it.
@@ -28,5 +30,16 @@ struct PipelineState {
     stage %= kStages;
   }
 };
+
+// One thread: the barriers of stages, of 8 bytes each: one that a stage is full, when all producers of
+// it have arrived, and one that it is empty, when all consumers have.
+template <int kStages>
+__device__ __forceinline__ void init_stages(unsigned full, unsigned empty, int producers,
+                                            int consumers) {
+  for (int i = 0; i < kStages; ++i) {
+    init_barrier(full + i * 8, producers);
+    init_barrier(empty + i * 8, consumers);
+  }
+}
 
 }  // namespace convir

@@ -4,8 +4,8 @@
 // during it. `S` is the schedule; `Loads` are the copies: how many `steps()`, and `load_step`.
 #pragma once
 
+#include "pipeline/roles.cuh"
 #include "pipeline/state.cuh"
-#include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
 
@@ -44,10 +44,8 @@ class AsyncStream {
   __device__ __forceinline__ bool begin() {
     if constexpr (Threads::kHasProducers) {
       if (threadIdx.x == 0) {
-        for (int i = 0; i < kBarriers; ++i) {
-          init_barrier(full_ + i * 8, Threads::kCopying);
-          init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
-        }
+        init_stages<kBarriers>(full_, empty_, Threads::kCopying,
+                               Threads::kComputing / 32 * kWarpArrivals);
       }
       __syncthreads();
       if (threadIdx.x >= Threads::kComputing) {
@@ -106,8 +104,7 @@ template <typename S, typename Loads>
 class BoxStream {
   using Threads = StepThreads<S>;
   // A whole warpgroup that copies leaves the others most of its registers.
-  static constexpr bool kTradesRegisters = S::loaders == 4;
-  static constexpr int kLoaderRegisters = 40;
+  using Both = Roles<S::loaders == 4, kProducerRegisters, S::compute_registers>;
 
  public:
   static constexpr int kBarriers = S::stages + 1;
@@ -122,19 +119,16 @@ class BoxStream {
     static_assert(Threads::kHasProducers);
     if (threadIdx.x < Threads::kComputing) {
       asm volatile("bar.sync 0, %0;" ::"n"(S::threads) : "memory");
-      if constexpr (kTradesRegisters) hopper::grow_registers<S::compute_registers>();
+      Both::become_consumer();
       return true;
     }
     if (threadIdx.x == Threads::kComputing) {
-      for (int i = 0; i < kBarriers; ++i) {
-        init_barrier(full_ + i * 8, 1);
-        init_barrier(empty_ + i * 8, Threads::kComputing / 32 * kWarpArrivals);
-      }
+      init_stages<kBarriers>(full_, empty_, 1, Threads::kComputing / 32 * kWarpArrivals);
       fence_barrier_init();
     }
     __syncwarp();
     asm volatile("bar.arrive 0, %0;" ::"n"(S::threads) : "memory");
-    if constexpr (kTradesRegisters) hopper::shrink_registers<kLoaderRegisters>();
+    Both::become_producer();
     if (threadIdx.x == Threads::kComputing) load_all();
     return false;
   }

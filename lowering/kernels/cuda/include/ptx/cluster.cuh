@@ -37,20 +37,6 @@ __device__ __forceinline__ float4 load_from(unsigned address, int rank) {
   return x;
 }
 
-// Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes at
-// the barrier that has address `barrier` there, which counts bytes.
-__device__ __forceinline__ void send_to(unsigned address, int rank, const float4& x,
-                                        unsigned barrier) {
-  asm volatile(
-      "{\n.reg .b32 remote, at;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mapa.shared::cluster.u32 at, %2, %1;\n"
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%3, %4, %5, %6}, [at];"
-      "\n}" ::"r"(address),
-      "r"(rank), "r"(barrier), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
-      : "memory");
-}
-
 // Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
 // not.
 __device__ __forceinline__ void named_sync(int barrier, int threads) {
@@ -69,14 +55,19 @@ __device__ __forceinline__ bool is_elected() {
   return elected != 0;
 }
 
-// Registers of a thread from here on; all warps of a warpgroup call it together.
+// Registers of a thread from here on; all warps of a warpgroup call it together. Other architectures
+// leave them as they are.
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 template <int kRegisters>
 __device__ __forceinline__ void shrink_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 
 }  // namespace convir::hopper

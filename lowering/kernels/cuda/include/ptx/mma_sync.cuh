@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "ptx/cp_async.cuh"
 #include "ptx/mbarrier.cuh"
 
 namespace convir {
@@ -20,33 +21,6 @@ __device__ __forceinline__ void static_for(const Body& body) {
     body(Int<kIndex>{});
     static_for<kCount, kIndex + 1>(body);
   }
-}
-
-// Copies 16 bytes, or zeros if `inside` is false; then `source` is not read.
-__device__ __forceinline__ void copy_async(unsigned shared, const void* source, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(source),
-               "r"(inside ? 16 : 0)
-               : "memory");
-}
-// Copies 2, 4 or 8 elements of 16 bits, or zeros if `inside` is false; then `source` is not read.
-template <int kElements>
-__device__ __forceinline__ void copy_async_elements(unsigned shared, const void* source,
-                                                    bool inside) {
-  if constexpr (kElements == 8) {
-    copy_async(shared, source, inside);
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(source),
-                 "n"(kElements * 2), "r"(inside ? kElements * 2 : 0)
-                 : "memory");
-  }
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// Waits until at most `kPending` of the newest groups of this thread are under way.
-template <int kPending>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Four 8x8 matrices of 16-bit elements; lanes 8i … 8i+7 name the rows of matrix i.

@@ -4,8 +4,22 @@
 
 namespace convir::hopper {
 
-// Writes 16 bytes to a block of the cluster, some time later, and counts them at a barrier of it; to
-// its own memory a block writes at once, and counts nothing.
+// Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes at
+// the barrier that has address `barrier` there, which counts bytes.
+__device__ __forceinline__ void send_to(unsigned address, int rank, const float4& x,
+                                        unsigned barrier) {
+  asm volatile(
+      "{\n.reg .b32 remote, at;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mapa.shared::cluster.u32 at, %2, %1;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%3, %4, %5, %6}, [at];"
+      "\n}" ::"r"(address),
+      "r"(rank), "r"(barrier), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+      : "memory");
+}
+
+// The same without a branch where the block may be the thread's own, to whose memory it writes at once
+// and counts nothing.
 __device__ __forceinline__ void store_async(unsigned address, unsigned barrier, int rank, int own,
                                             const float4& x) {
   asm volatile(

@@ -6,6 +6,7 @@
 
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/st_async.cuh"
 #include "schedule/partition.cuh"
 
 namespace convir::partition {
