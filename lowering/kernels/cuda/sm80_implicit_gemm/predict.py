@@ -15,6 +15,7 @@ from convir.lowering.kernels.cuda.layout_conversion.predict import (
 )
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.registers import PARTITIONS, WARP
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     registers_of,
     shared_bytes_of,
@@ -249,6 +250,11 @@ def split_work(whole: Work, spec: Contraction, tile: ImplicitGemmConfig, parts: 
     return replace(whole, phases=phases, split=parts, part_bytes=part_bytes)
 
 
+def uneven(warps: int) -> float:
+    """How much longer the busiest partition of a multiprocessor takes for its share of `warps`."""
+    return ceil(warps / PARTITIONS) * PARTITIONS / warps
+
+
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     walk = k.walk * (k.dynamic if len(work.phases) > 1 else 1.0)
@@ -271,7 +277,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     if len(work.phases) == 1:
         steps = work.phases[0][1]
         each = ceil(blocks / sms)
-        busy = each * (steps * step + stored)
+        busy = each * (steps * step + stored) * uneven(each * work.threads // WARP)
         waves = ceil(each / work.resident)
         waiting = waves * (k.block + steps * alone)
     else:
