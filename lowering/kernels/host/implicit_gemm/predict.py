@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.tiles import MAX_ROWS, choose, cycles_of
-from convir.lowering.kernels.host.implicit_gemm.blocking import reads_in_place, shape_of
+from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS, reads_in_place, shape_of
 from convir.lowering.kernels.host.traffic import (
     COPY_CYCLES,
     copied_elements,
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.host.target import CpuTarget
 
+ITEM_CYCLES = 80.0
+"""Of an item of work, beside its tiles and the rows of its tables."""
 ADDRESS_CYCLES = 1.0
 """Of a position and tap: its place in a row table."""
 PACK_CYCLES = 0.5
@@ -29,6 +31,7 @@ def predict(spec: Contraction, cpu: CpuTarget) -> float:
     lanes, shape = Lanes(spec.element, cpu), shape_of(spec)
     tile = choose(shape, lanes.count, cpu, MAX_ROWS)
     cycles = cycles_of(shape, tile, lanes.count)
+    cycles += ITEM_CYCLES * MIN_ITEMS
     cycles += ADDRESS_CYCLES * spec.groups * sum(p.positions * p.taps for p in spec.phases)
     _, b, c = elements(spec)
     if not reads_in_place(spec, lanes.count, lanes.bytes):

@@ -1,0 +1,99 @@
+"""What families of the host are predicted to take, beside what they take on one thread.
+
+    python benchmarks/host_predictions.py benchmarks/suites/depthwise-host.txt
+
+A line for each kernel that several families compute, or with `--all` for each: the family, the
+prediction and the measured time in µs, of all that compute it as launches, weights packed in each
+call. Times are those of the calling thread alone, the least of many calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import time
+from pathlib import Path
+
+from xdsl.passes import PassPipeline
+
+from convir.dialects import kernel
+from convir.dialects.context import new_context
+from convir.dialects.cost import size_in_bytes
+from convir.dialects.refusal import Refusal
+from convir.frontends.conv_module import module_of_line
+from convir.frontends.miopen import parse_line, strip_comment
+from convir.lowering.kernels.host.launch import Argument, HostLaunch
+from convir.lowering.kernels.host.problem import KernelBody
+from convir.lowering.kernels.host.registry import SELECTED
+from convir.lowering.kernels.host.target import target
+from convir.lowering.pipeline import lowering_passes
+from convir.passes import run
+from convir.runtime.host.jit import AS_EMITTED, compile_ir
+from convir.runtime.host.pool import shared_pool
+from convir.runtime.host_memory import aligned_bytes
+
+
+def measured_us(launch: HostLaunch, body: KernelBody, budget_s: float) -> float:
+    """µs of one thread in a call of all stages."""
+    library = compile_ir(launch.ir, exports=launch.entries, cpu=target(), options=AS_EMITTED)
+    types = body.function.function_type
+    memory = {
+        place: [aligned_bytes(size_in_bytes(each), zeroed=True) for each in given]
+        for place, given in (("input", types.inputs), ("output", types.outputs))
+    }
+    workspace = {name: aligned_bytes(size) for name, size in launch.workspace.items()}
+    calls: list[tuple[int, ctypes.Array[ctypes.c_void_p], int]] = []
+    for stage in (*launch.prepare, *launch.stages):
+        addresses = [
+            (memory[x.place][x.index] if isinstance(x, Argument) else workspace[x]).ctypes.data
+            for x in stage.buffers
+        ]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        calls.append((library.address(stage.entry), table, stage.items))
+    times: list[int] = []
+    end = time.monotonic() + budget_s
+    while not times or time.monotonic() < end:
+        begin = time.thread_time_ns()
+        for address, table, items in calls:
+            shared_pool().launch(address, ctypes.addressof(table), items, 1)
+        times.append(time.thread_time_ns() - begin)
+    return min(times) / 1000
+
+
+def families_of(body: KernelBody, budget_s: float) -> list[str]:
+    """`FAMILY PREDICTED MEASURED` of every family that computes a kernel by launches."""
+    found: list[str] = []
+    cpu = target()
+    for family in SELECTED:
+        problem = family.problem(body, cpu)
+        if isinstance(problem, Refusal):
+            continue
+        config = family.parse(family.name)
+        launch = family.launch(problem, config, cpu)
+        if isinstance(launch, HostLaunch):
+            us = measured_us(launch, body, budget_s)
+            found.append(f"{config} {family.predict(problem, config, cpu):.1f} {us:.1f}")
+    return found
+
+
+def main() -> None:
+    """Print a line for each kernel."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suites", nargs="+", type=Path)
+    parser.add_argument("--budget", type=float, default=0.25, help="seconds for each family")
+    parser.add_argument("--all", action="store_true", help="kernels of one family too")
+    options = parser.parse_args()
+    lines = [line for suite in options.suites for line in suite.read_text().splitlines()]
+    for line in filter(None, (strip_comment(line).strip() for line in lines)):
+        module = run(module_of_line(parse_line(line)), "default").module
+        PassPipeline(lowering_passes("host")).apply(new_context(), module)
+        for op in module.walk():
+            if not isinstance(op, kernel.FuncOp):
+                continue
+            found = families_of(KernelBody(op), options.budget)
+            if len(found) > 1 or options.all:
+                print(line, *found, sep="\n  ", flush=True)
+
+
+if __name__ == "__main__":
+    main()
