@@ -19,7 +19,7 @@ import logging
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,9 +149,11 @@ def choices(kernels: Sequence[Measured], *, by_prediction: bool) -> dict[str, An
         others = [t for config, t in each.us.items() if family_name(config) != name]
         if others and us > CLIFF * min(others):
             cliffs.append(each.line)
+    unmeasured = len(kernels) - len(ratios)
+    ratios = ratios or [inf]
     count = len(ratios)
     return {
-        "not measured": len(kernels) - count,
+        "not measured": unmeasured,
         "within 5 %": round(sum(ratio <= NEAR for ratio in ratios) / count, 3),
         "within 15 %": round(sum(ratio <= FAR for ratio in ratios) / count, 3),
         "geomean": round(exp(sum(map(log, ratios)) / count), 3),

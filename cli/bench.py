@@ -134,8 +134,8 @@ def _parser() -> ArgumentParser:
         "--configs",
         type=int,
         metavar="N",
-        help="with --tune, how many configs of the template that the rule prefers are measured "
-        f"({LIKELY_CONFIGS}), and a quarter as many of every further one",
+        help="with --tune, how many configs of the family that is predicted to be the fastest are "
+        f"measured ({LIKELY_CONFIGS}), and a quarter as many of every further one",
     )
     add(
         "--part",

@@ -73,7 +73,7 @@ class ToTune:
     module: Tunable
     kernel: TunableKernel
     configs: Mapping[str, tuple[CudaKernel, ...]]
-    """What is measured, in the rule's order, with what it launches on a GPU."""
+    """What is measured, by predicted time, with what it launches on a GPU."""
 
     @property
     def key(self) -> Key:
@@ -116,7 +116,7 @@ class Wanted:
     file: Path
     """Where records go, and are looked for first."""
     most: int
-    """Configs of the template that the rule prefers; see `Candidates.likely`."""
+    """Configs of the family that is predicted to be the fastest; see `Candidates.likely`."""
     stale: bool = False
     """Also kernels whose record is old."""
     allow_tf32: bool = False
@@ -262,8 +262,7 @@ def _record(
 
 
 def _spilled(launches: Sequence[CudaKernel], gpu: Target) -> CompileError | None:
-    """Why a kernel is not measured: it spills more than its config declares, and no rule would
-    choose it.
+    """Why a kernel is not measured: it spills more than its config declares.
 
     Raises:
         CompileError: it cannot be compiled.

@@ -61,7 +61,7 @@ class Record:
     problem: str
     """The line that it was tuned for, for readers."""
     measurements: tuple[Measurement, ...]
-    """In the order in which the rule prefers them: the first one is the rule's choice."""
+    """By predicted time: the first one is what selection chooses without a record."""
     compiler: str | None = None
     """What compiled the code, e.g. `NVRTC 13.0.88`: digests of another compiler's code are not
     compared. None if it is not known; then none are."""

@@ -155,7 +155,7 @@ def test_a_peer_is_compared_with_our_best_layout() -> None:
 @pytest.mark.parametrize(
     ("backend", "line", "steps"),
     [
-        ("plain", STRIDED, ["loops", "gemm"]),
+        ("plain", STRIDED, ["loops", "igemm"]),
         ("library", STRIDED, ["gemm", "loops"]),
         ("library", LINE, ["loops"]),
     ],
@@ -163,7 +163,8 @@ def test_a_peer_is_compared_with_our_best_layout() -> None:
 def test_our_programs_as_peers_on_a_gpu(backend: str, line: str, steps: list[str]) -> None:
     module = run(module_of(problem(line)), PIPELINES[backend]).module
     PassPipeline(lowering_passes("cuda")).apply(new_context(), module)
-    assert read_program(module, "main").summary("cuda") == steps
+    summary = read_program(module, "main").summary("cuda")
+    assert [step.split()[0] for step in summary] == steps
 
 
 def test_a_suite_of_several_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
