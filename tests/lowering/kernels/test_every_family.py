@@ -58,7 +58,7 @@ def readings(problem: ConvProblem) -> Reading | None:
 
 
 def legal_plan(family: KernelFamily, reading: Reading, gpu: Target) -> KernelPlan | None:
-    """The launches of the family's first legal config; None where it says why it has none."""
+    """The launches of the family's fastest legal config; None where it says why it has none."""
     problem = reading.problem
     refused = family.problem(problem.contraction, problem.epilogue, gpu)
     configs = family.candidates(problem, gpu)
@@ -69,7 +69,8 @@ def legal_plan(family: KernelFamily, reading: Reading, gpu: Target) -> KernelPla
     assert configs, "no configs, and no reason"
     first: KernelPlan | None = None
     reasons: list[str] = []
-    for number, config in enumerate(configs):
+    ranked = sorted(configs, key=lambda config: family.predict(problem, config, gpu))
+    for number, config in enumerate(ranked):
         if first is not None and number >= CONFIGS:
             break
         assert family.parse(str(config)) == config

@@ -13,6 +13,7 @@ from convir.lowering.kernels.cuda.config import (
     Roles,
     WithRoles,
 )
+from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K, CHUNK, WgradProblem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import (
     SUM_BYTES,
@@ -21,13 +22,8 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
     from convir.lowering.kernels.target import Target
 
-BLOCK_K = 64
-"""Output positions of a stage."""
-CHUNK = 64
-"""Channels of a copy: a row of the 128-byte swizzle."""
 ROLES = ((0, 4), (0, 8), (1, 4), (4, 4), (4, 8))
 """Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
 load give registers to eight that multiply; where none does, a thread that multiplies copies."""

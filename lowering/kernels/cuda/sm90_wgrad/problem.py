@@ -15,11 +15,15 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     RowMap,
     row_maps,
 )
-from convir.lowering.kernels.cuda.sm90_wgrad.config import BLOCK_K, CHUNK
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+
+BLOCK_K = 64
+"""Output positions of a stage."""
+CHUNK = 64
+"""Channels of a copy: a row of the 128-byte swizzle."""
 
 
 @dataclass(frozen=True)
