@@ -53,7 +53,7 @@ def candidates(spec: Contraction, problem: TapsProblem, gpu: Target) -> list[Tap
     maths: tuple[Literal["wgmma", "mma"], ...] = ("wgmma",) if gpu.is_hopper else ("mma",)
     found: list[TapsWgradConfig] = []
     for taps, columns, roles, math in product(_taps(problem), _columns(spec.columns), ROLES, maths):
-        if taps * columns // 2 > MAX_SUMS:
+        if taps * columns // 2 > MAX_SUMS or _waits_for_itself(taps, roles, math):
             continue
         configs = [
             TapsWgradConfig(taps, columns, stages, math, roles, Partition(), gpu.multiprocessors)
@@ -63,6 +63,12 @@ def candidates(spec: Contraction, problem: TapsProblem, gpu: Target) -> list[Tap
         if legal:
             found += _partitioned(spec, problem, legal[0])
     return found
+
+
+def _waits_for_itself(taps: int, roles: tuple[int, int], math: str) -> bool:
+    """Whether uniform warps wait for their `wgmma` of several taps before they load: they take 3 to
+    8 % longer than warps with roles on an H200, and ptxas serializes some of them."""
+    return roles[0] == 0 and math == "wgmma" and taps > 1
 
 
 def _taps(problem: TapsProblem) -> list[int]:
