@@ -6,8 +6,8 @@ A search along one constant after the other for the least sum of squared errors 
 linear past a factor of 1.6; the order of the configs of a problem counts twice. Each problem counts
 alike, and its fast configs more. `FIXED` of a family's `predict.py` names the constants that are
 not fitted, and `BOUNDS` says what the others keep within. `--write` rewrites the constants there.
-`relaid` is fitted before `igemm` and `shallow`, which copy operands too, and `wgmma` before
-`merged`. Needs no GPU.
+`layout_conversion` is fitted before `sm80_implicit_gemm` and `few_input_channels`, which copy
+operands too, and `wgmma` before `block_diagonal`. Needs no GPU.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from typing import TYPE_CHECKING, Any
 from predictions import default_files, family_name, measured_in, predicted, quantile
 
 from convir.lowering.implementations import GEMM
-from convir.lowering.kernels.cuda.block_diagonal.family import MergedConfig, merge_of, merged
+from convir.lowering.kernels.cuda.block_diagonal.family import (
+    BlockDiagonalConfig,
+    as_one_group,
+    block_diagonal_of,
+)
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied
-from convir.lowering.kernels.cuda.layout_conversion.family import RelaidConfig
+from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversionConfig
 from convir.lowering.kernels.cuda.layout_conversion.predict import copy_work
 from convir.lowering.kernels.protocol import Problem
 from convir.lowering.kernels.registry import FAMILIES, family_of
@@ -55,8 +59,8 @@ DEFAULT_BOUNDS = {
     "power": (1.2, 12.0),
     "start": (0.3, 12.0),
 }
-FACTORS = {"relaid": "layout_conversion", "merged": "block_diagonal"}
-"""Families over other ones, and their folders."""
+FACTORS = ("layout_conversion", "block_diagonal")
+"""Families over other ones."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def module_of(family: str) -> ModuleType:
     if family == GEMM:
         return import_module("convir.lowering.kernels.library.predict")
     if family in FACTORS:
-        return import_module(f"convir.lowering.kernels.cuda.{FACTORS[family]}.predict")
+        return import_module(f"convir.lowering.kernels.cuda.{family}.predict")
     found: Any = family_of(family)
     return import_module(found.time.__module__)
 
@@ -89,14 +93,14 @@ def time_by_constants(module: ModuleType, problem: Problem, config: str) -> Call
     if family is None:
         raise ValueError(f"there is no family of '{config}'")
     parsed = family.parse(config)
-    if isinstance(parsed, RelaidConfig):
+    if isinstance(parsed, LayoutConversionConfig):
         moved, copies = copied(problem.contraction, parsed.operands)
         inner = predicted(Problem(moved, problem.epilogue), str(parsed.inner))
         works = [copy_work(copy) for copy in copies]
         return lambda k: module.time_of(inner, works, DEFAULT_TARGET, k)
-    if isinstance(parsed, MergedConfig):
-        merge: Any = merge_of(problem.contraction)
-        whole = Problem(merged(problem.contraction, merge), problem.epilogue)
+    if isinstance(parsed, BlockDiagonalConfig):
+        merge: Any = block_diagonal_of(problem.contraction)
+        whole = Problem(as_one_group(problem.contraction, merge), problem.epilogue)
         inner = predicted(whole, str(parsed.inner))
         return lambda k: module.time_of(inner, merge.nbytes, DEFAULT_TARGET, k)
     work = module.work(problem.contraction, problem.epilogue, parsed, DEFAULT_TARGET)

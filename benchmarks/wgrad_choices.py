@@ -29,18 +29,18 @@ from convir.frontends.miopen import parse_line
 from convir.lowering.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
-from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as taps_wgrad_rule
-from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as multi_tap_candidates
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_predict
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_candidates
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates as stacked_wgrad_rule
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as stacked_wgrad
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates as row_packed_candidates
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as row_packed_wgrad
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import cycles_of
-from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
-from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.outline_kernels import outlined
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from convir.dialects.problem import ConvProblem
-    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
-    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
 
 SUITES = Path(__file__).parent / "suites"
 ROUNDS = 20
@@ -100,27 +100,28 @@ def contraction_of(problem: ConvProblem) -> ContractionProblem:
     return contraction
 
 
-def taps_configs(found: ContractionProblem) -> list[TapsWgradConfig]:
-    """The configs of `taps-wgrad`, best first, also where selection prefers other templates."""
-    seen = taps_wgrad.taps_problem(found.contraction, found.epilogue)
+def multi_tap_configs(found: ContractionProblem) -> list[MultiTapWgradConfig]:
+    """The configs of `multi_tap_wgrad`, best first, also where selection prefers other
+    templates."""
+    seen = multi_tap_wgrad.multi_tap_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal):
         return []
-    configs = taps_wgrad_rule.candidates(found.contraction, seen, DEFAULT_TARGET)
+    configs = multi_tap_candidates.candidates(found.contraction, seen, DEFAULT_TARGET)
     return sorted(configs, key=lambda c: _us(found, c))
 
 
-def _us(found: ContractionProblem, config: TapsWgradConfig) -> float:
+def _us(found: ContractionProblem, config: MultiTapWgradConfig) -> float:
     return taps_wgrad_predict.predict(found.contraction, found.epilogue, config, DEFAULT_TARGET)
 
 
 def partition_cases(problem: ConvProblem) -> Iterable[Case]:
     """Every partition of the best tiles of both families."""
     found = contraction_of(problem)
-    families: list[tuple[Any, list[Any]]] = [(taps_wgrad, list(taps_configs(found)))]
-    planned = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
-    families.append((wgmma_wgrad, [] if isinstance(planned, Refusal) else list(planned)))
+    families: list[tuple[Any, list[Any]]] = [(multi_tap_wgrad, list(multi_tap_configs(found)))]
+    planned = sm90_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    families.append((sm90_wgrad, [] if isinstance(planned, Refusal) else list(planned)))
     for family, configs in families:
-        name = "taps" if family is taps_wgrad else "wgmma"
+        name = "taps" if family is multi_tap_wgrad else "wgmma"
         found_tiles = 0
         tiles: dict[str, Any] = {}
         for config in configs:
@@ -147,12 +148,15 @@ def _divided(config: Any, partition: Partition) -> Any:
     return replace(config, partition=partition, **alone)
 
 
-def stacked_configs(found: ContractionProblem) -> list[StackedWgradConfig]:
-    """The configs of `stacked-wgrad`, best first."""
-    spec, seen = found.contraction, stacked_wgrad.stacked_problem(found.contraction, found.epilogue)
-    if isinstance(seen, Refusal) or spec.columns > MAX_COLUMNS:
+def row_packed_configs(found: ContractionProblem) -> list[RowPackedWgradConfig]:
+    """The configs of `sm90_row_packed_wgrad`, best first."""
+    spec, seen = (
+        found.contraction,
+        row_packed_wgrad.row_packed_problem(found.contraction, found.epilogue),
+    )
+    if isinstance(seen, Refusal) or spec.out_channels > MAX_COLUMNS:
         return []
-    configs = stacked_wgrad_rule.candidates(spec, seen, DEFAULT_TARGET)
+    configs = row_packed_candidates.candidates(spec, seen, DEFAULT_TARGET)
     return sorted(configs, key=lambda c: cycles_of(spec, seen, c))
 
 
@@ -160,19 +164,19 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
     """The best configs of either pipeline, of every template that has one of them."""
     found = contraction_of(problem)
     asked = (found.contraction, found.epilogue, DEFAULT_TARGET)
-    dense = _planned(wgmma_wgrad_candidates.plan(*asked))
+    dense = _planned(sm90_wgrad_candidates.plan(*asked))
     both: list[tuple[Any, list[Any]]] = [
-        (stacked_wgrad, list(stacked_configs(found))),
-        (taps_wgrad, list(taps_configs(found))),
+        (row_packed_wgrad, list(row_packed_configs(found))),
+        (multi_tap_wgrad, list(multi_tap_configs(found))),
         # The rule has few uniform ones: all of its tiles are tried so.
-        (wgmma_wgrad, list(dict.fromkeys(c for config in dense for c in _pipelines(config)))),
+        (sm90_wgrad, list(dict.fromkeys(c for config in dense for c in _pipelines(config)))),
     ]
     families = [
         (column, family, [config for config in configs if (config.roles[0] > 0) == has_roles])
         for family, configs in both
         for column, has_roles in (("roles", True), ("uniform", False))
     ]
-    families.append(("uniform", implicit_gemm, _planned(implicit_gemm_rule.plan(*asked))))
+    families.append(("uniform", implicit_gemm, _planned(implicit_gemm_candidates.plan(*asked))))
     for column, family, configs in families:
         for config in configs[:PIPELINES]:
             plan = family.kernels(found.contraction, found.epilogue, config)
@@ -181,7 +185,7 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
                 yield Case(problem, f"{column} {template}", str(config), plan)
 
 
-def _pipelines(config: WgmmaWgradConfig) -> Iterable[WgmmaWgradConfig]:
+def _pipelines(config: Sm90WgradConfig) -> Iterable[Sm90WgradConfig]:
     """A config as it is, and without warps that load."""
     yield config
     yield replace(config, roles=(0, config.roles[1]))

@@ -1,11 +1,12 @@
 """`assign-warp-roles`: which warps of kernels load, and which multiply.
 
-    rewrite: kernel.region configs {cuda = "taps-wgrad … roles=0:8 …"}
-             --> kernel.region configs {cuda = "taps-wgrad … roles=4:8 …"}
+    rewrite: kernel.region configs {cuda = "multi_tap_wgrad … roles=0:8 …"}
+             --> kernel.region configs {cuda = "multi_tap_wgrad … roles=4:8 …"}
 
-With `load=0` every warp does both. The kernel's template must have the choice. Where these roles
-contradict other fields of the config, the candidate with these roles that differs in the fewest
-fields takes its place, and the remark names them; where there is none, the remark says why not.
+With `load=0` every warp does both. The kernel's kernel family must have the choice. Where these
+roles contradict other fields of the config, the candidate with these roles that differs in the
+fewest fields takes its place, and the remark names them; where there is none, the remark says why
+not.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
+from convir.lowering.config_choices import Choice, choose
 from convir.lowering.gpu_option import gpu_of
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -28,7 +29,7 @@ NAME = "assign-warp-roles"
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
-    """Have `load` warps load and `math` warps multiply, in every kernel whose template can."""
+    """Have `load` warps load and `math` warps multiply, in every kernel whose kernel family can."""
 
     name = NAME
 

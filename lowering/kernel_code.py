@@ -15,7 +15,7 @@ from convir.lowering.implementations import CUDA, GEMM, HOST, LOOPS, PLANAR, con
 from convir.lowering.kernels.host import registry as host
 from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.registry import is_template, plan_kernel
+from convir.lowering.kernels.registry import names_family, plan_kernel
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -96,7 +96,7 @@ def _llvm_kernel(function: kernel.FuncOp, cpu: CpuTarget, reused: tuple[int, ...
 
 def _cuda_config(function: kernel.FuncOp) -> str:
     config = config_of(function, CUDA) or LOOPS
-    return f"// {config}\n" if is_template(config) else ""
+    return f"// {config}\n" if names_family(config) else ""
 
 
 def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...], gpu: Gpu) -> KernelPlan:
@@ -106,7 +106,7 @@ def _cuda_plan(function: kernel.FuncOp, reused: tuple[int, ...], gpu: Gpu) -> Ke
         if isinstance(planar, Refusal):
             raise DiagnosticError(error_at(function, planar.reason))
         return planar
-    if is_template(config):
+    if names_family(config):
         plan = plan_kernel(function, config, gpu)
         if isinstance(plan, Refusal):
             raise DiagnosticError(error_at(function, plan.reason))

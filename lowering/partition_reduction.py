@@ -1,10 +1,10 @@
 """`partition-reduction`: how the reductions of kernels are divided over the units of a GPU.
 
-    rewrite: kernel.region configs {cuda = "taps-wgrad … partition=data-parallel blocks=132"}
-             --> kernel.region configs {cuda = "taps-wgrad … partition=stream-k:tree blocks=132"}
+    rewrite: kernel.region configs {cuda = "multi_tap_wgrad … partition=data-parallel …"}
+             --> kernel.region configs {cuda = "multi_tap_wgrad … partition=stream-k:tree …"}
 
-The kernel's template must have the choice, and the partition be legal for the kernel. Where it
-contradicts other fields of the config, as those of a cluster that adds parts, the candidate with
+The kernel's kernel family must have the choice, and the partition be legal for the kernel. Where it
+contradicts other fields of the config, as those of a cluster that adds splits, the candidate with
 this partition that differs in the fewest fields takes its place, and the remark names them.
 """
 
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from convir.lowering.config_choices import Choice, choose
 from convir.lowering.gpu_option import gpu_of
+from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.cuda.tile_schedule.partition import (
     DATA_PARALLEL,
     PERSISTENT,
@@ -24,7 +26,6 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import (
     Partition,
 )
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.template_choices import Choice, choose
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -35,16 +36,16 @@ NAME = "partition-reduction"
 
 @dataclass(frozen=True)
 class PartitionReductionPass(ModulePass):
-    """Divide reductions as `kind` says, and put their parts together as `reduction` says."""
+    """Divide reductions as `kind` says, and add their splits as `reduction` says."""
 
     name = NAME
 
     kind: str
     """`data-parallel`, `split-k` or `stream-k`."""
     reduction: str = "linear"
-    """`linear`, `tree`, or for split-K also `slices`."""
+    """`linear`, `tree`, or for split-K also `reduce-scatter`."""
     parts: int = 1
-    """Parts of split-K."""
+    """Splits of split-K."""
     waves: str = PERSISTENT
     """What does the tiles that stream-K leaves whole: `persistent`, the blocks that stream, or
     `blocks` of their own."""
@@ -63,7 +64,7 @@ class PartitionReductionPass(ModulePass):
         words += [] if self.kind == DATA_PARALLEL else [self.reduction]
         words += [] if self.waves == PERSISTENT else [self.waves]
         try:
-            partition = Partition.parse(":".join((self.kind, *words)))
+            partition = Partition.parse(read_config(":".join((self.kind, *words))))
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         asked = Choice(f"partition={partition}", "partition", self.fields)

@@ -112,7 +112,7 @@ def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
 
 
 def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    # The host needs none of the templates.
+    # The host needs none of the kernel families.
     from convir.lowering.kernels.registry import choose  # noqa: PLC0415
 
     choice = choose(function, gpu)

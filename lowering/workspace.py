@@ -36,11 +36,15 @@ def launch_state(callee: kernel.FuncOp, device: str, gpu: Target) -> tuple[int, 
     config = config_of(callee, CUDA) if device == CUDA else None
     if config is None:
         return ()
-    # The host needs none of the templates.
+    # The host needs none of the kernel families.
     from convir.lowering.kernels.registry import (  # noqa: PLC0415
-        is_template,
+        names_family,
         plan_kernel,
     )
 
-    plan = plan_kernel(callee, config, gpu) if is_template(config) else Refusal("it is no template")
+    plan = (
+        plan_kernel(callee, config, gpu)
+        if names_family(config)
+        else Refusal("it is no config of a family")
+    )
     return () if isinstance(plan, Refusal) else plan.state

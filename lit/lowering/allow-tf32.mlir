@@ -3,10 +3,10 @@
 
 // A kernel has the attribute of its function, and tensor cores multiply it.
 // CHECK: kernel.func @main_0
-// CHECK-SAME: attributes {convir.allow_tf32, configs = {cuda = "wgmma {{.*}}"
+// CHECK-SAME: attributes {convir.allow_tf32, configs = {cuda = "sm90_implicit_gemm {{.*}}"
 // IEEE: kernel.func @main_0
 // IEEE-NOT: allow_tf32
-// IEEE-SAME: "igemm {{.*}} threads=
+// IEEE-SAME: "sm80_implicit_gemm {{.*}} threads=
 func.func @main(%x: tensor<2x28x28x64xf32>, %w: tensor<64x3x3x64xf32>) -> tensor<2x28x28x64xf32> {
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : tensor<2x28x28x64xf32>

@@ -4,11 +4,11 @@
 // The rounding to f16, the bias of a column, relu and the residual stay in their order, with their
 // roundings; the bias moves along columns, the residual lies where the result does.
 // CHECK:       // @main_0
-// CHECK-NEXT:  // igemm [[CONFIG:.*]]
-// CHECK-NEXT:  // igemm [[CONFIG]]
+// CHECK-NEXT:  // sm80_implicit_gemm [[CONFIG:.*]]
+// CHECK-NEXT:  // sm80_implicit_gemm [[CONFIG]]
 // CHECK-NEXT:  #include "sm80_implicit_gemm/kernel.cuh"
 // CHECK:       struct Problem {
-// CHECK:         static constexpr convir::igemm::Rows<kAxes> kEpilogue[][2] = {{[{][{][{]}}0, {0, 0, 0}}, {0, {3780, 540, 60}}}};
+// CHECK:         static constexpr convir::implicit_gemm::Rows<kAxes> kEpilogue[][2] = {{[{][{][{]}}0, {0, 0, 0}}, {0, {3780, 540, 60}}}};
 // CHECK:         static constexpr long long kEpilogueColumn[] = {1, 1};
 // CHECK:       struct Epilogue {
 // CHECK-NEXT:    using Stored = __half;
@@ -65,11 +65,11 @@ func.func @main(%x: tensor<2x9x9x32xf16>, %w: tensor<3x3x32x60xf16>, %bias: tens
 
 // A sum that an argument begins is read before the store; holes take what follows of a zero.
 // CHECK:       // @main_0
-// CHECK:       // igemm
+// CHECK:       // sm80_implicit_gemm
 // CHECK:         static constexpr int kPhases = 2;
 // CHECK:       static __device__ __forceinline__ Stored apply(float x
 // CHECK-NEXT:    const float v0 = convir::narrow<float>(convir::widen(x) + convir::widen(convir::from_bits<float>(0x3f800000ull)));
-// CHECK:       static __device__ __forceinline__ Stored hole(
+// CHECK:       static __device__ __forceinline__ Stored zero_fill(
 // CHECK-NEXT:    const float v0 = convir::narrow<float>(convir::widen(convir::from_bits<float>(0x0ull)) + convir::widen(convir::from_bits<float>(0x3f800000ull)));
 func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<16x4xf32> {
   %zeros = arith.constant dense<0.0> : tensor<8x4xf32>
@@ -84,7 +84,7 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<16x4xf32> 
 // -----
 
 // CHECK:       // @main_0
-// CHECK:       // igemm
+// CHECK:       // sm80_implicit_gemm
 // CHECK:         kEpilogue[][1] = {{[{][{][{]}}0, {4}}}};
 // CHECK:       static __device__ __forceinline__ Stored apply(float x
 // CHECK-NEXT:    const float v0 = convir::narrow<float>(convir::widen(x) + convir::widen(p.e0[at[0]]));

@@ -15,7 +15,7 @@
 // CHECK:         kernel.region configs {cuda = "loops"} {
 // CHECK-NEXT:      tensor.insert_slice
 // ALL-LABEL:   func.func @rounded_and_stored
-// ALL:           kernel.region configs {cuda = "igemm
+// ALL:           kernel.region configs {cuda = "sm80_implicit_gemm
 // ALL:             tensor.insert_slice
 func.func @rounded_and_stored(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<128x64xf16> {
   %zero = arith.constant 0.0 : f32
@@ -47,7 +47,7 @@ func.func @rounded_and_stored(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> t
 // CHECK-LABEL: func.func @windows
 // CHECK:         kernel.region configs {cuda = "loops"} {
 // ALL-LABEL:   func.func @windows
-// ALL:           kernel.region configs {cuda = "igemm
+// ALL:           kernel.region configs {cuda = "sm80_implicit_gemm
 func.func @windows(%x: tensor<66x4xf32>, %w: tensor<3x4x4xf32>) -> tensor<64x4xf32> {
   %zeros = arith.constant dense<0.0> : tensor<64x4xf32>
   %0 = linalg.generic {indexing_maps = [affine_map<(p, n, t, k) -> (p + t, k)>, affine_map<(p, n, t, k) -> (t, k, n)>,

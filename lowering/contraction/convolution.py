@@ -56,7 +56,7 @@ class Convolution:
     types: tuple[StorageType, StorageType, StorageType] = ("f32", "f32", "f32")
     """Of X, W and Y."""
     element: FloatType = "f32"
-    """Of the products and sums."""
+    """Of the products and accumulators."""
 
     def fprop(self, *, accumulate: bool = False) -> Contraction:
         """Y (+)= Σ over r, c of X[n, h, c] · W[k, r, c]."""
@@ -78,8 +78,8 @@ class Convolution:
         return Contraction(
             element=self.element,
             phases=(Phase(tuple(axes)),),
-            depth=self.c // self.groups,
-            columns=self.k // self.groups,
+            in_channels=self.c // self.groups,
+            out_channels=self.k // self.groups,
             a=self._channels(0, x, self.c),
             b=Weights(self.types[1], w["C"], w["K"], self.k // self.groups * w["K"]),
             c=self._channels(2, y, self.k),
@@ -110,8 +110,8 @@ class Convolution:
             element=self.element,
             # The most work first, so that what is left for the end is small.
             phases=tuple(sorted(phases, key=lambda phase: -phase.taps)),
-            depth=self.k // self.groups,
-            columns=self.c // self.groups,
+            in_channels=self.k // self.groups,
+            out_channels=self.c // self.groups,
             a=self._channels(2, y, self.k),
             b=Weights(self.types[1], w["K"], w["C"], self.k // self.groups * w["K"]),
             c=self._channels(0, x, self.c),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PhaseOffsets:
-    """Where an operand's element for an output position of a phase lies, in elements."""
+    """Where an operand's element for an output pixel of a phase lies, in elements."""
 
     offset: int
     axis_strides: tuple[int, ...]
@@ -30,7 +30,7 @@ class EpilogueOperand:
     """Whether it has the element of every result at that result's own offset."""
     phases: tuple[PhaseOffsets, ...] = ()
     """Per phase of a contraction that computes C; empty for one that computes B."""
-    column_stride: int = 0
+    out_channel_stride: int = 0
     group_stride: int = 0
 
 
@@ -42,11 +42,11 @@ class FusedEpilogue:
     stored: StorageType
     body: ScalarProgram
     """What is stored for a sum."""
-    hole: ScalarProgram
+    zero_fill: ScalarProgram
     """What is stored where the contraction has no sum."""
     operands: tuple[EpilogueOperand, ...] = ()
-    holes_are_zero_sums: bool = False
-    """Whether what is stored in a hole is what is stored for a sum of zero."""
+    zero_fills_are_zero_sums: bool = False
+    """Whether what is stored in a zero-filled output is what is stored for a sum of zero."""
 
     @property
     def rounds_only(self) -> bool:

@@ -66,7 +66,7 @@ def place_operand(
         if is_same:
             return EpilogueOperand(read.argument, stored, follows_result=True)
         return Refusal("its epilogue broadcasts over the gradient of the weights")
-    column = strides.along_channels(spec.c.stride, spec.columns)
+    column = strides.along_channels(spec.c.stride, spec.out_channels)
     group = strides.along_channels(spec.c.group_stride, spec.groups)
     if column is None or group is None:
         return Refusal("an operand of its epilogue is not linear in columns and groups")

@@ -1,6 +1,7 @@
 """A kernel's tensor body as a contraction and what follows it, each on the kernel's arguments.
 
-    insert_slice(epilogue(contraction)) --> Contraction (phases, holes) + FusedEpilogue
+    insert_slice(epilogue(contraction)) --> Contraction (phases, zero-filled outputs) +
+    FusedEpilogue
 
 The elementwise ops behind the contractions are taken off, and the rest is read by
 `read_contraction`; all pieces of a result share one chain of ops.
@@ -169,7 +170,7 @@ def _computed_from_contractions(callee: kernel.FuncOp) -> frozenset[SSAValue]:
 
 
 def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
-    """`callee` without its epilogue: sums, inserted where the results were."""
+    """`callee` without its epilogue: accumulators, inserted where the results were."""
     contractions = {piece.contraction for piece in body.pieces}
     block = Block(arg_types=callee.function_type.inputs.data)
     mapping: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, block.args, strict=True))
@@ -234,9 +235,9 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
         return summed
     zero = Constant(zero_of(_element_type(whole)))
     empty = replace(summed, program=ScalarProgram(zero), forms=start.forms)
-    hole = empty.after(body.steps)
-    if isinstance(hole, Refusal):
-        return hole
+    zero_fill = empty.after(body.steps)
+    if isinstance(zero_fill, Refusal):
+        return zero_fill
     stored = _STORED.get(type(_element_type(result)))
     allowed = {"f64"} if spec.element == "f64" else {"f16", "bf16", "f32"}
     if stored not in allowed:
@@ -254,7 +255,7 @@ def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContrac
         spec.element,
         stored,
         summed.program,
-        hole.program,
+        zero_fill.program,
         tuple(operands),
         computed.program.only_converts,
     )

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from convir.lowering.operand_access import Access
 
 MAX_TAPS = 1 << 16
-"""Of one axis: more are the positions of an image that is taken for a filter."""
+"""Of one axis: more are the output pixels of an image that is taken for a filter."""
 
 MOST_LOST = 12
 """Least vector lanes per empty lane of vectors along columns; with fewer, transposing is faster."""
@@ -144,13 +144,13 @@ def _read_pieces(
         return first if _fills(pieces[0], result) else Refusal("its result is only partly computed")
     if any(_except_phases(other) != _except_phases(first) for other in others):
         return Refusal("its phases differ in more than their taps")
-    holes = _holes(pieces, result, first.spec.phases[0])
-    if isinstance(holes, Refusal):
-        return holes
+    zero_fills = _zero_fills(pieces, result, first.spec.phases[0])
+    if isinstance(zero_fills, Refusal):
+        return zero_fills
     if first.init is not None:
         return Refusal("its phases are added to an argument")
     phases = [phase for reading in (first, *others) for phase in reading.spec.phases]
-    ordered = sorted([*phases, *holes], key=lambda phase: -phase.taps)
+    ordered = sorted([*phases, *zero_fills], key=lambda phase: -phase.taps)
     return replace(first, spec=replace(first.spec, phases=tuple(ordered)))
 
 
@@ -232,7 +232,7 @@ _RESULTS: tuple[Result, Result] = ("C", "B")
 @dataclass(frozen=True)
 class _Types:
     element: FloatType
-    """Of products and sums, and of the result."""
+    """Of products and accumulators, and of the result."""
     inputs: tuple[StorageType, StorageType]
 
 
@@ -333,16 +333,16 @@ class _Reader:
         }
         if not taps <= (in_a & in_b) - in_c:
             return Refusal("a dimension of its rows is indexed by more than output and filter")
-        depth = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
-        columns = self._joined((in_b & in_c) - in_a, self.c, self.b)
+        in_channels = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
+        out_channels = self._joined((in_b & in_c) - in_a, self.c, self.b)
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
-        if self.shares_rows and columns is None and groups is not None and groups[0] == 1:
-            columns, groups = self._columns_of_groups((in_b & in_c) - in_a)
-        if depth is None or columns is None or groups is None:
+        if self.shares_rows and out_channels is None and groups is not None and groups[0] == 1:
+            out_channels, groups = self._columns_of_groups((in_b & in_c) - in_a)
+        if in_channels is None or out_channels is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
-        a = Channels(stored["A"], depth[1] or groups[1] or 1, groups[1])
-        c = Channels(stored["C"], columns[1] or groups[3] or 1, groups[3])
-        behind = (depth[0] * a.stride, columns[0] * c.stride)
+        a = Channels(stored["A"], in_channels[1] or groups[1] or 1, groups[1])
+        c = Channels(stored["C"], out_channels[1] or groups[3] or 1, groups[3])
+        behind = (in_channels[0] * a.stride, out_channels[0] * c.stride)
         if groups[0] > 1 and groups[1] and (a.group_stride, c.group_stride) != behind:
             return Refusal("its groups do not lie behind each other")
         axes = self._axes(rows)
@@ -351,10 +351,10 @@ class _Reader:
         return Contraction(
             element=element,
             phases=(Phase(tuple(axes), self.c.base),),
-            depth=depth[0],
-            columns=columns[0],
+            in_channels=in_channels[0],
+            out_channels=out_channels[0],
             a=a,
-            b=Weights(stored["B"], depth[2], columns[2], groups[2]),
+            b=Weights(stored["B"], in_channels[2], out_channels[2], groups[2]),
             c=c,
             groups=groups[0],
             result=result,
@@ -372,13 +372,13 @@ class _Reader:
         steps = self.c.steps
         longer = sorted((loop for loop in loops if self._bound(loop) != 1), key=steps.__getitem__)
         for count in range(len(longer) - 1, 0, -1):
-            columns = self._joined(longer[:count], self.c, self.b)
+            out_channels = self._joined(longer[:count], self.c, self.b)
             groups = self._joined(longer[count:], self.b, self.c)
-            if columns is None or groups is None or columns[1:] != (1, 1):
+            if out_channels is None or groups is None or out_channels[1:] != (1, 1):
                 continue
-            lanes = -(-columns[0] // LANES) * LANES
-            if (lanes - columns[0]) * MOST_LOST <= lanes:
-                return columns, (groups[0], 0, *groups[1:])
+            lanes = -(-out_channels[0] // LANES) * LANES
+            if (lanes - out_channels[0]) * MOST_LOST <= lanes:
+                return out_channels, (groups[0], 0, *groups[1:])
         return None, None
 
     def _bound(self, loop: int) -> int:
@@ -403,14 +403,14 @@ class _Reader:
         a, b_steps, c_steps = self.a, self.b.steps, self.c.steps
         axes: list[Axis] = []
         for dim, linear in enumerate(a.index):
-            positions = [loop for loop in linear.loops if loop in rows]
+            pixels = [loop for loop in linear.loops if loop in rows]
             taps = [loop for loop in linear.loops if loop not in rows]
             first = linear.constant
-            if not positions:
+            if not pixels:
                 if first or (a.padded and self._leaves(dim)):
                     return Refusal("its rows begin inside of a dimension without an output loop")
                 continue
-            if len(positions) > 1 or len(taps) > 1:
+            if len(pixels) > 1 or len(taps) > 1:
                 return Refusal("a dimension of its rows is indexed by more than output and filter")
             tap = taps[0] if taps else None
             if tap is not None and self._bound(tap) > MAX_TAPS:
@@ -419,15 +419,15 @@ class _Reader:
             numbers = range(1 if tap is None else self._bound(tap))
             axes.append(
                 Axis(
-                    size=self._bound(positions[0]),
+                    size=self._bound(pixels[0]),
                     extent=a.shape[dim],
-                    step=linear.coefficient(positions[0]),
+                    step=linear.coefficient(pixels[0]),
                     tap_rows=tuple(first + step * number for number in numbers),
                     tap_weights=tuple(
                         0 if tap is None else number * b_steps.get(tap, 0) for number in numbers
                     ),
                     row_stride=a.dense[dim],
-                    out_stride=c_steps[positions[0]],
+                    out_stride=c_steps[pixels[0]],
                 )
             )
         if not axes:
@@ -455,7 +455,7 @@ def _init(dims: ContractionDims) -> int | Refusal | None:
     return Refusal("its init is neither zero nor an argument")
 
 
-def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] | Refusal:
+def _zero_fills(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] | Refusal:
     """The parts of the result that no piece writes, as phases without taps."""
     shape, strides = shape_of(result), pieces[0].strides
     if any(piece.strides != strides for piece in pieces):
@@ -466,7 +466,7 @@ def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] |
     axis_dims = _axis_dims(like, pieces[0], _dense(shape))
     if any(strides[dim] != 1 for dim in set(range(len(shape))) - set(axis_dims)):
         return Refusal("its columns are scattered")
-    holes: list[Phase] = []
+    zero_fills: list[Phase] = []
     for starts in product(*(range(min(s, n)) for s, n in zip(strides, shape, strict=True))):
         sizes = tuple(-(-(n - o) // s) for n, o, s in zip(shape, starts, strides, strict=True))
         found = written.pop(starts, None)
@@ -474,8 +474,8 @@ def _holes(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Phase] |
             return Refusal("a phase writes only part of its residue")
         if found is None:
             offset = sum(start * step for start, step in zip(starts, _dense(shape), strict=True))
-            holes.append(_hole(like, [sizes[dim] for dim in axis_dims], offset))
-    return Refusal("a phase begins past its stride") if written else holes
+            zero_fills.append(_zero_fill(like, [sizes[dim] for dim in axis_dims], offset))
+    return Refusal("a phase begins past its stride") if written else zero_fills
 
 
 def _axis_dims(phase: Phase, piece: _Piece, dense: tuple[int, ...]) -> list[int]:
@@ -491,7 +491,7 @@ def _axis_dims(phase: Phase, piece: _Piece, dense: tuple[int, ...]) -> list[int]
     return found
 
 
-def _hole(like: Phase, sizes: list[int], offset: int) -> Phase:
+def _zero_fill(like: Phase, sizes: list[int], offset: int) -> Phase:
     """Zeros at every element of a residue, whose axes are those of a phase."""
     axes = [
         Axis(size, 1, 0, (), (), 0, axis.out_stride)

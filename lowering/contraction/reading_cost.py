@@ -29,14 +29,14 @@ PACK_CYCLES = 0.5
 """An element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
 
 
-def _multiplied(depth: int, columns: int) -> int:
+def _multiplied(in_channels: int, out_channels: int) -> int:
     """Multiply-adds of a position and tap, those in lanes that hold nothing included.
 
-    Lanes hold columns, or depths where there are less than a vector of columns.
+    Lanes hold columns, or input channels where there are less than a vector of columns.
     """
-    if columns < LANES:
-        return min(depth * LANES, -(-depth // LANES) * LANES * columns)
-    return depth * -(-columns // LANES) * LANES
+    if out_channels < LANES:
+        return min(in_channels * LANES, -(-in_channels // LANES) * LANES * out_channels)
+    return in_channels * -(-out_channels // LANES) * LANES
 
 
 def reading_cost(spec: Contraction, *, packs: bool = True) -> float:
@@ -46,17 +46,21 @@ def reading_cost(spec: Contraction, *, packs: bool = True) -> float:
         spec: the contraction.
         packs: whether B, where C is computed, is moved to panels.
     """
-    steps = sum(phase.positions * phase.taps for phase in spec.phases)
-    products = -(-_multiplied(spec.depth, spec.columns) // PRODUCTS_A_CYCLE)
+    steps = sum(phase.pixels * phase.taps for phase in spec.phases)
+    products = -(-_multiplied(spec.in_channels, spec.out_channels) // PRODUCTS_A_CYCLE)
     cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
     axes = spec.phases[0].axes
-    a = prod(axis.extent for axis in axes) * spec.depth * (1 if spec.shares_rows else spec.groups)
-    b = spec.taps * spec.depth * spec.columns * spec.groups
-    c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
+    a = (
+        prod(axis.extent for axis in axes)
+        * spec.in_channels
+        * (1 if spec.shares_rows else spec.groups)
+    )
+    b = spec.taps * spec.in_channels * spec.out_channels * spec.groups
+    c = sum(phase.pixels for phase in spec.phases) * spec.out_channels * spec.groups
     copied = a if spec.a.stride != 1 else 0
     if spec.result == "C":
         packed = (b if packs else 0) + (c if spec.c.stride != 1 else 0)
     else:
         copied += c if spec.c.stride != 1 else 0
-        packed = b if spec.b.column_stride != 1 and spec.b.depth_stride != 1 else 0
+        packed = b if spec.b.out_channel_stride != 1 and spec.b.in_channel_stride != 1 else 0
     return cycles + COPY_CYCLES * copied + PACK_CYCLES * packed

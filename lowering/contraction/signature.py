@@ -13,16 +13,16 @@ def signature_of(spec: Contraction, epilogue: str) -> str:
 
     Args:
         spec: what is computed.
-        epilogue: canonical text of what is applied to the sums.
+        epilogue: canonical text of what is applied to the accumulators.
     """
     a, b, c = spec.a, spec.b, spec.c
     adds = "+" if spec.accumulate else ""
     return " ".join(
         [
             f"{spec.result}{adds}={spec.element}",
-            f"{spec.groups}x{spec.depth}x{spec.columns}",
+            f"{spec.groups}x{spec.in_channels}x{spec.out_channels}",
             f"a={a.type}:{a.stride},{a.group_stride}",
-            f"b={b.type}:{b.depth_stride},{b.column_stride},{b.group_stride}",
+            f"b={b.type}:{b.in_channel_stride},{b.out_channel_stride},{b.group_stride}",
             f"c={c.type}:{c.stride},{c.group_stride}",
             *(["tf32"] if spec.tf32 else []),
             *map(_phase, spec.phases),

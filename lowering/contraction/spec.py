@@ -1,18 +1,19 @@
 """What a contraction kernel computes, in plain integers.
 
-A *row* is `depth` consecutive elements of A; row numbers come from positions along axes. For each
-phase, group g, output position x and column n
+A *row* is `in_channels` consecutive elements of A; row numbers come from pixels along axes. For
+each phase, group g, output pixel x and output channel n
 
     C[out(x) + g, n] = Σ_taps Σ_d A[row(x, tap) + g, d] * B[weight(tap) + g, d, n]
 
-or, with the same three operands, the gradient of B: for each tap, depth d and column n
+or, with the same three operands, the gradient of B: for each tap, input channel d and output
+channel n
 
     B[weight(tap) + g, d, n] = Σ_x A[row(x, tap) + g, d] * C[out(x) + g, n]
 
-where along every axis `position = x * step + tap_row`, a tap whose position lies outside of
+where along every axis `pixel = x * step + tap_row`, a tap whose pixel lies outside of
 [0, extent) reads zeros, and offsets add up over the axes. A forward convolution is one phase; a
-strided backward data convolution is one phase for each residue of the output position, each with
-its own taps; a phase without taps stores zeros. All offsets and strides count elements of the
+strided backward data convolution is one phase for each residue of the output pixel, each with
+its own taps; a phase without taps is zero-filled. All offsets and strides count elements of the
 operand that they step through. Operands may be stored in narrower types than the arithmetic's:
 they are widened when they are read, and results are rounded once, to nearest even.
 """
@@ -44,17 +45,17 @@ class Axis:
     """Output positions along one dimension, and the taps that are reduced at each of them."""
 
     size: int
-    """Output positions, at least 1."""
+    """Output pixels, at least 1."""
     extent: int
-    """Positions of A, at least 1."""
+    """Pixels of A, at least 1."""
     step: int
-    """Positions of A per output position."""
+    """Pixels of A per output pixel."""
     tap_rows: tuple[int, ...]
-    """For each tap the position of A that it reads at output position 0; may be negative."""
+    """For each tap the pixel of A that it reads at output pixel 0; may be negative."""
     tap_weights: tuple[int, ...]
     """For each tap its offset in B."""
     row_stride: int
-    """Elements of A between two positions."""
+    """Elements of A between two pixels."""
     out_stride: int
     """Elements of C between two output positions."""
 
@@ -69,28 +70,28 @@ class Phase:
     """Output positions that share their taps."""
 
     axes: tuple[Axis, ...]
-    """Slowest first; the last one is the one with the longest runs of neighbours in memory."""
+    """Slowest first; the last one is the one with the longest contiguous runs in memory."""
     out_offset: int = 0
     """Elements of C before output position 0."""
 
     @property
-    def positions(self) -> int:
+    def pixels(self) -> int:
         """The number of output positions."""
         return prod(axis.size for axis in self.axes)
 
     @property
     def taps(self) -> int:
-        """The number of taps; 0 if the phase is a hole."""
+        """The number of taps; 0 if the phase is zero-filled."""
         return prod(len(axis.tap_rows) for axis in self.axes)
 
 
 @dataclass(frozen=True)
 class Channels:
-    """How A stores its depths, or C its columns, at one position."""
+    """How A stores its channels, or C its own, at one pixel."""
 
     type: StorageType
     stride: int = 1
-    """Elements between two neighbours; 1 if channels are innermost."""
+    """Elements between two channels; 1 if channels are innermost."""
     group_stride: int = 0
     """Elements between two groups; 0 between groups that read the same rows."""
 
@@ -100,10 +101,10 @@ class Weights:
     """How B stores the matrix of one tap."""
 
     type: StorageType
-    depth_stride: int
-    """Elements between two depths."""
-    column_stride: int
-    """Elements between two columns."""
+    in_channel_stride: int
+    """Elements between two input channels."""
+    out_channel_stride: int
+    """Elements between two output channels."""
     group_stride: int = 0
     """Elements between two groups."""
 
@@ -113,13 +114,13 @@ class Contraction:
     """A contraction of rows with weights; see the module's docstring."""
 
     element: FloatType
-    """Type of the products and sums."""
+    """Type of the products and accumulators."""
     phases: tuple[Phase, ...]
     """All of the same rank, at least one."""
-    depth: int
-    """Elements of a row that are reduced."""
-    columns: int
-    """Columns of one group."""
+    in_channels: int
+    """Channels of A of one group, a row's."""
+    out_channels: int
+    """Channels of C of one group."""
     a: Channels
     b: Weights
     c: Channels
@@ -147,7 +148,7 @@ class Contraction:
         if {self.a.type, self.b.type, self.c.type} - READABLE[self.element]:
             raise ValueError(f"{self.element} arithmetic reads {sorted(READABLE[self.element])}")
         sizes = [size for axis in axes for size in (axis.size, axis.extent)]
-        if min(self.depth, self.columns, self.groups, *sizes) < 1:
+        if min(self.in_channels, self.out_channels, self.groups, *sizes) < 1:
             raise ValueError("sizes of a contraction are at least 1")
 
     @property
@@ -168,5 +169,5 @@ class Contraction:
     @property
     def flops(self) -> int:
         """Multiplications and additions, those with padding included."""
-        products = sum(phase.positions * phase.taps for phase in self.phases)
-        return 2 * products * self.groups * self.depth * self.columns
+        products = sum(phase.pixels * phase.taps for phase in self.phases)
+        return 2 * products * self.groups * self.in_channels * self.out_channels

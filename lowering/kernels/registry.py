@@ -18,6 +18,7 @@ from convir.lowering.kernels.cuda.grouped_wgrad.family import GROUPED_WGRAD
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.layout_conversion.family import LayoutConversion
 from convir.lowering.kernels.cuda.multi_tap_wgrad.family import MULTI_TAP_WGRAD
+from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.simt_direct.family import SIMT_DIRECT
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.family import SM80_IMPLICIT_GEMM
@@ -83,7 +84,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Choice:
-    """The config that stands for a kernel."""
+    """The config that implements a kernel."""
 
     config: KernelConfig
     us: float
@@ -121,7 +122,7 @@ def choose(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
             others = (each for each in ranking.predictions if each.family != best.family)
             return Choice(best.config, best.us, next(others, None), tuple(refused))
         refused.append(f"not '{best.config}': {refusal.reason}")
-    return Refusal("; ".join(refused) or "there is no template")
+    return Refusal("; ".join(refused) or "there is no family")
 
 
 def legal_plans(
@@ -141,7 +142,7 @@ def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan
     """The launches of a config that may be written down anywhere, or why `gpu` does not run it."""
     family = family_of(config)
     if family is None:
-        return Refusal(f"there is no template of '{config}'")
+        return Refusal(f"there is no family of '{config}'")
     parsed = _parsed(family, config)
     if isinstance(parsed, Refusal):
         return parsed
@@ -149,25 +150,25 @@ def plan_on(gpu: Target, problem: ContractionProblem, config: str) -> KernelPlan
     return refused or _launches(problem, family, parsed, gpu)
 
 
-def is_template(config: str) -> bool:
+def names_family(config: str) -> bool:
     """Whether a config's text begins with the name of a family."""
     return family_of(config) is not None
 
 
 def family_of(config: str) -> KernelFamily | None:
     """The family whose name a config's text begins with."""
-    name = config.partition(" ")[0]
+    name = read_config(config).partition(" ")[0]
     return next((family for family in FAMILIES if family.name == name), None)
 
 
 def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPlan | Refusal:
     """The launches of a family's config for `callee`, on its inputs and outputs.
 
-    A refusal says why the config does not stand for the kernel: it is none, or not legal for it.
+    A refusal says why the config does not implement the kernel: it is none, or not legal for it.
     """
     family = family_of(config)
     if family is None:
-        return Refusal(f"there is no template of '{config}'")
+        return Refusal(f"there is no family of '{config}'")
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
         return problem
@@ -177,7 +178,7 @@ def plan_kernel(callee: kernel.FuncOp, config: str, target: Target) -> KernelPla
 
 def _parsed(family: KernelFamily, config: str) -> KernelConfig | Refusal:
     try:
-        return family.parse(config)
+        return family.parse(read_config(config))
     except ValueError as error:
         return Refusal(f"'{config}' is no config of {family.name}: {error}")
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from convir.lowering.kernels.cuda.old_spelling import read_config
+
 if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
@@ -73,7 +75,7 @@ class Record:
 
     @property
     def best(self) -> Measurement | None:
-        """The fastest config, or the rule's where that is as fast; None if none ran.
+        """The fastest config, or the heuristic's where that is as fast; None if none ran.
 
         It is where the medians are within `TIE`, or the spreads, from the 20th percentile to the
         80th, overlap.
@@ -136,4 +138,4 @@ def _measurement(entry: dict[str, Any]) -> Measurement:
         median, p20, p80 = map(float, entry["us"])
         us = (median, p20, p80)
     failure = None if us is not None else str(entry["failure"])
-    return Measurement(str(entry["config"]), str(entry["code"]), us, failure)
+    return Measurement(read_config(str(entry["config"])), str(entry["code"]), us, failure)

@@ -12,7 +12,7 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.cuda.plan_loops import plan_loops
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan, Pointer
-from convir.lowering.kernels.registry import is_template, plan_kernel
+from convir.lowering.kernels.registry import names_family, plan_kernel
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm
@@ -244,7 +244,7 @@ def _plan(call: Launch) -> KernelPlan:
     """What is launched for `call`: what selection chose, or loops where that is not legal."""
     callee = call.kernel
     config = config_of(callee, CUDA) or LOOPS
-    if is_template(config):
+    if names_family(config):
         plan = plan_kernel(callee, config, toolkit.gpu())
         if isinstance(plan, KernelPlan):
             plan = _with_state(plan, call)

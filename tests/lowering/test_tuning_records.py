@@ -201,7 +201,7 @@ def candidates(line: str) -> Candidates:
 
 def recorded(file: Path, line: str, config: str) -> None:
     """A file that says one config is the fastest of two."""
-    first = Measurement("igemm slow", "?", SLOW)
+    first = Measurement("sm80_implicit_gemm slow", "?", SLOW)
     best = Measurement(config, "code", (5.0, 4.0, 6.0))
     save(file, [Record(MACHINE, candidates(line).signature, line, (first, best))])
 
@@ -226,11 +226,11 @@ def test_a_record_is_used_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ("wgmma 128x128 stages=99 math=pingpong store=64 blocks=132", "shared"),
-        ("igemm 128x128x32", "is no config of igemm"),
-        ("igemm 128x999x32 stages=4 warps=2x2", "not divided"),
-        ("warp-magic 1", "no template"),
-        ("scalar 1x1 warps=8 blocks=132x2", "no small groups"),
+        ("sm90_implicit_gemm 128x128 stages=99 schedule=pingpong store=64 blocks=132", "shared"),
+        ("sm80_implicit_gemm 128x128x32", "is no config of sm80_implicit_gemm"),
+        ("sm80_implicit_gemm 128x999x32 stages=4 warps=2x2", "not divided"),
+        ("warp-magic 1", "no family"),
+        ("simt_direct 1x1 warps=8 blocks=132x2", "no small groups"),
         (GEMM, "no GEMM"),
     ],
 )  # fmt: skip
@@ -250,8 +250,8 @@ def test_illegal_records_fall_through(
 def test_configs_for_another_gpu_are_refused() -> None:
     small = target_of("sm_86", multiprocessors=28, shared_bytes=99 << 10, name="Small")
     on_small = replace(candidates(LINE), gpu=small)
-    wgmma = "wgmma 128x128 stages=4 math=pingpong store=64 blocks=132"
-    large = "igemm 128x256x32 stages=4 warps=2x4"
+    wgmma = "sm90_implicit_gemm 128x128 stages=4 schedule=pingpong store=64 blocks=132"
+    large = "sm80_implicit_gemm 128x256x32 stages=4 warps=2x4"
     for config, reason in ((wgmma, "has no wgmma"), (large, "bytes of shared memory")):
         assert reason in str(on_small.refusal(config))
 

@@ -35,12 +35,12 @@ def products_of(spec: Contraction, places: dict[str, dict[int, int]]) -> Product
                     row += place * axis.row_stride
                     weight += axis.tap_weights[tap]
                 rows += [(row, weight)] if inside else []
-            for group, column, depth in product(
-                *map(range, (spec.groups, spec.columns, spec.depth))
+            for group, column, in_channels in product(
+                *map(range, (spec.groups, spec.out_channels, spec.in_channels))
             ):
-                a = group * spec.a.group_stride + depth * spec.a.stride
-                b = group * spec.b.group_stride + depth * spec.b.depth_stride
-                b += column * spec.b.column_stride
+                a = group * spec.a.group_stride + in_channels * spec.a.stride
+                b = group * spec.b.group_stride + in_channels * spec.b.in_channel_stride
+                b += column * spec.b.out_channel_stride
                 c = at("c", out + group * spec.c.group_stride + column * spec.c.stride)
                 found.update((at("a", a + row), at("b", b + weight), c) for row, weight in rows)
     return found

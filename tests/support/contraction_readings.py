@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def dgrad_line(
     n: int, c: int, k: int, spatial: Sequence[int], taps: int, pad: int, stride: int
 ) -> str:
-    rows, columns = spatial
+    rows, out_channels = spatial
     return (
-        f"convfp16 -n {n} -c {c} -H {rows} -W {columns} -k {k} -y {taps} -x {taps} -p {pad} "
+        f"convfp16 -n {n} -c {c} -H {rows} -W {out_channels} -k {k} -y {taps} -x {taps} -p {pad} "
         f"-q {pad} -u {stride} -v {stride} -l 1 -j 1 -g 1 -F 2 "
         "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
     )

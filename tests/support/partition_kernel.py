@@ -40,7 +40,7 @@ def partition_source(schedule: Schedule) -> str:
     log: [units][WORKS][FIELDS] i32, the works of each unit.
     """
     is_tree = "true" if schedule.partition.reduction == "tree" else "false"
-    finish = _SLICES if schedule.has_slices else _FIX_UP
+    finish = _SLICES if schedule.has_shares else _FIX_UP
     return f"""#include "schedule/partition.cuh"
 
 using Schedule = {schedule_type(schedule)};

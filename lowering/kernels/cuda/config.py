@@ -53,7 +53,7 @@ GROUP_WARPS = 4
 MAX_CLUSTER = 8
 """Blocks of a cluster on every GPU that has them."""
 ROLES = ((0, 4), (0, 8), (4, 4), (4, 8), (8, 8))
-"""Warps that load and warps that multiply; no warp that loads: every warp does both."""
+"""Producer warps and consumer warps; no warp that loads: every warp does both."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class OneOf:
 
 
 class Roles(OneOf):
-    """Warps that load and warps that multiply, as `LOAD:MATH`."""
+    """Producer warps and consumer warps, as `LOAD:MATH`."""
 
     separator: ClassVar[str] = ":"
 
@@ -291,14 +291,14 @@ class Config:
 
 
 class WithRoles(Config):
-    """A config whose blocks have warps that load and warps that multiply."""
+    """A config whose blocks have producer warps and consumer warps."""
 
     roles: tuple[int, int]
-    """Warps that load, and warps that multiply."""
+    """Producer warps, and consumer warps."""
 
     @property
     def consumer_warpgroups(self) -> int:
-        """Groups of four warps that multiply."""
+        """Groups of four consumer warps."""
         return self.roles[1] // GROUP_WARPS
 
     @property

@@ -25,7 +25,7 @@ CPP_TYPES: dict[StorageType, str] = {
 class Epilogue:
     """From a sum to what is stored.
 
-    `body` computes the stored value `y` from the sum `x`; `hole` computes it where the kernel
+    `body` computes the stored value `y` from the sum `x`; `zero_fill` computes it where the kernel
     stores without a sum. Both are C++ statements over `p.e0[at[0]]`, `p.e1[at[1]]`, …, the elements
     of the operands.
     """
@@ -33,19 +33,19 @@ class Epilogue:
     sum: FloatType
     stored: StorageType
     body: str
-    hole: str
+    zero_fill: str
     operands: tuple[EpilogueOperand, ...] = ()
     rounds_only: bool = False
     """Whether what is stored is the sum, rounded once or not at all."""
-    holes_are_zero_sums: bool = False
-    """Whether what is stored in a hole is what is stored for a sum of zero."""
-    holes_read_operands: bool = False
-    """Whether what is stored in a hole depends on operands."""
+    zero_fills_are_zero_sums: bool = False
+    """Whether what is stored in a zero-filled output is what is stored for a sum of zero."""
+    zero_fills_read_operands: bool = False
+    """Whether what is stored in a zero-filled output depends on operands."""
 
     @property
     def signature(self) -> str:
         """Canonical text: equal texts, equal epilogues."""
-        text = f"{self.body}\n{self.hole}\n{self.operands}"
+        text = f"{self.body}\n{self.zero_fill}\n{self.operands}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]
         return f"epilogue={self.sum}:{self.stored}:{digest}"
 
@@ -53,9 +53,9 @@ class Epilogue:
     def source(self) -> str:
         """The functor, a C++ struct `Epilogue` over `arith/scalars.cuh`.
 
-        `Epilogue::apply(x, p, at)` is what is stored for the sum x and `Epilogue::hole(p, at)` what
-        is stored in a hole; `p` is an `Epilogue::Pointers` and `at` has the element of each of
-        `Epilogue::kOperands` operands.
+        `Epilogue::apply(x, p, at)` is what is stored for the sum x and `Epilogue::zero_fill(p, at)`
+        what is stored in a zero-filled output; `p` is an `Epilogue::Pointers` and `at` has the
+        element of each of `Epilogue::kOperands` operands.
         """
         pointers = "".join(
             f" const {CPP_TYPES[operand.type]}* __restrict__ e{i};"
@@ -70,7 +70,7 @@ class Epilogue:
             f"  struct Pointers {{{pointers} }};\n"
             f"  static __device__ __forceinline__ Stored apply({total} x, {arguments}) {{\n"
             f"{self.body}    return y;\n  }}\n"
-            f"  static __device__ __forceinline__ Stored hole({arguments}) {{\n"
-            f"{self.hole}    return y;\n  }}\n"
+            f"  static __device__ __forceinline__ Stored zero_fill({arguments}) {{\n"
+            f"{self.zero_fill}    return y;\n  }}\n"
             "};\n"
         )

@@ -1,4 +1,5 @@
-"""Operands of an epilogue that specialised templates read: tensors like C, vectors over channels.
+"""Operands of an epilogue that specialised kernel families read: tensors like C, vectors over
+channels.
 
 They need no table of strides: an element lies where the result's own does, or at its channel. What
 else an epilogue may read, the implicit GEMM reads.
@@ -50,15 +51,15 @@ def _linear(contraction: Contraction, operand: EpilogueOperand) -> LinearOperand
     offsets = {phase.offset for phase in operand.phases}
     if len(offsets) != 1 or any(map(_moves, operand.phases, contraction.phases)):
         return None
-    columns, groups = contraction.columns, contraction.groups
-    stride = operand.column_stride if columns > 1 else operand.group_stride
-    if columns > 1 and groups > 1 and operand.group_stride != columns * stride:
+    out_channels, groups = contraction.out_channels, contraction.groups
+    stride = operand.out_channel_stride if out_channels > 1 else operand.group_stride
+    if out_channels > 1 and groups > 1 and operand.group_stride != out_channels * stride:
         return None
     return LinearOperand(False, offsets.pop(), stride)
 
 
 def _moves(operand: PhaseOffsets, phase: Phase) -> bool:
-    """Whether an operand has other elements at other positions."""
+    """Whether an operand has other elements at other output pixels."""
     along = zip(operand.axis_strides, phase.axes, strict=True)
     return any(stride != 0 for stride, axis in along if axis.size > 1)
 
@@ -93,8 +94,8 @@ def _pair_load(number: int, operand: LinearOperand) -> str:
     """The statement that loads an operand's elements of a pair."""
     name = f"e{number}"
     if operand.follows_result:
-        return f"convir::load_neighbours(of.{name}, p.{name} + element)"
+        return f"convir::load_contiguous(of.{name}, p.{name} + element)"
     place = f"p.{name} + ({operand.offset} + {operand.channel_stride}LL * channel)"
     if operand.channel_stride == 1 and operand.offset % 2 == 0:
-        return f"convir::load_neighbours(of.{name}, {place})"
+        return f"convir::load_contiguous(of.{name}, {place})"
     return f"convir::load_apart(of.{name}, {place}, {operand.channel_stride})"

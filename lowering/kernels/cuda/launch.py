@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 Place: TypeAlias = Literal["a", "b", "c", "epilogue", "input", "output", "workspace", "state"]
 """Whose memory a pointer points to.
 
-Templates name the operands of a contraction, and the further operands of its epilogue by number;
-`KernelPlan.resolved` turns these into inputs and outputs of the kernel.
+Kernel families name the operands of a contraction, and the further operands of its epilogue by
+number; `KernelPlan.resolved` turns these into inputs and outputs of the kernel.
 """
 
 POINTER_ALIGNMENT = 16
@@ -77,7 +77,7 @@ class Im2colMap:
     upper: tuple[int, ...]
     """Per spatial dimension the last pixel, relative to the last position."""
     steps: tuple[int, ...]
-    """Per spatial dimension the positions between two pixels."""
+    """Per spatial dimension the output pixels between two pixels."""
     channels: int
     """Channels that one copy moves."""
     pixels: int
@@ -98,7 +98,7 @@ class CudaKernel:
     """One launch of one `extern "C"` kernel."""
 
     source: str
-    """CUDA C++, which includes template headers by their file names."""
+    """CUDA C++, which includes kernel family headers by their file names."""
     symbol: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]

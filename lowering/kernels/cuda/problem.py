@@ -1,4 +1,4 @@
-"""A kernel's tensor body as templates take it: a contraction, and an epilogue in C++."""
+"""A kernel's tensor body as kernel families take it: a contraction, and an epilogue in C++."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
 
 
 def _reading_cost(spec: Contraction) -> tuple[int, int]:
-    """Fewest taps first, which a block walks one by one; then channels that are neighbours."""
+    """Fewest taps first, which a block walks one by one; then channels that are contiguous."""
     return spec.taps, sum(channels.stride != 1 for channels in (spec.a, spec.c))
 
 
@@ -90,11 +90,11 @@ def _printed(epilogue: FusedEpilogue) -> Epilogue:
         epilogue.sum,
         epilogue.stored,
         _statements(epilogue.body, epilogue),
-        _statements(epilogue.hole, epilogue),
+        _statements(epilogue.zero_fill, epilogue),
         epilogue.operands,
         rounds_only=epilogue.rounds_only,
-        holes_are_zero_sums=epilogue.holes_are_zero_sums,
-        holes_read_operands=epilogue.hole.reads_operands,
+        zero_fills_are_zero_sums=epilogue.zero_fills_are_zero_sums,
+        zero_fills_read_operands=epilogue.zero_fill.reads_operands,
     )
 
 

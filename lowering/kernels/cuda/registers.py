@@ -16,7 +16,7 @@ MOST_REGISTERS = 255
 WARPGROUP = 4
 """Warps that trade registers together."""
 
-LOADER_REGISTERS = 40
+PRODUCER_REGISTERS = 40
 """What a warpgroup that copies keeps, as in `pipeline/roles.cuh`."""
 
 _STEP = 8
@@ -32,5 +32,5 @@ def registers_of(warps: int, resident: int) -> int:
 def traded_registers(warps: int, resident: int) -> int:
     """The same of `warps` that compute, where a warpgroup beside them copies and needs few."""
     all_warps = warps + WARPGROUP
-    spare = registers_of(all_warps, resident) * all_warps - LOADER_REGISTERS * WARPGROUP
+    spare = registers_of(all_warps, resident) * all_warps - PRODUCER_REGISTERS * WARPGROUP
     return min(MOST_REGISTERS, spare // warps) // _STEP * _STEP

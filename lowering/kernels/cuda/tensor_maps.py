@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def im2col_map(
     buffer: Pointer,
     element: StorageType,
-    depth: int,
+    in_channels: int,
     rows: RowMap,
     channels: int,
     pixels: int,
     promotion: Literal[128, 256] = 256,
 ) -> Im2colMap:
-    """The map whose copies gather `channels` of `pixels` consecutive output positions; a miss
+    """The map whose copies gather `channels` of `pixels` consecutive output pixels; a miss
     brings `promotion` bytes to the L2 cache.
 
     What is f32 arrives rounded to TF32.
@@ -33,7 +33,7 @@ def im2col_map(
     return Im2colMap(
         buffer,
         element,
-        (depth, *(slide.extent for slide in slides), rows.rows),
+        (in_channels, *(slide.extent for slide in slides), rows.rows),
         tuple(stride_bytes(each.row_stride, element) for each in (*slides, rows)),
         tuple(slide.corner for slide in slides),
         tuple(slide.upper for slide in slides),

@@ -61,10 +61,10 @@ class OperandStages:
         if self._is_readable(spec.a):
             return "a"
         groups = 1 if spec.shares_rows else spec.groups
-        channels = groups * spec.depth
+        channels = groups * spec.in_channels
         phases, dimensions, offset = staged_phases(spec.phases, channels, spec.a)
         self._copy("a", "a_copy", dimensions, (groups, channels), spec.a, offset)
-        layout = Channels(spec.element, 1, 0 if spec.shares_rows else spec.depth)
+        layout = Channels(spec.element, 1, 0 if spec.shares_rows else spec.in_channels)
         self.spec = replace(spec, phases=phases, a=layout)
         return "a_copy"
 
@@ -79,7 +79,7 @@ class OperandStages:
             return "c"
         (phase,) = spec.phases
         dimensions = tuple(Dimension(axis.size, axis.out_stride) for axis in phase.axes)
-        channels = spec.groups * spec.columns
+        channels = spec.groups * spec.out_channels
         strides = _dense(dimensions, channels)
         axes = tuple(
             replace(axis, out_stride=stride)
@@ -87,7 +87,7 @@ class OperandStages:
         )
         sizes = spec.groups, channels
         self._copy("c", "c_copy", dimensions, sizes, spec.c, phase.out_offset)
-        layout = Channels(spec.element, 1, spec.columns)
+        layout = Channels(spec.element, 1, spec.out_channels)
         moved = replace(phase, axes=axes, out_offset=0)
         self.spec = replace(spec, phases=(moved,), c=layout)
         return "c_copy"
@@ -114,6 +114,6 @@ class OperandStages:
 
 
 def _dense(dimensions: tuple[Dimension, ...], channels: int) -> tuple[int, ...]:
-    """Elements between positions of a dense `[position][channel]` array."""
+    """Elements between output pixels of a dense `[position][channel]` array."""
     sizes = [dimension.size for dimension in dimensions]
     return tuple(channels * prod(sizes[place + 1 :]) for place in range(len(sizes)))

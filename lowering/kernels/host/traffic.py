@@ -17,9 +17,13 @@ COPY_CYCLES = 1.0
 def elements(spec: Contraction) -> tuple[int, int, int]:
     """Elements of A that may be read, of B, and of C."""
     axes = spec.phases[0].axes
-    a = prod(axis.extent for axis in axes) * spec.depth * (1 if spec.shares_rows else spec.groups)
-    b = spec.taps * spec.depth * spec.columns * spec.groups
-    c = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
+    a = (
+        prod(axis.extent for axis in axes)
+        * spec.in_channels
+        * (1 if spec.shares_rows else spec.groups)
+    )
+    b = spec.taps * spec.in_channels * spec.out_channels * spec.groups
+    c = sum(phase.pixels for phase in spec.phases) * spec.out_channels * spec.groups
     return a, b, c
 
 

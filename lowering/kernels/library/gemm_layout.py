@@ -191,20 +191,22 @@ def _row_major(batch: Axis, m: Axis, n: Axis, k: Axis) -> GemmLayout | Refusal:
     )
 
 
-def _matrix(rows: int, row_step: int, columns: int, column_step: int) -> tuple[int, bool] | None:
+def _matrix(
+    rows: int, row_step: int, out_channels: int, column_step: int
+) -> tuple[int, bool] | None:
     """Leading dimension and whether transposed, of a matrix with the given steps.
 
     None where no dimension is contiguous, or every row or column is one and the same.
     """
-    if (rows > 1 and row_step == 0) or (columns > 1 and column_step == 0):
+    if (rows > 1 and row_step == 0) or (out_channels > 1 and column_step == 0):
         return None
-    if columns == 1 and rows == 1:
+    if out_channels == 1 and rows == 1:
         return 1, False
-    if columns == 1:
+    if out_channels == 1:
         return (row_step, False) if row_step > 1 else (rows, True)
     if rows == 1:
-        return (columns, False) if column_step == 1 else (column_step, True)
-    if column_step == 1 and row_step >= columns:
+        return (out_channels, False) if column_step == 1 else (column_step, True)
+    if column_step == 1 and row_step >= out_channels:
         return row_step, False
     if row_step == 1 and column_step >= rows:
         return column_step, True

@@ -84,13 +84,13 @@ def work(spec: Contraction, epilogue: Epilogue) -> Work:
     for run in runs[:-1]:
         outer *= run[0]
     if spec.result == "C":
-        m, n, k, batch = inner, spec.columns, spec.depth, outer * spec.groups
+        m, n, k, batch = inner, spec.out_channels, spec.in_channels, outer * spec.groups
     else:
-        m, n, k = phase.taps * spec.depth, spec.columns, outer * inner
+        m, n, k = phase.taps * spec.in_channels, spec.out_channels, outer * inner
         batch = spec.groups
     element = spec.a.type
     size = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[element]
-    lines = [spec.depth if spec.a.stride == 1 else inner, spec.columns]
+    lines = [spec.in_channels if spec.a.stride == 1 else inner, spec.out_channels]
     rate = "tf32" if spec.tf32 else element
     return Work(
         m,

@@ -56,9 +56,9 @@ CASES = {
     "grouped gradient": (f"convfp16 -c 64 -k 64 {THREE} {HALF} -g 8 {GRADIENT}", 2),
     "narrow gradient": (f"convfp16 -c 3 -k 32 {THREE} {HALF} {GRADIENT}", 0),
     "scalar gradient": (f"conv -c 8 -k 8 {THREE} -g 8 {GRADIENT}", 2),
-    "igemm forward": (f"convfp16 -c 36 -k 20 {THREE} {FORWARD}", 0),
-    "igemm gradient": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
-    "igemm channels-first": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
+    "sm80_implicit_gemm forward": (f"convfp16 -c 36 -k 20 {THREE} {FORWARD}", 0),
+    "sm80_implicit_gemm gradient": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
+    "sm80_implicit_gemm channels-first": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
     "any weights of odd channels": (f"convfp16 -c 36 -k 20 -y 1 -x 1 {HALF} {WEIGHTS}", 0),
     "any weights": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {WEIGHTS}", 0),
     "any weights of both": (f"convfp16 -c 64 -k 64 {THREE} {WEIGHTS}", 0),
@@ -199,7 +199,7 @@ func.func @main(%x: tensor<{ROWS}x{ROW}xf16>) -> tensor<{ROWS}xf32> {{
 }}""",
         sum_of_rows,
     ),
-    "sum of columns": (
+    "sum of output channels": (
         f"""
 func.func @main(%x: tensor<{ROWS}x{ROW}xf16>) -> tensor<{ROW}xf32> {{
   %z = arith.constant dense<0.0> : tensor<{ROW}xf32>

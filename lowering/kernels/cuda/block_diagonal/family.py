@@ -1,10 +1,12 @@
-"""`merged`: a volume's groups as one, whose weights have zeros between groups, by another template.
+"""`block_diagonal`: a volume's groups as one, whose weights have zeros between groups, by another
+kernel family.
 
-    merged wgmma 256x64 …
-      B[group, tap, depth, column] --> workspace[tap, all depths, all columns] --> wgmma
+    block_diagonal sm90_implicit_gemm 256x64 …
+      B[group, tap, depth, column] --> workspace[tap, all input channels, all columns] --> wgmma
 
-Windows of three axes are none of `grouped`'s. Where all channels together are few, a dense product
-on `wgmma` takes less time than `igemm` with tiles of one group. See `README.md`.
+Windows of three axes are none of `grouped_direct`'s. Where all channels together are few, a dense
+product on `wgmma` takes less time than `sm80_implicit_gemm` with tiles of one group. See
+`README.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
-FAMILY = "merged"
+FAMILY = "block_diagonal"
 MOST_CHANNELS = 256
 """Of all groups together, on either side: a dense product has as many times the products as there
 are groups."""
@@ -34,18 +36,18 @@ THREADS = 256
 
 
 @dataclass(frozen=True)
-class MergedConfig:
+class BlockDiagonalConfig:
     """The kernel that computes all groups as one."""
 
     inner: KernelConfig
 
     def __str__(self) -> str:
-        """`merged wgmma 256x64 …`."""
+        """`block_diagonal sm90_implicit_gemm 256x64 …`."""
         return f"{FAMILY} {self.inner}"
 
 
 @dataclass(frozen=True)
-class Merge:
+class BlockDiagonalFilter:
     """Weights of groups on their way to those of one: lines, each of which is its group's."""
 
     weights: Weights
@@ -71,12 +73,12 @@ class Merge:
             "};\n\n"
             f"using Element = convir::Word<{nbytes}>::Type;\n"
             f'extern "C" __global__ void __launch_bounds__({THREADS})\n'
-            "merge_groups(const Element* from, Element* to) {\n"
-            "  convir::merge_groups<Problem>(from, to);\n}\n"
+            "pack_groups(const Element* from, Element* to) {\n"
+            "  convir::pack_groups<Problem>(from, to);\n}\n"
         )
         blocks = -(-self.nbytes // (nbytes * THREADS))
         pointers = (Pointer("b"), Pointer("workspace", workspace))
-        return CudaKernel(source, "merge_groups", (blocks, 1, 1), (THREADS, 1, 1), 0, pointers)
+        return CudaKernel(source, "pack_groups", (blocks, 1, 1), (THREADS, 1, 1), 0, pointers)
 
 
 @dataclass(frozen=True)
@@ -90,23 +92,25 @@ class BlockDiagonal:
         self, contraction: Contraction, epilogue: Epilogue, target: Target
     ) -> Problem | Refusal:
         """The contraction, or why its groups are not merged."""
-        merge = merge_of(contraction)
-        if isinstance(merge, Refusal):
-            return merge
-        read = self.inner.problem(merged(contraction, merge), epilogue, target)
+        filter_ = block_diagonal_of(contraction)
+        if isinstance(filter_, Refusal):
+            return filter_
+        read = self.inner.problem(as_one_group(contraction, filter_), epilogue, target)
         return read if isinstance(read, Refusal) else Problem(contraction, epilogue)
 
-    def candidates(self, problem: Problem, target: Target) -> tuple[MergedConfig, ...] | Refusal:
+    def candidates(
+        self, problem: Problem, target: Target
+    ) -> tuple[BlockDiagonalConfig, ...] | Refusal:
         """The configs of the inner family for all groups as one."""
-        whole = _merged(problem)
+        whole = _as_one_group(problem)
         if isinstance(whole, Refusal):
             return whole
         configs = self.inner.candidates(whole[0], target)
         if isinstance(configs, Refusal):
             return Refusal(f"as one group, {configs.reason}")
-        return tuple(map(MergedConfig, configs))
+        return tuple(map(BlockDiagonalConfig, configs))
 
-    def parse(self, text: str) -> MergedConfig:
+    def parse(self, text: str) -> BlockDiagonalConfig:
         """The config that prints as `text`.
 
         Raises:
@@ -115,11 +119,11 @@ class BlockDiagonal:
         family, _, inner = text.partition(" ")
         if family != FAMILY or inner.partition(" ")[0] != self.inner.name:
             raise ValueError(f"a config of {self.inner.name} follows")
-        return MergedConfig(self.inner.parse(inner))
+        return BlockDiagonalConfig(self.inner.parse(inner))
 
     def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
         """Why a config may not run on `target`; None if it may."""
-        whole = _merged(problem)
+        whole = _as_one_group(problem)
         if isinstance(whole, Refusal):
             return whole
         return self.inner.refusal(whole[0], _own(config).inner, target)
@@ -130,7 +134,7 @@ class BlockDiagonal:
         Raises:
             ValueError: the groups cannot be merged.
         """
-        whole = _merged(problem)
+        whole = _as_one_group(problem)
         if isinstance(whole, Refusal):
             raise ValueError(whole.reason)
         inner = self.inner.predict(whole[0], _own(config).inner, target)
@@ -140,7 +144,7 @@ class BlockDiagonal:
         self, problem: Problem, config: KernelConfig, target: Target
     ) -> KernelPlan | Refusal:
         """The launches of a config: the one that merges weights, and the inner family's."""
-        whole = _merged(problem)
+        whole = _as_one_group(problem)
         if isinstance(whole, Refusal):
             return whole
         plan = self.inner.launch(whole[0], _own(config).inner, target)
@@ -149,50 +153,52 @@ class BlockDiagonal:
         workspace = len(plan.workspace)
         weights = Pointer("workspace", workspace)
         inner = plan.resolved(lambda pointer: weights if pointer.place == "b" else pointer)
-        merge = whole[1]
+        filter_ = whole[1]
         return KernelPlan(
-            (merge.kernel(workspace), *inner.kernels), (*plan.workspace, merge.nbytes), plan.state
+            (filter_.kernel(workspace), *inner.kernels),
+            (*plan.workspace, filter_.nbytes),
+            plan.state,
         )
 
 
-def _own(config: KernelConfig) -> MergedConfig:
-    if not isinstance(config, MergedConfig):
+def _own(config: KernelConfig) -> BlockDiagonalConfig:
+    if not isinstance(config, BlockDiagonalConfig):
         raise TypeError(f"'{config}' is no config of {FAMILY}")
     return config
 
 
-def _merged(problem: Problem) -> tuple[Problem, Merge] | Refusal:
+def _as_one_group(problem: Problem) -> tuple[Problem, BlockDiagonalFilter] | Refusal:
     """The problem with all groups as one, or why they are not merged."""
-    merge = merge_of(problem.contraction)
-    if isinstance(merge, Refusal):
-        return merge
-    return Problem(merged(problem.contraction, merge), problem.epilogue), merge
+    filter_ = block_diagonal_of(problem.contraction)
+    if isinstance(filter_, Refusal):
+        return filter_
+    return Problem(as_one_group(problem.contraction, filter_), problem.epilogue), filter_
 
 
-def merge_of(spec: Contraction) -> Merge | Refusal:
+def block_diagonal_of(spec: Contraction) -> BlockDiagonalFilter | Refusal:
     """How the weights of a contraction are merged, or why its groups are not."""
     b = spec.b
     if spec.groups == 1 or spec.result != "C":
         return Refusal("there are no groups, or weights are what is computed")
     if all(phase.taps <= 1 for phase in spec.phases):
         return Refusal("it has no window")
-    channels = spec.groups * max(spec.depth, spec.columns)
+    channels = spec.groups * max(spec.in_channels, spec.out_channels)
     if channels > MOST_CHANNELS:
         return Refusal(f"{channels} channels of all groups are many")
-    if (spec.a.group_stride, spec.c.group_stride) != (spec.depth, spec.columns):
-        return Refusal("groups are not neighbours in memory")
-    if b.column_stride == 1:
-        run, count, stride = spec.columns, spec.depth, b.depth_stride
+    if (spec.a.group_stride, spec.c.group_stride) != (spec.in_channels, spec.out_channels):
+        return Refusal("groups are not contiguous in memory")
+    if b.out_channel_stride == 1:
+        run, count, stride = spec.out_channels, spec.in_channels, b.in_channel_stride
     else:
-        run, count, stride = spec.depth, spec.columns, b.column_stride
+        run, count, stride = spec.in_channels, spec.out_channels, b.out_channel_stride
     offsets = [at for phase in spec.phases for axis in phase.axes for at in axis.tap_weights]
-    is_lines = 1 in (b.column_stride, b.depth_stride) and b.group_stride == count * stride
+    is_lines = 1 in (b.out_channel_stride, b.in_channel_stride) and b.group_stride == count * stride
     if not is_lines or any(offset % run for offset in (stride, *offsets)):
         return Refusal("weights of a group are no lines")
-    return Merge(b, spec.groups, spec.groups * count * (stride // run), run)
+    return BlockDiagonalFilter(b, spec.groups, spec.groups * count * (stride // run), run)
 
 
-def merged(spec: Contraction, merge: Merge) -> Contraction:
+def as_one_group(spec: Contraction, filter_: BlockDiagonalFilter) -> Contraction:
     """`spec` as one group on merged weights."""
     groups, b = spec.groups, spec.b
     phases = tuple(
@@ -205,15 +211,15 @@ def merged(spec: Contraction, merge: Merge) -> Contraction:
         )
         for phase in spec.phases
     )
-    if b.column_stride == 1:
-        weights = Weights(b.type, groups * b.depth_stride, 1)
+    if b.out_channel_stride == 1:
+        weights = Weights(b.type, groups * b.in_channel_stride, 1)
     else:
-        weights = Weights(b.type, 1, groups * b.column_stride)
+        weights = Weights(b.type, 1, groups * b.out_channel_stride)
     return replace(
         spec,
         phases=phases,
-        depth=groups * spec.depth,
-        columns=groups * spec.columns,
+        in_channels=groups * spec.in_channels,
+        out_channels=groups * spec.out_channels,
         a=replace(spec.a, group_stride=0),
         b=weights,
         c=replace(spec.c, group_stride=0),

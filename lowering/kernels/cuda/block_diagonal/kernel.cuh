@@ -1,5 +1,5 @@
-// Weights of groups as those of one: lines of a group stand in longer lines, between zeros. `Problem`
-// is a struct of constants that lowering/kernels/cuda/block_diagonal/family.py writes.
+// Weights of groups as those of one: lines of a group stand in longer lines, between zeros.
+// `Problem` is a struct of constants that lowering/kernels/cuda/block_diagonal/family.py writes.
 #pragma once
 
 #include "load/vectors.cuh"
@@ -7,7 +7,7 @@
 namespace convir {
 
 template <class P>
-__device__ __forceinline__ void merge_groups(const typename Word<P::kBytes>::Type *__restrict__ from,
+__device__ __forceinline__ void pack_groups(const typename Word<P::kBytes>::Type *__restrict__ from,
                                              typename Word<P::kBytes>::Type *__restrict__ to) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   constexpr int kLine = P::kGroups * P::kRun;

@@ -1,4 +1,4 @@
-"""`merged`: the launch that writes weights with zeros between groups, and a kernel."""
+"""`block_diagonal`: the launch that writes weights with zeros between groups, and a kernel."""
 
 from __future__ import annotations
 

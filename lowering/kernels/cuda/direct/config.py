@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-Math: TypeAlias = Literal["mma", "wgmma"]
+Instruction: TypeAlias = Literal["mma", "wgmma"]
 """The matrix instructions: a warp's with weights in registers, or a warpgroup's (sm_90a)."""
 
 MMA: Final = "mma"
 WGMMA: Final = "wgmma"
 
 TILE = 16
-"""Output positions of a matrix instruction."""
+"""Output pixels of a matrix instruction."""

@@ -1,10 +1,11 @@
-"""A contraction as the direct templates see it: images of rows and columns, and what a window is.
+"""A contraction as the direct kernel families see it: images of rows and columns, and what a window
+is.
 
-The templates know one batch axis (*images*) and two axes with windows (*rows* and *columns*); a
-1-D problem has a single row, and a volume is an image where one of its axes has no window: slices
+The kernel families know one batch axis (*images*) and two axes with windows (*rows* and *columns*);
+a 1-D problem has a single row, and a volume is an image where one of its axes has no window: slices
 then are images, or an image is a row of pixels. Other volumes have windows of *slices*, which a
-template takes or not. All phases read A with the same steps and write C
-with the same strides, so together they are one product of output positions with one window of A.
+kernel family takes or not. All phases read A with the same steps and write C with the same strides,
+so together they are one product of output pixels with one window of A.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 ELEMENT_TYPES: dict[StorageType, str] = {"f16": "__half", "bf16": "__nv_bfloat16", "f32": "float"}
-"""Types that the templates read and write, and their names in CUDA C++."""
+"""Types that the kernel families read and write, and their names in CUDA C++."""
 
 TENSOR_CORE_TYPES = ("f16", "bf16")
 """Those of them that tensor cores multiply exactly."""
@@ -32,7 +33,7 @@ MOST_AXES = 3
 """Images, rows and columns."""
 
 LARGEST_INDEX = 2**30
-"""Output positions are counted in 32 bits with a sign, rounded up to whole tiles."""
+"""Output pixels are counted in 32 bits with a sign, rounded up to whole tiles."""
 
 LARGEST_RESULT = 2**32 - 1
 """Elements of C are counted in 32 bits."""
@@ -47,9 +48,9 @@ class WindowAxis:
     a_stride: int
     c_stride: int
     origin: int
-    """Position of A where the window of output position 0 begins; may be negative."""
+    """Position of A where the window of output pixel 0 begins; may be negative."""
     window: int
-    """Positions of A from the first that a tap reads to the last."""
+    """Pixels of A from the first that a tap reads to the last."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Slices:
     row: int = 0
     """Position of A that the first tap reads at output slice 0; may be negative."""
     row_step: int = 0
-    """Positions of A from a tap to the next."""
+    """Pixels of A from a tap to the next."""
     weight: int = 0
     """Offset in B of the first tap."""
     weight_step: int = 0
@@ -77,8 +78,8 @@ class Taps:
     """The taps of one phase along one axis."""
 
     size: int
-    """Output positions of the phase."""
-    positions: tuple[int, ...]
+    """Output pixels of the phase."""
+    pixels: tuple[int, ...]
     """For each tap, its position in the window."""
     weights: tuple[int, ...]
     """For each tap its offset in B, in elements."""
@@ -89,14 +90,14 @@ class DirectPhase:
     """One phase: its outputs and its taps along rows and columns."""
 
     offset: int
-    """Elements of C before output position 0."""
+    """Elements of C before output pixel 0."""
     rows: Taps
     cols: Taps
 
     @property
     def taps(self) -> int:
-        """Taps of the phase; 0 if it is a hole."""
-        return len(self.rows.positions) * len(self.cols.positions)
+        """Taps of the phase; 0 if it is a zero-filled output."""
+        return len(self.rows.pixels) * len(self.cols.pixels)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class DirectProblem:
     cols: WindowAxis
     phases: tuple[DirectPhase, ...]
     operands: tuple[LinearOperand, ...] = ()
-    """What the epilogue reads besides the sums."""
+    """What the epilogue reads besides the accumulators."""
     slices: Slices = Slices()
 
     @property
@@ -126,8 +127,8 @@ class DirectProblem:
         return max(phase.cols.size for phase in self.phases)
 
     @property
-    def positions(self) -> int:
-        """Output positions of all images, those of the largest phase."""
+    def pixels(self) -> int:
+        """Output pixels of all images, those of the largest phase."""
         return self.images * self.slices.size * self.row_count * self.col_count
 
     @property
@@ -140,7 +141,7 @@ class DirectProblem:
             for phase in self.phases
         )
         spec = self.contraction
-        channel = (spec.groups - 1) * spec.c.group_stride + (spec.columns - 1) * spec.c.stride
+        channel = (spec.groups - 1) * spec.c.group_stride + (spec.out_channels - 1) * spec.c.stride
         slices = (self.slices.size - 1) * self.slices.c_stride
         return (self.images - 1) * self.c_image + slices + last + channel
 
@@ -210,7 +211,7 @@ def direct_problem(
         tuple(sorted(phases, key=lambda phase: phase.offset)),
         slices=slices,
     )
-    if problem.positions > LARGEST_INDEX or problem.last_result > LARGEST_RESULT:
+    if problem.pixels > LARGEST_INDEX or problem.last_result > LARGEST_RESULT:
         return Refusal("there are more results than 32 bits count")
     return problem
 
@@ -220,10 +221,10 @@ def _apart(contraction: Contraction) -> Refusal | None:
     if contraction.a.stride != 1 or contraction.c.stride != 1:
         return Refusal("channels are not innermost")
     groups_apart = contraction.groups > 1 and (
-        contraction.a.group_stride != contraction.depth
-        or contraction.c.group_stride != contraction.columns
+        contraction.a.group_stride != contraction.in_channels
+        or contraction.c.group_stride != contraction.out_channels
     )
-    return Refusal("groups are not neighbours in memory") if groups_apart else None
+    return Refusal("groups are not contiguous in memory") if groups_apart else None
 
 
 def _joined(axes: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
@@ -311,5 +312,5 @@ def _base(batch: Axis) -> int:
 
 
 def _taps(axis: Axis, shared: WindowAxis, base: int) -> Taps:
-    positions = tuple(row - shared.origin for row in axis.tap_rows)
-    return Taps(axis.size, positions, tuple(weight + base for weight in axis.tap_weights))
+    pixels = tuple(row - shared.origin for row in axis.tap_rows)
+    return Taps(axis.size, pixels, tuple(weight + base for weight in axis.tap_weights))

@@ -52,8 +52,8 @@ class RingShape:
     """Output rows of a position."""
     stages: int
     """Steps whose rows are under way while one is computed."""
-    step_positions: int
-    """Output positions of a step."""
+    step_pixels: int
+    """Output pixels of a step."""
     copies: Copies
 
 
@@ -69,7 +69,7 @@ def ring_bytes(problem: DirectProblem, channels: int, shape: RingShape) -> int:
     base_rows = -(-problem.row_count // shape.unroll_rows)
     row_step = shape.unroll_rows * rows.step
     window_rows = (shape.unroll_rows - 1) * rows.step + rows.window
-    span = ((shape.stages + 1) * shape.step_positions + shape.tile_cols - 2) // shape.tile_cols
+    span = ((shape.stages + 1) * shape.step_pixels + shape.tile_cols - 2) // shape.tile_cols
     crossings = -(-span // base_rows)
     slots = span * row_step + window_rows + crossings * max(0, window_rows - row_step)
     if shape.copies == TMA:
@@ -78,13 +78,13 @@ def ring_bytes(problem: DirectProblem, channels: int, shape: RingShape) -> int:
     return slots * _row_bytes(_pixels(problem, shape), channels, problem, shape)
 
 
-def barrier_bytes(stages: int, loaders: int) -> int:
+def barrier_bytes(stages: int, producer_warps: int) -> int:
     """Bytes of the barriers between warps that copy and warps that compute."""
-    return 2 * (stages + 1) * BARRIER_BYTES if loaders > 0 else 0
+    return 2 * (stages + 1) * BARRIER_BYTES if producer_warps > 0 else 0
 
 
 def copies_refusal(
-    problem: DirectProblem, channels: int, shape: RingShape, warps: int, loaders: int
+    problem: DirectProblem, channels: int, shape: RingShape, warps: int, producer_warps: int
 ) -> Refusal | None:
     """Why nobody copies rows of a ring; None if somebody does.
 
@@ -96,19 +96,19 @@ def copies_refusal(
         loaders: warps that only copy.
     """
     if shape.copies == ASYNC:
-        copying = loaders or warps
+        copying = producer_warps or warps
         vectors = channels // VECTOR
         if vectors > copying * WARP:
             return Refusal(f"{copying} warps do not copy {vectors} vectors of a pixel")
         return None
-    if loaders == 0:
-        return Refusal("TMA is asked by a warp of its own")
-    if loaders == WARPGROUP and warps % WARPGROUP != 0:
+    if producer_warps == 0:
+        return Refusal("a warp of its own issues TMA copies")
+    if producer_warps == WARPGROUP and warps % WARPGROUP != 0:
         return Refusal(f"{warps} warps do not trade registers")
     if channels not in ATOMS and channels % ATOM != 0:
         return Refusal(f"TMA does not exchange {channels} channels")
     if _pixels(problem, shape) > MOST_BOX:
-        return Refusal(f"TMA does not bring {_pixels(problem, shape)} pixels at once")
+        return Refusal(f"TMA does not load {_pixels(problem, shape)} pixels at once")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The text that instantiates a direct template, and its launch."""
+"""The text that instantiates a direct kernel family, and its launch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _A = Pointer("a")
 def _operands(
     contraction: Contraction, epilogue: Epilogue, result: Result
 ) -> tuple[LinearOperand, ...] | Refusal:
-    """What the epilogue reads besides the sums, or why no direct template does."""
+    """What the epilogue reads besides the accumulators, or why no direct kernel family does."""
     if result == "B" and epilogue.operands:
         return Refusal("its epilogue reads further operands")
     return linear_operands(contraction, epilogue)
@@ -45,14 +45,14 @@ def reading(
     *,
     anywhere: bool = False,
 ) -> tuple[DirectProblem, Features] | Refusal:
-    """A contraction as a template sees it, with what that template asks of it besides.
+    """A contraction as a kernel family sees it, with what that kernel family asks of it besides.
 
     Args:
         contraction: what is computed.
         epilogue: what is applied before the store.
-        features_of: reads what only one template needs, or says why it does not take the problem.
-        result: the operand that the template computes.
-        anywhere: whether it takes channels that are not innermost, and windows of slices.
+        features_of: reads what only one kernel family needs, or says why it does not take the
+        problem. result: the operand that the kernel family computes. anywhere: whether it takes
+        channels that are not innermost, and windows of slices.
     """
     problem = direct_problem(contraction, result, anywhere=anywhere)
     if isinstance(problem, Refusal):
@@ -77,19 +77,19 @@ def launch(
     rows: Pointer | TensorMap = _A,
     stores: TensorMap | None = None,
 ) -> KernelPlan:
-    """One launch of a template on A, B and C.
+    """One launch of a kernel family on A, B and C.
 
     Args:
         header: what the source includes.
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the template reads.
+        features: further constants of the problem that the kernel family reads.
         schedule: constants of the schedule; `threads` and `shared_bytes` of a block among them.
         grid: blocks.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
         rows: how A is given.
-        stores: the map by which C is stored, if the template asks TMA for that.
+        stores: the map by which C is stored, if the kernel family asks TMA for that.
     """
     element = problem.element
     names = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -124,7 +124,7 @@ def launch(
     return KernelPlan((kernel,))
 
 
-def launch_sums(
+def launch_reduction(
     header: str,
     template: str,
     problem: DirectProblem,
@@ -134,21 +134,22 @@ def launch_sums(
     operands: tuple[Pointer | TensorMap, Pointer | TensorMap],
     owners: int,
     blocks_per_sm: int,
-    sum_bytes: int,
+    accumulator_bytes: int,
 ) -> KernelPlan:
-    """One launch of a template whose blocks publish sums of B, meet, and add a slice of them.
+    """One launch of a kernel family whose blocks publish accumulators of B, meet, and add a slice
+    of them.
 
     Args:
         header: what the source includes.
         template: the class whose `run` is the kernel.
         problem: sizes and strides.
         epilogue: what is applied before the store.
-        features: further constants of the problem that the template reads.
-        schedule: constants of the schedule; `threads`, `parts` and `shared_bytes` among them.
+        features: further constants of the problem that the kernel family reads.
+        schedule: constants of the schedule; `threads`, `splits` and `shared_bytes` among them.
         operands: how A and C are given.
-        owners: blocks whose sums differ; there are `parts` of each, which share a counter.
+        owners: blocks whose accumulators differ; there are `splits` of each, which share a counter.
         blocks_per_sm: blocks whose registers have to fit a multiprocessor.
-        sum_bytes: what a block publishes.
+        accumulator_bytes: what a block publishes.
     """
     rows, gradients = operands
     element, threads, needed = problem.element, schedule["threads"], schedule["shared_bytes"]
@@ -157,7 +158,7 @@ def launch_sums(
     handed = f"{_passed(rows, 'a')},\n      {_passed(gradients, 'c')}, b, parts, counters"
     definitions = _definitions(header, problem, epilogue, features, schedule)
     entry = _entry(template, threads, blocks_per_sm, parameters, handed)
-    units = owners * schedule["parts"]
+    units = owners * schedule["splits"]
     kernel = CudaKernel(
         "\n".join([*definitions, *entry]),
         SYMBOL,
@@ -165,15 +166,15 @@ def launch_sums(
         (threads, 1, 1),
         needed,
         (rows, gradients, Pointer("b"), Pointer("workspace"), Pointer("state")),
-        is_cooperative=schedule["parts"] > 1,
+        is_cooperative=schedule["splits"] > 1,
     )
-    return KernelPlan((kernel,), (units * sum_bytes,), (owners * COUNTER_BYTES,))
+    return KernelPlan((kernel,), (units * accumulator_bytes,), (owners * COUNTER_BYTES,))
 
 
 def _entry(
     template: str, threads: int, blocks_per_sm: int, parameters: str, handed: str
 ) -> list[str]:
-    """The lines of the entry, which hands its parameters to the template's `run`."""
+    """The lines of the entry, which hands its parameters to the kernel family's `run`."""
     return [
         f'extern "C" __global__ void __launch_bounds__({threads}, {blocks_per_sm})',
         f"{SYMBOL}({parameters}) {{",
@@ -191,7 +192,7 @@ def _parameter(operand: Pointer | TensorMap, element: str, name: str) -> str:
 
 
 def _passed(operand: Pointer | TensorMap, name: str) -> str:
-    """What the entry hands to the template."""
+    """What the entry hands to the kernel family."""
     return f"&{name}" if isinstance(operand, TensorMap) else name
 
 
@@ -204,12 +205,12 @@ def _definitions(
 ) -> list[str]:
     """The lines before the entries of a source: includes, `Epilogue`, `Problem`, `Schedule`."""
     phases = problem.phases
-    row_taps = max(1, *(len(phase.rows.positions) for phase in phases))
-    col_taps = max(1, *(len(phase.cols.positions) for phase in phases))
+    row_taps = max(1, *(len(phase.rows.pixels) for phase in phases))
+    col_taps = max(1, *(len(phase.cols.pixels) for phase in phases))
     phase_type = f"convir::DirectPhase<{row_taps}, {col_taps}>"
     constants = _constants(problem) | dict(features)
     constants["rounds_only"] = int(epilogue.rounds_only)
-    constants["zero_sums"] = int(epilogue.holes_are_zero_sums)
+    constants["zero_accumulators"] = int(epilogue.zero_fills_are_zero_sums)
     return [
         f'#include "{header}"',
         '#include "arith/scalars.cuh"',
@@ -253,15 +254,15 @@ def _constants(problem: DirectProblem) -> dict[str, int]:
         "a_col_stride": cols.a_stride,
         "c_row_stride": rows.c_stride,
         "c_col_stride": cols.c_stride,
-        "b_depth": weights.depth_stride,
-        "b_column": weights.column_stride,
+        "b_in_channel": weights.in_channel_stride,
+        "b_out_channel": weights.out_channel_stride,
         "b_group": weights.group_stride,
         "phase_count": len(problem.phases),
     }
 
 
 def slice_features(slices: Slices) -> dict[str, int]:
-    """The constants by which a template walks through slices."""
+    """The constants by which a kernel family walks through slices."""
     return {
         "slices": slices.size,
         "slice_taps": slices.taps,
@@ -289,6 +290,6 @@ def _phase(phase: DirectPhase) -> str:
 
 
 def _taps(taps: Taps) -> str:
-    positions = ", ".join(map(str, taps.positions))
+    pixels = ", ".join(map(str, taps.pixels))
     weights = ", ".join(map(str, taps.weights))
-    return f"{len(taps.positions)}, {{{positions}}}, {{{weights}}}"
+    return f"{len(taps.pixels)}, {{{pixels}}}, {{{weights}}}"

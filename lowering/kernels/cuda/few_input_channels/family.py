@@ -1,4 +1,4 @@
-"""`shallow`: what the registry knows of the family."""
+"""`few_input_channels`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 FEW_INPUT_CHANNELS = Family(
-    config=config.ShallowConfig,
+    config=config.FewInputChannelsConfig,
     reads=_reads,
     plan=launch.plan,
     time=predict.predict,

@@ -1,6 +1,6 @@
 // Direct convolution from a few input channels, as a network's first layer is.
 //
-// The pixels that a row of the filter reads are neighbours in memory, channels included: a *run*.
+// The pixels that a row of the filter reads are contiguous in memory, channels included: a *run*.
 // Rows of A lie in shared memory as they lie in global memory, and lanes pick the fragments of
 // matrix instructions out of them, so nothing is gathered and a run is multiplied without gaps. A
 // block keeps all of the filter, and works through strips of output rows.
@@ -12,20 +12,20 @@
 namespace convir {
 
 template <typename P, typename S>
-struct ShallowDirect {
+struct FewInputChannels {
   using T = typename P::Element;
   static constexpr auto& kPhase = P::phases[0];
 
   // Lines of A: zeros for the padding in front, the pixels of a row, zeros behind. Copies of 16
   // bytes put pixel 0 at a multiple of 8 elements; lanes read pairs, so runs may begin one early.
-  static constexpr int kRun = P::window_cols * P::depth;
-  static constexpr int kFront = larger(0, -P::col_origin) * P::depth;
+  static constexpr int kRun = P::window_cols * P::in_channels;
+  static constexpr int kFront = larger(0, -P::col_origin) * P::in_channels;
   static constexpr int kPixel0 = divide_up(kFront, 8) * 8;
-  static constexpr int kFirst = kPixel0 + P::col_origin * P::depth;  // of output column 0's run
+  static constexpr int kFirst = kPixel0 + P::col_origin * P::in_channels;  // of output column 0's run
   static constexpr int kShift = kFirst % 2;
   static constexpr int kBlocks = divide_up(kShift + kRun, 8);  // of 8 elements that hold a run
-  static constexpr int kStep = P::col_step * P::depth;
-  static constexpr int kLineElements = P::a_cols * P::depth;
+  static constexpr int kStep = P::col_step * P::in_channels;
+  static constexpr int kLineElements = P::a_cols * P::in_channels;
   static constexpr int kPitch =
       divide_up(larger(kPixel0 + kLineElements,
                        kFirst - kShift + (P::cols - 1) * kStep + kBlocks * 8),
@@ -36,19 +36,19 @@ struct ShallowDirect {
   static constexpr int kStripBytes = kLines * kPitch;
   static constexpr int kStrips = divide_up(P::rows, S::strip_rows);
   static constexpr int kItems = P::images * kStrips;
-  static constexpr int kPositions = S::strip_rows * P::cols;
+  static constexpr int kPixels = S::strip_rows * P::cols;
 
-  // Columns in groups of 32, four tiles of 8: a lane's sums of a group are neighbours in C.
-  static constexpr int kGroups = S::columns / 32;
-  static constexpr int kColumnTiles = divide_up(P::columns, S::columns);
+  // Columns in groups of 32, four tiles of 8: a lane's accumulators of a group are contiguous in C.
+  static constexpr int kGroups = S::out_channels / 32;
+  static constexpr int kOutChannelTiles = divide_up(P::out_channels, S::out_channels);
   static constexpr int kWeightBytes = kPhase.row_taps * kBlocks * kGroups * 32 * 16;
   static constexpr int kWarps = S::threads / 32;
   static constexpr int kVector = S::vector;  // elements of a copy
   static constexpr int kSharedBytes = 2 * kStripBytes + kWeightBytes;
 
-  static_assert(P::phase_count == 1 && kStep % 2 == 0 && S::columns % 32 == 0);
-  static_assert(P::a_col_stride == P::depth && kLineElements % kVector == 0);
-  static_assert(P::columns % 8 == 0 && kSharedBytes == S::shared_bytes);
+  static_assert(P::phase_count == 1 && kStep % 2 == 0 && S::out_channels % 32 == 0);
+  static_assert(P::a_col_stride == P::in_channels && kLineElements % kVector == 0);
+  static_assert(P::out_channels % 8 == 0 && kSharedBytes == S::shared_bytes);
 
   static __device__ __forceinline__ void zero(unsigned char* shared, int bytes) {
     for (int i = threadIdx.x; i < bytes / 16; i += S::threads) {
@@ -83,10 +83,10 @@ struct ShallowDirect {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int k = block * 8 + lane % 4 * 2 + half - kShift;
-        const bool inside = k >= 0 && k < kRun && column < P::columns;
-        pair[half] = inside ? b[column * static_cast<long long>(P::b_column) +
-                                k % P::depth * static_cast<long long>(P::b_depth) +
-                                row_weight(row) + col_weight(k / P::depth)]
+        const bool inside = k >= 0 && k < kRun && column < P::out_channels;
+        pair[half] = inside ? b[column * static_cast<long long>(P::b_out_channel) +
+                                k % P::in_channels * static_cast<long long>(P::b_in_channel) +
+                                row_weight(row) + col_weight(k / P::in_channels)]
                             : T(0.0f);
       }
       memcpy(shared + i, pair, 4);
@@ -129,12 +129,12 @@ struct ShallowDirect {
     return x;
   }
 
-  using Sums = float[S::tiles][kGroups * 4][4];
+  using Accumulators = float[S::tiles][kGroups * 4][4];
 
-  // Adds the products of `tiles` times 16 positions; `run` has where those of a lane begin.
+  // Adds the products of `tiles` times 16 output pixels; `run` has where those of a lane begin.
   static __device__ __forceinline__ void multiply(const unsigned (&run)[S::tiles][2],
                                                   unsigned weights, unsigned first_mask,
-                                                  unsigned last_mask, Sums& sum) {
+                                                  unsigned last_mask, Accumulators& sum) {
     const auto pairs = [&](auto row, auto block, unsigned(&x)[S::tiles][2]) {
       constexpr int offset = kPhase.row_tap[decltype(row)::value] * kPitch +
                              decltype(block)::value * 16;
@@ -185,27 +185,27 @@ struct ShallowDirect {
     const int first_row = item % kStrips * S::strip_rows;
     const long long image = item / kStrips * P::c_image + kPhase.offset;
 #pragma unroll 1
-    for (int first = threadIdx.x / 32 * (S::tiles * 16); first < kPositions;
+    for (int first = threadIdx.x / 32 * (S::tiles * 16); first < kPixels;
          first += kWarps * S::tiles * 16) {
       unsigned run[S::tiles][2];
       static_for<S::tiles * 2>([&](auto i) {
-        const int position = min(first + i.value * 8 + lane / 4, kPositions - 1);
+        const int position = min(first + i.value * 8 + lane / 4, kPixels - 1);
         run[i.value / 2][i.value % 2] =
             lines + position / P::cols * (P::row_step * kPitch) +
             (kFirst - kShift + position % P::cols * kStep + lane % 4 * 2) * 2;
       });
-      Sums sum = {};
+      Accumulators sum = {};
       multiply(run, weights + lane * 16, first_mask, last_mask, sum);
       static_for<S::tiles * 2>([&](auto i) {
         constexpr int tile = decltype(i)::value / 2, half = decltype(i)::value % 2 * 2;
         const int position = first + i.value * 8 + lane / 4;
         const int row = first_row + position / P::cols;
-        if (position >= kPositions || row >= P::rows) return;
+        if (position >= kPixels || row >= P::rows) return;
         const long long element = image + row * P::c_row_stride +
                                   position % P::cols * static_cast<long long>(P::c_col_stride);
         static_for<kGroups>([&](auto group) {
           const int channel = first_column + group.value * 32 + lane % 4 * 8;
-          if (channel >= P::columns) return;
+          if (channel >= P::out_channels) return;
           unsigned x[4];
           static_for<4>([&](auto j) {
             const auto& d = sum[tile][group.value * 4 + j.value];
@@ -222,9 +222,9 @@ struct ShallowDirect {
   static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {
     extern __shared__ __align__(128) unsigned char shared[];
     const unsigned lines = shared_address(shared);
-    const int first_column = blockIdx.x % kColumnTiles * S::columns;
-    const int step = gridDim.x / kColumnTiles;
-    int item = blockIdx.x / kColumnTiles;
+    const int first_column = blockIdx.x % kOutChannelTiles * S::out_channels;
+    const int step = gridDim.x / kOutChannelTiles;
+    int item = blockIdx.x / kOutChannelTiles;
     zero(shared, 2 * kStripBytes);
     __syncthreads();
     if (item < kItems) load(a, item, lines);

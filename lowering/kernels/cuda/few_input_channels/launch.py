@@ -1,8 +1,8 @@
-"""`shallow`: convolutions from a few channels, `kernel.cuh`.
+"""`few_input_channels`: convolutions from a few channels, `kernel.cuh`.
 
 A network's first layer reduces 3 channels of a pixel, which no TMA and no 16-byte vector
-takes; but the pixels that a row of the filter reads are neighbours, and together fill the depths
-of matrix instructions. See `README.md`.
+takes; but the pixels that a row of the filter reads are contiguous, and together fill the input
+channels of matrix instructions. See `README.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.source import launch, reading
-from convir.lowering.kernels.cuda.few_input_channels.config import COLUMNS, TILES, ShallowConfig
+from convir.lowering.kernels.cuda.few_input_channels.config import (
+    COLUMNS,
+    TILES,
+    FewInputChannelsConfig,
+)
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
@@ -30,24 +34,24 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
 
 ELEMENT_BYTES = 2
-MOST_DEPTH = 16
-"""Channels past which a tap fills the depths of matrix instructions by itself."""
+MOST_IN_CHANNELS = 16
+"""Channels past which a tap fills the input channels of matrix instructions by itself."""
 MOST_STEPS = 96
-"""Blocks of 8 depths of a window that are unrolled."""
+"""Blocks of 8 input channels of a window that are unrolled."""
 GROUP_COLUMNS, GROUP_BYTES = 32, 512
-"""Columns that a lane holds 8 neighbours of, and bytes of their weights for 8 depths."""
+"""Columns that a lane holds 8 neighbours of, and bytes of their weights for 8 input channels."""
 ROWS = (2, 4, 1, 8, 3)
 """Output rows of a strip."""
 MOST_WARPS, LEAST_WARPS = 8, 4
 RESIDENT = (3, 2, 1)
 """Blocks of a multiprocessor: while one waits, the others multiply and store."""
 OTHER_REGISTERS = 48
-"""Of a thread beside its sums."""
+"""Of a thread beside its accumulators."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of A in shared memory, in elements: the same rule as in the template."""
+    """Rows of A in shared memory, in elements: the same rule as in the kernel family."""
 
     copied: int
     """Elements of a copy."""
@@ -58,50 +62,50 @@ class Lines:
 
 
 def lines_of(problem: DirectProblem) -> Lines | Refusal:
-    """How rows of A lie in shared memory, or why the template refuses the problem."""
+    """How rows of A lie in shared memory, or why the kernel family refuses the problem."""
     spec, rows, cols = problem.contraction, problem.rows, problem.cols
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
     if spec.groups != 1 or len(problem.phases) != 1 or not problem.taps:
         return Refusal("it is no dense convolution of one phase")
-    if spec.depth > MOST_DEPTH:
-        return Refusal(f"{spec.depth} channels are not few")
+    if spec.in_channels > MOST_IN_CHANNELS:
+        return Refusal(f"{spec.in_channels} channels are not few")
     (phase,) = problem.phases
-    if sorted(phase.cols.positions) != list(range(cols.window)) or cols.a_stride != spec.depth:
-        return Refusal("the pixels of a filter row are no neighbours")
-    if cols.step * spec.depth % 2 != 0:
+    if sorted(phase.cols.pixels) != list(range(cols.window)) or cols.a_stride != spec.in_channels:
+        return Refusal("the pixels of a filter row are not contiguous")
+    if cols.step * spec.in_channels % 2 != 0:
         return Refusal("windows begin at odd elements")
-    line = cols.extent * spec.depth
+    line = cols.extent * spec.in_channels
     copied = gcd(VECTOR, line, problem.a_image, rows.a_stride if rows.extent > 1 else 0)
     if copied < 2:
         return Refusal("rows of A are not aligned to 4 bytes")
-    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.columns)
+    steps = (problem.c_image, rows.c_stride, cols.c_stride, phase.offset, spec.out_channels)
     if any(step % VECTOR for step in steps):
         return Refusal("pixels of C are not aligned to 16 bytes")
-    pixel = -(-max(0, -cols.origin) * spec.depth // VECTOR) * VECTOR
-    first = pixel + cols.origin * spec.depth
+    pixel = -(-max(0, -cols.origin) * spec.in_channels // VECTOR) * VECTOR
+    first = pixel + cols.origin * spec.in_channels
     shift = first % 2
-    blocks = -(-(shift + cols.window * spec.depth) // VECTOR)
-    if blocks * len(phase.rows.positions) > MOST_STEPS:
+    blocks = -(-(shift + cols.window * spec.in_channels) // VECTOR)
+    if blocks * len(phase.rows.pixels) > MOST_STEPS:
         return Refusal("its window is too large to unroll")
-    last = first - shift + (problem.col_count - 1) * cols.step * spec.depth + blocks * VECTOR
+    last = first - shift + (problem.col_count - 1) * cols.step * spec.in_channels + blocks * VECTOR
     pitch = -(-max(pixel + line, last) // VECTOR) * VECTOR
     return Lines(copied, blocks, pitch)
 
 
-def shared_bytes(problem: DirectProblem, lines: Lines, config: ShallowConfig) -> int:
+def shared_bytes(problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig) -> int:
     """Shared memory of a block: two strips of A, and the filter."""
     rows = (config.rows - 1) * problem.rows.step + problem.rows.window
-    taps = len(problem.phases[0].rows.positions)
-    weights = taps * lines.blocks * (config.columns // GROUP_COLUMNS) * GROUP_BYTES
+    taps = len(problem.phases[0].rows.pixels)
+    weights = taps * lines.blocks * (config.out_channels // GROUP_COLUMNS) * GROUP_BYTES
     return 2 * rows * lines.pitch * ELEMENT_BYTES + weights
 
 
 def refusal(
-    problem: DirectProblem, lines: Lines, config: ShallowConfig, target: Target
+    problem: DirectProblem, lines: Lines, config: FewInputChannelsConfig, target: Target
 ) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    registers = config.columns * config.tiles * TILE // WARP + OTHER_REGISTERS
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
+    registers = config.out_channels * config.tiles * TILE // WARP + OTHER_REGISTERS
     most = registers_of(config.warps, config.blocks[1])
     if registers > most:
         return Refusal(f"threads need {registers} registers of {most}")
@@ -109,18 +113,18 @@ def refusal(
 
 
 def by_pixel(contraction: Contraction) -> tuple[Contraction, tuple[Copy, ...]]:
-    """A contraction on an image whose channels are neighbours, and the copy that makes them so.
+    """A contraction on an image whose channels are contiguous, and the copy that makes them so.
 
     A copy of few channels takes as long as reading it, and saves that of single elements.
     """
-    is_planar = "a" in copyable(contraction) and contraction.depth <= MOST_DEPTH
+    is_planar = "a" in copyable(contraction) and contraction.in_channels <= MOST_IN_CHANNELS
     return copied(contraction, "a" if is_planar else "")
 
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[ShallowConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
+) -> tuple[FewInputChannelsConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
     contraction, _ = by_pixel(contraction)
     read = reading(contraction, epilogue, lines_of)
     if isinstance(read, Refusal):
@@ -130,25 +134,25 @@ def plan(
     return tuple(configs) or Refusal("no strip of its rows fits into shared memory")
 
 
-def _legal(problem: DirectProblem, lines: Lines, gpu: Target) -> Iterator[ShallowConfig]:
-    columns = COLUMNS[0] if problem.contraction.columns > COLUMNS[1] else COLUMNS[1]
+def _legal(problem: DirectProblem, lines: Lines, gpu: Target) -> Iterator[FewInputChannelsConfig]:
+    out_channels = COLUMNS[0] if problem.contraction.out_channels > COLUMNS[1] else COLUMNS[1]
     for resident in RESIDENT:
         for rows in ROWS:
             for tiles in TILES:
                 for warps in range(MOST_WARPS, LEAST_WARPS - 1, -1):
                     blocks = (gpu.multiprocessors, resident)
-                    config = ShallowConfig(rows, columns, tiles, warps, blocks)
+                    config = FewInputChannelsConfig(rows, out_channels, tiles, warps, blocks)
                     if refusal(problem, lines, config, gpu) is None:
                         yield config
 
 
-def _cost(problem: DirectProblem, config: ShallowConfig) -> float:
+def _cost(problem: DirectProblem, config: FewInputChannelsConfig) -> float:
     """Turns of a block's warps, each as long as a multiprocessor takes for all that have theirs."""
     strips = problem.images * -(-problem.row_count // config.rows)
-    strips *= -(-problem.contraction.columns // config.columns)
+    strips *= -(-problem.contraction.out_channels // config.out_channels)
     rounds = -(-strips // (config.blocks[0] * config.blocks[1]))
-    positions = config.rows * problem.col_count
-    turns = -(-positions // (config.warps * config.tiles * TILE))
+    pixels = config.rows * problem.col_count
+    turns = -(-pixels // (config.warps * config.tiles * TILE))
     at_once = config.blocks[1] * config.warps * config.tiles
     lines = (config.rows - 1) * problem.rows.step + problem.rows.window
     copied = 1 + _COPYING * lines / (config.rows * problem.rows.step)
@@ -167,7 +171,7 @@ _SINGLE = 1.3
 def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
-    config: ShallowConfig,
+    config: FewInputChannelsConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
@@ -181,21 +185,21 @@ def kernels(
         return refused
     schedule = {
         "strip_rows": config.rows,
-        "columns": config.columns,
+        "out_channels": config.out_channels,
         "tiles": config.tiles,
         "vector": lines.copied,
         "threads": config.warps * WARP,
         "shared_bytes": shared_bytes(problem, lines, config),
     }
-    features = {"depth": contraction.depth, "columns": contraction.columns}
-    tiles = -(-contraction.columns // config.columns)
+    features = {"in_channels": contraction.in_channels, "out_channels": contraction.out_channels}
+    tiles = -(-contraction.out_channels // config.out_channels)
     strips = problem.images * -(-problem.row_count // config.rows)
     blocks = min(strips, max(1, config.blocks[0] * config.blocks[1] // tiles)) * tiles
     rows = Pointer("workspace") if copies else Pointer("a")
     resident = config.blocks[1]
     multiply = launch(
         "few_input_channels/kernel.cuh",
-        "ShallowDirect",
+        "FewInputChannels",
         problem,
         epilogue,
         features,

@@ -1,4 +1,5 @@
-"""`shallow`: strips of rows in shared memory, and what warps read, multiply and store of them."""
+"""`few_input_channels`: strips of rows in shared memory, and what warps read, multiply and store
+of them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
+    from convir.lowering.kernels.cuda.few_input_channels.config import FewInputChannelsConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -29,13 +30,13 @@ class Constants:
     """Fitted; cycles of a multiprocessor."""
 
     pixel: float = 3.78
-    """For 16 positions and 16 depths from shared memory."""
+    """For 16 output pixels and 16 input channels from shared memory."""
     weight: float = 20.44
-    """For 16 depths of 32 columns from shared memory."""
+    """For 16 input channels of 32 columns from shared memory."""
     multiply: float = 1.7
     """For 16 x 8 x 16 products."""
     store: float = 0.1556
-    """For 16 positions of 8 columns."""
+    """For 16 output pixels of 8 columns."""
     turn: float = 685.8
     """Of a warp, for each turn."""
     issue: float = 5.875
@@ -76,9 +77,9 @@ class Work:
     turns: int
     """Of a warp in a strip."""
     steps: float
-    """Blocks of 16 depths of a window."""
+    """Blocks of 16 input channels of a window."""
     tiles: int
-    columns: int
+    out_channels: int
     warps: int
     resident: int
     copies: float
@@ -88,27 +89,29 @@ class Work:
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: ShallowConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: FewInputChannelsConfig, target: Target
+) -> Work:
     """Count."""
     spec, copies = shallow.by_pixel(spec)
     read = reading(spec, epilogue, shallow.lines_of)
     assert not isinstance(read, Refusal)
     problem, lines = read
     strips = problem.images * -(-problem.row_count // config.rows)
-    strips *= -(-spec.columns // config.columns)
+    strips *= -(-spec.out_channels // config.out_channels)
     blocks = config.blocks[0] * config.blocks[1]
-    taps = len(problem.phases[0].rows.positions)
+    taps = len(problem.phases[0].rows.pixels)
     rows = (config.rows - 1) * problem.rows.step + problem.rows.window
     return Work(
         rounds=ceil(strips / blocks),
         turns=ceil(config.rows * problem.col_count / (config.warps * config.tiles * 16)),
         steps=taps * lines.blocks / 2,
         tiles=config.tiles,
-        columns=config.columns,
+        out_channels=config.out_channels,
         warps=config.warps,
         resident=min(config.blocks[1], ceil(strips / config.blocks[0])),
-        copies=rows * problem.cols.extent * spec.depth / lines.copied / 32,
-        is_spread=spec.columns > config.columns,
+        copies=rows * problem.cols.extent * spec.in_channels / lines.copied / 32,
+        is_spread=spec.out_channels > config.out_channels,
         relaid=tuple(copy_work(copy) for copy in copies),
         traffic=traffic_of(spec, epilogue),
     )
@@ -116,12 +119,12 @@ def work(spec: Contraction, epilogue: Epilogue, config: ShallowConfig, target: T
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
-    products = k.multiply * work.steps * work.tiles * work.columns / 8
-    shared = work.steps * (k.pixel * work.tiles + k.weight * work.columns / 32)
-    stored = k.store * work.tiles * work.columns / 8
+    products = k.multiply * work.steps * work.tiles * work.out_channels / 8
+    shared = work.steps * (k.pixel * work.tiles + k.weight * work.out_channels / 32)
+    stored = k.store * work.tiles * work.out_channels / 8
     each = overlap(k.power, products, shared, stored) * work.warps * work.turns
     each += k.copy * work.copies
-    count = work.steps * work.tiles * (work.columns / 8 + 4)
+    count = work.steps * work.tiles * (work.out_channels / 8 + 4)
     alone = work.turns * (k.turn + k.issue * count)
     busy = work.rounds * (k.strip + overlap(k.power, each * work.resident, alone))
     dram = k.dram * work.traffic.time(target)
@@ -133,6 +136,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     return target.launch + k.start + time
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: ShallowConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: FewInputChannelsConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

@@ -1,4 +1,4 @@
-"""The configs of `narrow`: frozen choices, one canonical string each."""
+"""The configs of `few_output_channels`: frozen choices, one canonical string each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from convir.lowering.kernels.cuda.direct.config import TILE
 
 
 @dataclass(frozen=True)
-class NarrowConfig(Config, family="narrow", sizes=1):
+class FewOutputChannelsConfig(Config, family="few_output_channels", sizes=1):
     """How blocks and warps of `kernel.cuh` share the work.
 
-    Prints as `narrow 73 depth=1 tiles=2 stages=2 warps=8 loaders=0 blocks=132x2`.
+    Prints as `few_output_channels 73 k_warps=1 tiles=2 stages=2 warps=8 producer_warps=0
+    blocks=132x2`.
     """
 
     cols: int
     """Output columns of a row of the list."""
-    depth: int
+    k_warps: int
     """Warps that share the channels of A of a position."""
     tiles: int
     """Tiles of a warp in a step."""
@@ -26,12 +27,12 @@ class NarrowConfig(Config, family="narrow", sizes=1):
     """Steps whose rows are under way while one is computed."""
     warps: int
     """Warps that compute."""
-    loaders: Annotated[int, Range(0)]
-    """Warps that only copy rows; 0 if all warps copy between two steps."""
+    producer_warps: Annotated[int, Range(0)]
+    """Producer warps; 0 if all warps copy between two steps."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""
 
     @property
-    def step_positions(self) -> int:
-        """Output positions of a block's step."""
-        return self.warps // self.depth * self.tiles * TILE
+    def step_pixels(self) -> int:
+        """Output pixels of a block's step."""
+        return self.warps // self.k_warps * self.tiles * TILE

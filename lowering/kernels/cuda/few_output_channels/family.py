@@ -1,4 +1,4 @@
-"""`narrow`: what the registry knows of the family."""
+"""`few_output_channels`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 FEW_OUTPUT_CHANNELS = Family(
-    config=config.NarrowConfig,
+    config=config.FewOutputChannelsConfig,
     reads=_reads,
     plan=launch.plan,
     time=predict.predict,

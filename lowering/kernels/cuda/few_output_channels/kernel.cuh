@@ -1,9 +1,10 @@
 // Direct convolution to a few output channels, and every phase of its strided backward data pass.
 //
 // Phases are columns of one product: a position multiplies the window that all of its outputs read
-// by folded weights, zeros where an output has no tap. Outputs that are neighbours in memory, a
-// *run*, share tiles of 8 columns, so a row of the window meets only the runs that read it. Sums of
-// neighbouring positions are neighbours in memory too, and are stored as they lie in registers.
+// by folded weights, zeros where an output has no tap. Outputs that are contiguous in memory, a
+// *run*, share tiles of 8 columns, so a row of the window meets only the runs that read it.
+// Accumulators of adjacent output pixels are contiguous in memory too, and are stored as they lie
+// in registers.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
@@ -13,33 +14,33 @@ namespace convir {
 
 // P::phases are ordered by their offset; `run_phases` of them make a run.
 template <typename P, typename S>
-struct NarrowDirect {
+struct FewOutputChannels {
   using T = typename P::Element;
-  using Ring = RowRing<P, S, P::depth>;
+  using Ring = RowRing<P, S, P::in_channels>;
   using Threads = StepThreads<S>;
   using Loads = RowLoads<Ring>;
   using Stream = StepStream<S, Loads>;
-  static constexpr int kTile = 16;  // output positions of a matrix instruction
+  static constexpr int kTile = 16;  // output pixels of a matrix instruction
 
-  static constexpr int kRun = P::run_phases * P::columns;  // elements of a position
+  static constexpr int kRun = P::run_phases * P::out_channels;  // elements of a position
   static constexpr int kRunTiles = divide_up(kRun, 8);
   static constexpr int kTiles = P::phase_count / P::run_phases * kRunTiles;
   static constexpr int kWindow = P::window_rows * P::window_cols;
   static constexpr int kWarps = Threads::kComputing / 32;
-  static constexpr int kPositionWarps = kWarps / S::depth_warps;
-  static constexpr int kDepthSteps = P::depth / 16 / S::depth_warps;
+  static constexpr int kPixelWarps = kWarps / S::k_warps;
+  static constexpr int kKSteps = P::in_channels / 16 / S::k_warps;
 
-  static constexpr int kSumBytes =
-      S::depth_warps == 1 ? 0 : 2 * kWarps * kTiles * 2 * 32 * static_cast<int>(sizeof(float2));
-  static constexpr int kWeightPitch = P::depth * 2 + kBankSkew;
+  static constexpr int kAccumulatorBytes =
+      S::k_warps == 1 ? 0 : 2 * kWarps * kTiles * 2 * 32 * static_cast<int>(sizeof(float2));
+  static constexpr int kWeightPitch = P::in_channels * 2 + kBankSkew;
   static constexpr int kWeightBytes = kWindow * kTiles * 8 * kWeightPitch;
-  static constexpr int kBehindBytes = larger(kSumBytes, kWeightBytes);
+  static constexpr int kBehindBytes = larger(kAccumulatorBytes, kWeightBytes);
   static constexpr int kSharedBytes = Ring::kBytes + kBehindBytes + Stream::kBytes;
 
-  static_assert(P::depth % (16 * S::depth_warps) == 0, "every warp has its steps of 16 channels");
+  static_assert(P::in_channels % (16 * S::k_warps) == 0, "every warp has its steps of 16 channels");
   static_assert(P::phase_count % P::run_phases == 0 && kRun % P::word_elements == 0);
-  static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
-  static_assert(S::unroll_rows == 1 && kWarps % S::depth_warps == 0 && (S::depth_warps == 1 || kPositionWarps < 15));
+  static_assert(S::step_pixels == kPixelWarps * S::tiles * kTile);
+  static_assert(S::unroll_rows == 1 && kWarps % S::k_warps == 0 && (S::k_warps == 1 || kPixelWarps < 15));
   static_assert(kSharedBytes == S::shared_bytes);
 
   // Whether an output of a run reads a pixel of the window.
@@ -52,7 +53,7 @@ struct NarrowDirect {
     return false;
   }
 
-  unsigned weight[kWindow][kDepthSteps][kTiles][2];
+  unsigned weight[kWindow][kKSteps][kTiles][2];
 
   // The folded weights as [window][column][depth].
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, T* shared) {
@@ -60,9 +61,9 @@ struct NarrowDirect {
       reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
     }
     Threads::sync_computing();
-    for (int e = threadIdx.x; e < P::depth * P::columns; e += Threads::kComputing) {
-      const int d = e / P::columns, n = e % P::columns;
-      const T* source = b + d * P::b_depth + n * P::b_column;
+    for (int e = threadIdx.x; e < P::in_channels * P::out_channels; e += Threads::kComputing) {
+      const int d = e / P::out_channels, n = e % P::out_channels;
+      const T* source = b + d * P::b_in_channel + n * P::b_out_channel;
       T value[larger(1, tap_count<P>())];
       for_each_tap<P>([&](auto p, auto i, auto j) {
         value[tap_index<P>(p.value, i.value, j.value)] =
@@ -73,21 +74,21 @@ struct NarrowDirect {
         constexpr int window =
             phase.row_tap[i.value] * P::window_cols + phase.col_tap[j.value];
         constexpr int column =
-            p.value / P::run_phases * kRunTiles * 8 + p.value % P::run_phases * P::columns;
+            p.value / P::run_phases * kRunTiles * 8 + p.value % P::run_phases * P::out_channels;
         shared[(window * kTiles * 8 + column + n) * (kWeightPitch / 2) + d] =
             value[tap_index<P>(p.value, i.value, j.value)];
       });
     }
   }
 
-  __device__ __forceinline__ void load_weights(unsigned shared, int depth_warp) {
+  __device__ __forceinline__ void load_weights(unsigned shared, int k_warp) {
     static_for<kWindow>([&](auto window_) {
-      static_for<kDepthSteps>([&](auto step_) {
+      static_for<kKSteps>([&](auto step_) {
         static_for<kTiles>([&](auto tile) {
           constexpr int window = decltype(window_)::value, step = decltype(step_)::value;
           const int row = (window * kTiles + tile.value) * 8 + threadIdx.x % 8;
-          const int depth = (depth_warp * kDepthSteps + step) * 16;
-          const unsigned matrix = shared + row * kWeightPitch + depth * 2;
+          const int in_channels = (k_warp * kKSteps + step) * 16;
+          const unsigned matrix = shared + row * kWeightPitch + in_channels * 2;
           weight[window][step][tile.value][0] = load_matrix(matrix);
           weight[window][step][tile.value][1] = load_matrix(matrix + 16);
         });
@@ -95,7 +96,7 @@ struct NarrowDirect {
     });
   }
 
-  // Adds the products of 16 positions with this warp's channels.
+  // Adds the products of 16 output pixels with this warp's channels.
   __device__ __forceinline__ void multiply(const typename Ring::Position& position,
                                            unsigned pixels, float (&sum)[kTiles][4]) const {
     const unsigned pixel = pixels + position.col * (P::col_step * Ring::kPixelBytes);
@@ -104,7 +105,7 @@ struct NarrowDirect {
       const unsigned line = pixel + position.slot_of(row) * Ring::kRowBytes;
       static_for<P::window_cols>([&](auto col_) {
         constexpr int col = decltype(col_)::value;
-        static_for<kDepthSteps>([&](auto step_) {
+        static_for<kKSteps>([&](auto step_) {
           constexpr int step = decltype(step_)::value;
           unsigned a[4];
           load_matrices(a, line + col * Ring::kPixelBytes + step * 32);
@@ -119,19 +120,19 @@ struct NarrowDirect {
     });
   }
 
-  // Stores two neighbouring columns of a tile at one position, which begins at `element` of C.
+  // Stores two adjacent columns of a tile at one position, which begins at `element` of C.
   static __device__ __forceinline__ void store(float low, float high, int tile, unsigned valid,
                                                const Target<P>& out, unsigned element) {
     const int run = tile / kRunTiles;
     const int first = tile % kRunTiles * 8 + threadIdx.x % 4 * 2;
     const long long at = element + run_offset(run) + first;
     const auto inside = [&](int column) {
-      const int phase = run * P::run_phases + column / P::columns;
+      const int phase = run * P::run_phases + column / P::out_channels;
       return column < kRun && (valid >> phase & 1);
     };
     const auto finished = [&](float sum, int next) {
-      const int column = first + next, phase = run * P::run_phases + column / P::columns;
-      return result<P>(sum, out, at + next, column % P::columns, hole_at(phase));
+      const int column = first + next, phase = run * P::run_phases + column / P::out_channels;
+      return result<P>(sum, out, at + next, column % P::out_channels, zero_fill_at(phase));
     };
     if constexpr (P::word_elements == 2) {
       if (!inside(first)) return;
@@ -148,11 +149,11 @@ struct NarrowDirect {
       if (inside(first + 1)) out.c[at + 1] = finished(high, 1);
     }
   }
-  static __device__ __forceinline__ bool hole_at(int phase) {
+  static __device__ __forceinline__ bool zero_fill_at(int phase) {
     bool found = false;
-    if constexpr (has_holes<P>()) {
+    if constexpr (has_zero_fills<P>()) {
       static_for<P::phase_count>([&](auto i) {
-        if (i.value == phase) found = is_hole<P>(i.value);
+        if (i.value == phase) found = is_zero_fill<P>(i.value);
       });
     }
     return found;
@@ -165,9 +166,9 @@ struct NarrowDirect {
     return offset;
   }
 
-  // Waits for the warps that share this warp's positions.
-  static __device__ __forceinline__ void wait_for_depths(int position_warp) {
-    asm volatile("bar.sync %0, %1;" ::"r"(position_warp + 2), "n"(S::depth_warps * 32)
+  // Waits for the warps that share this warp's output pixels.
+  static __device__ __forceinline__ void wait_for_k_warps(int pixel_warp) {
+    asm volatile("bar.sync %0, %1;" ::"r"(pixel_warp + 2), "n"(S::k_warps * 32)
                  : "memory");
   }
 
@@ -176,23 +177,24 @@ struct NarrowDirect {
     const typename Ring::Range range(blockIdx.x, gridDim.x);
     if (range.begin == range.end) return;
 
-    Stream rows(Loads(range, a, 0, P::depth, shared_address(shared)),
+    Stream rows(Loads(range, a, 0, P::in_channels, shared_address(shared)),
                 shared_address(shared) + Ring::kBytes + kBehindBytes);
     if (!rows.begin()) return;
     stage_weights(b, reinterpret_cast<T*>(shared + Ring::kBytes));
     Threads::sync_computing();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int depth_warp = warp % S::depth_warps, position_warp = warp / S::depth_warps;
-    NarrowDirect self;
-    self.load_weights(shared_address(shared + Ring::kBytes), depth_warp);
-    if (S::depth_warps > 1) Threads::sync_computing();  // sums take the place of the weights
+    const int k_warp = warp % S::k_warps, pixel_warp = warp / S::k_warps;
+    FewOutputChannels self;
+    self.load_weights(shared_address(shared + Ring::kBytes), k_warp);
+    if (S::k_warps > 1) Threads::sync_computing();  // accumulators take the place of the weights
     const unsigned pixels =
-        shared_address(shared) + depth_warp * (kDepthSteps * 32) + lane / 16 * 16;
-    // Partial sums, as they lie in registers: [tile's parity][position warp][depth warp][half].
-    float2* sums = reinterpret_cast<float2*>(shared + Ring::kBytes) +
-                   position_warp * (S::depth_warps * kTiles * 2 * 32) + lane;
-    int first = range.begin + position_warp * kTile;
+        shared_address(shared) + k_warp * (kKSteps * 32) + lane / 16 * 16;
+    // Partial accumulators, as they lie in registers: [tile's parity][position warp][depth
+    // warp][half].
+    float2* accumulators = reinterpret_cast<float2*>(shared + Ring::kBytes) +
+                   pixel_warp * (S::k_warps * kTiles * 2 * 32) + lane;
+    int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
     const int steps = range.steps();
 #pragma unroll 1
@@ -209,24 +211,24 @@ struct NarrowDirect {
                                      __shfl_sync(~0u, lane_element, lane / 4 + 8)};
         const unsigned valid[2] = {__shfl_sync(~0u, lane_valid, lane / 4),
                                    __shfl_sync(~0u, lane_valid, lane / 4 + 8)};
-        if constexpr (S::depth_warps == 1) {
+        if constexpr (S::k_warps == 1) {
           static_for<kTiles * 2>([&](auto half) {
             constexpr int h = half.value % 2;
             store(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1], half.value / 2,
                   valid[h], out, element[h]);
           });
         } else {
-          float2* buffer = sums + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
+          float2* buffer = accumulators + (step * S::tiles + i) % 2 * (kWarps * kTiles * 2 * 32);
           static_for<kTiles * 2>([&](auto half) {
             constexpr int h = half.value % 2;
-            buffer[(depth_warp * kTiles * 2 + half.value) * 32] =
+            buffer[(k_warp * kTiles * 2 + half.value) * 32] =
                 make_float2(sum[half.value / 2][h * 2], sum[half.value / 2][h * 2 + 1]);
           });
-          wait_for_depths(position_warp);
-          for (int half = depth_warp; half < kTiles * 2; half += S::depth_warps) {
+          wait_for_k_warps(pixel_warp);
+          for (int half = k_warp; half < kTiles * 2; half += S::k_warps) {
             float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
-            for (int part = 0; part < S::depth_warps; ++part) {
+            for (int part = 0; part < S::k_warps; ++part) {
               const float2 value = buffer[(part * kTiles * 2 + half) * 32];
               total.x += value.x;
               total.y += value.y;
@@ -236,8 +238,8 @@ struct NarrowDirect {
                   h ? element[1] : element[0]);
           }
         }
-        position.template advance<kPositionWarps * kTile>();
-        first += kPositionWarps * kTile;
+        position.template advance<kPixelWarps * kTile>();
+        first += kPixelWarps * kTile;
       }
       rows.release();
     }

@@ -1,4 +1,4 @@
-"""`narrow`: convolutions to a few output channels, `kernel.cuh`.
+"""`few_output_channels`: convolutions to a few output channels, `kernel.cuh`.
 
 With 3 channels a tile of columns is mostly empty, unless all phases of a strided backward data
 convolution are columns of one product: their inputs are one window, and their weights are folded
@@ -21,7 +21,7 @@ from convir.lowering.kernels.cuda.direct.ring import (
     ring_bytes,
 )
 from convir.lowering.kernels.cuda.direct.source import launch, reading
-from convir.lowering.kernels.cuda.few_output_channels.config import NarrowConfig
+from convir.lowering.kernels.cuda.few_output_channels.config import FewOutputChannelsConfig
 from convir.lowering.kernels.cuda.registers import WARP
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.launch import KernelPlan
 
 STEP = 16
-"""Channels of A of a matrix instruction, and output positions of one."""
+"""Channels of A of a matrix instruction, and output pixels of one."""
 
 COLUMN_TILE = 8
 """Columns of a matrix instruction."""
 
-SUM_BYTES = 4
+ACCUMULATOR_BYTES = 4
 
 MOST_COLUMNS = 4
 """Output channels past which an implicit GEMM fills its tiles."""
@@ -64,7 +64,7 @@ MOST_BARRIERS = 14
 
 @dataclass(frozen=True)
 class Runs:
-    """Outputs of a position that are neighbours in memory."""
+    """Outputs of a position that are contiguous in memory."""
 
     phases: int
     """Phases of a run."""
@@ -72,7 +72,7 @@ class Runs:
     word_elements: int
     """Elements of a store, 1 or 2."""
 
-    def columns(self, channels: int) -> int:
+    def out_channels(self, channels: int) -> int:
         """Columns of the product, those that fill tiles included."""
         return self.runs * -(-self.phases * channels // COLUMN_TILE) * COLUMN_TILE
 
@@ -82,59 +82,63 @@ def runs_of(problem: DirectProblem) -> Runs | Refusal:
     spec = problem.contraction
     if spec.a.type not in TENSOR_CORE_TYPES:
         return Refusal(f"tensor cores do not multiply {spec.a.type}")
-    if spec.groups != 1 or spec.columns > MOST_COLUMNS:
+    if spec.groups != 1 or spec.out_channels > MOST_COLUMNS:
         return Refusal("it is no dense convolution to a few channels")
-    if spec.depth % STEP != 0 or problem.taps > MOST_TAPS:
-        return Refusal(f"it reduces {spec.depth} channels and {problem.taps} taps")
+    if spec.in_channels % STEP != 0 or problem.taps > MOST_TAPS:
+        return Refusal(f"it reduces {spec.in_channels} channels and {problem.taps} taps")
     if any(s % VECTOR for s in (problem.a_image, problem.rows.a_stride, problem.cols.a_stride)):
         return Refusal("pixels are not aligned to 16 bytes")
-    count, rest = divmod(problem.cols.c_stride, spec.columns)
+    count, rest = divmod(problem.cols.c_stride, spec.out_channels)
     if rest != 0 or count == 0 or len(problem.phases) % count != 0:
-        return Refusal("phases leave holes between pixels")
+        return Refusal("phases leave zero-filled outputs between pixels")
     firsts = range(0, len(problem.phases), count)
     for run in (problem.phases[first : first + count] for first in firsts):
         offsets = [phase.offset - run[0].offset for phase in run]
-        if offsets != [i * spec.columns for i in range(count)]:
-            return Refusal("phases leave holes between pixels")
+        if offsets != [i * spec.out_channels for i in range(count)]:
+            return Refusal("phases leave zero-filled outputs between pixels")
     starts = [problem.phases[first].offset for first in firsts]
     steps = (problem.c_image, problem.rows.c_stride, problem.cols.c_stride, *starts)
     # The elements of a word are stored together: none may lie outside of its phase alone.
-    is_whole = spec.columns % 2 == 0 or len({phase.cols.size for phase in problem.phases}) == 1
+    is_whole = spec.out_channels % 2 == 0 or len({phase.cols.size for phase in problem.phases}) == 1
     has_words = is_whole and all(step % 2 == 0 for step in steps)
     return Runs(count, len(starts), 2 if has_words else 1)
 
 
-def shared_bytes(problem: DirectProblem, runs: Runs, config: NarrowConfig) -> int:
-    """Shared memory of a block: rows of A, and behind them weights or sums."""
+def shared_bytes(problem: DirectProblem, runs: Runs, config: FewOutputChannelsConfig) -> int:
+    """Shared memory of a block: rows of A, and behind them weights or accumulators."""
     spec = problem.contraction
-    shape = RingShape(config.cols, 1, config.stages, config.step_positions, ASYNC)
-    ring = ring_bytes(problem, spec.depth, shape)
-    columns = runs.columns(spec.columns)
+    shape = RingShape(config.cols, 1, config.stages, config.step_pixels, ASYNC)
+    ring = ring_bytes(problem, spec.in_channels, shape)
+    out_channels = runs.out_channels(spec.out_channels)
     window = problem.rows.window * problem.cols.window
-    weights = window * columns * (spec.depth * ELEMENT_BYTES + BANK_SKEW)
-    sums = 2 * config.warps * columns * STEP * SUM_BYTES if config.depth > 1 else 0
-    return ring + max(weights, sums) + barrier_bytes(config.stages, config.loaders)
+    weights = window * out_channels * (spec.in_channels * ELEMENT_BYTES + BANK_SKEW)
+    accumulators = (
+        2 * config.warps * out_channels * STEP * ACCUMULATOR_BYTES if config.k_warps > 1 else 0
+    )
+    return ring + max(weights, accumulators) + barrier_bytes(config.stages, config.producer_warps)
 
 
 def refusal(
-    problem: DirectProblem, runs: Runs, config: NarrowConfig, target: Target
+    problem: DirectProblem, runs: Runs, config: FewOutputChannelsConfig, target: Target
 ) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    depth = problem.contraction.depth
-    if depth % (STEP * config.depth) != 0 or config.warps % config.depth != 0:
-        return Refusal(f"{config.depth} of {config.warps} warps do not share {depth} channels")
-    if config.depth > 1 and config.warps // config.depth > MOST_BARRIERS:
-        return Refusal(f"{config.warps // config.depth} groups of warps have no barrier each")
-    copying = config.loaders or config.warps
-    if depth // VECTOR > copying * WARP:
-        return Refusal(f"{copying} warps do not copy {depth} channels of a pixel")
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
+    in_channels = problem.contraction.in_channels
+    if in_channels % (STEP * config.k_warps) != 0 or config.warps % config.k_warps != 0:
+        return Refusal(
+            f"{config.k_warps} of {config.warps} warps do not share {in_channels} channels"
+        )
+    if config.k_warps > 1 and config.warps // config.k_warps > MOST_BARRIERS:
+        return Refusal(f"{config.warps // config.k_warps} groups of warps have no barrier each")
+    copying = config.producer_warps or config.warps
+    if in_channels // VECTOR > copying * WARP:
+        return Refusal(f"{copying} warps do not copy {in_channels} channels of a pixel")
     return target.shared_refusal(shared_bytes(problem, runs, config), config.blocks[1])
 
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[NarrowConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
+) -> tuple[FewOutputChannelsConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
     read = reading(contraction, epilogue, runs_of)
     if isinstance(read, Refusal):
         return read
@@ -143,20 +147,20 @@ def plan(
     return configs or Refusal("no config has registers and shared memory for its weights")
 
 
-def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[NarrowConfig]:
+def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[FewOutputChannelsConfig]:
     window = problem.rows.window * problem.cols.window
-    columns = runs.columns(problem.contraction.columns)
-    weights = window * problem.contraction.depth * columns // (COLUMN_TILE * VECTOR)
+    out_channels = runs.out_channels(problem.contraction.out_channels)
+    weights = window * problem.contraction.in_channels * out_channels // (COLUMN_TILE * VECTOR)
     for target, stages, warps, resident in SHAPES:
-        depth = 1
-        while weights * warps * resident > MOST_WEIGHTS * LEAST_WARPS * depth:
-            depth *= 2
-        if depth > 1 and resident > 1:
+        in_channels = 1
+        while weights * warps * resident > MOST_WEIGHTS * LEAST_WARPS * in_channels:
+            in_channels *= 2
+        if in_channels > 1 and resident > 1:
             continue
         tiles_of_cols = -(-problem.col_count // target)
         cols = -(-problem.col_count // tiles_of_cols)
         blocks = (gpu.multiprocessors, resident)
-        config = NarrowConfig(cols, depth, 1, stages, warps, 1, blocks)
+        config = FewOutputChannelsConfig(cols, in_channels, 1, stages, warps, 1, blocks)
         if refusal(problem, runs, config, gpu) is None:
             yield config
 
@@ -164,7 +168,7 @@ def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[NarrowCo
 def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
-    config: NarrowConfig,
+    config: FewOutputChannelsConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
@@ -178,25 +182,25 @@ def kernels(
     schedule = {
         "tile_cols": config.cols,
         "unroll_rows": 1,
-        "depth_warps": config.depth,
+        "k_warps": config.k_warps,
         "tiles": config.tiles,
         "stages": config.stages,
-        "threads": (config.warps + config.loaders) * WARP,
-        "loaders": config.loaders,
+        "threads": (config.warps + config.producer_warps) * WARP,
+        "producer_warps": config.producer_warps,
         "tma": 0,
-        "step_positions": config.step_positions,
+        "step_pixels": config.step_pixels,
         "shared_bytes": shared_bytes(problem, runs, config),
     }
     features = {
-        "depth": contraction.depth,
-        "columns": contraction.columns,
+        "in_channels": contraction.in_channels,
+        "out_channels": contraction.out_channels,
         "run_phases": runs.phases,
         "word_elements": runs.word_elements,
     }
     grid = config.blocks[0] * config.blocks[1]
     return launch(
         "few_output_channels/kernel.cuh",
-        "NarrowDirect",
+        "FewOutputChannels",
         problem,
         epilogue,
         features,

@@ -1,4 +1,5 @@
-"""`narrow`: steps of 16 positions, whose pixels warps read from shared memory and multiply."""
+"""`few_output_channels`: steps of 16 output pixels, whose pixels warps read from shared memory
+and multiply."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.few_output_channels.config import NarrowConfig
+    from convir.lowering.kernels.cuda.few_output_channels.config import FewOutputChannelsConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -28,7 +29,7 @@ class Constants:
     multiply: float = 1.7
     """The same for 16 x 8 x 16 products."""
     store: float = 0.5465
-    """The same for what 16 positions store, by tile of 8 columns."""
+    """The same for what 16 output pixels store, by tile of 8 columns."""
     pixel: float = 2.967
     """Cycles for 128 bytes of A that are copied to shared memory."""
     step: float = 559.5
@@ -60,28 +61,30 @@ class Work:
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: NarrowConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: FewOutputChannelsConfig, target: Target
+) -> Work:
     """Count."""
     read = reading(spec, epilogue, narrow.runs_of)
     assert not isinstance(read, Refusal)
     problem, runs = read
     tiles = -(-problem.col_count // config.cols)
-    positions = problem.images * problem.row_count * tiles * config.cols
+    pixels = problem.images * problem.row_count * tiles * config.cols
     blocks = config.blocks[0] * config.blocks[1]
-    steps = ceil(ceil(positions / config.step_positions) / blocks)
+    steps = ceil(ceil(pixels / config.step_pixels) / blocks)
     window = problem.rows.window * problem.cols.window
-    groups = config.step_positions / 16
-    columns = runs.columns(spec.columns) / 8
-    of_step = window * spec.depth / 16 * groups
+    groups = config.step_pixels / 16
+    out_channels = runs.out_channels(spec.out_channels) / 8
+    of_step = window * spec.in_channels / 16 * groups
     used = min(1.0, problem.taps / len(problem.phases) * runs.phases / window)
     halo = ((config.cols - 1) * problem.cols.step + problem.cols.window) / config.cols
     return Work(
         steps=steps,
         blocks=config.blocks[1],
         fragments=of_step,
-        products=of_step * columns * (used if runs.runs > 1 else 1.0),
-        stores=groups * columns * config.depth,
-        bytes=config.step_positions * halo * problem.rows.step * spec.depth * 2,
+        products=of_step * out_channels * (used if runs.runs > 1 else 1.0),
+        stores=groups * out_channels * config.k_warps,
+        bytes=config.step_pixels * halo * problem.rows.step * spec.in_channels * 2,
         traffic=traffic_of(spec, epilogue),
     )
 
@@ -95,6 +98,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     return target.launch + k.start + time
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: NarrowConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: FewOutputChannelsConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

@@ -1,4 +1,4 @@
-"""Which config of `grouped` a problem gets, best first.
+"""Which config of `grouped_direct` a problem gets, best first.
 
 The figures behind the table are in `README.md`. What moves it: weights stay in
 registers, so channels of a group decide how many warps fit; a stride of 1 reads each pixel for nine
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.direct.config import MMA, WGMMA, Math
+from convir.lowering.kernels.cuda.direct.config import MMA, WGMMA, Instruction
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
-from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
+from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig
 from convir.lowering.kernels.cuda.grouped_direct.launch import (
-    merged_groups,
+    packed_groups,
     refusal,
     registers,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups
     from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
     from convir.lowering.kernels.target import Target
 
@@ -53,15 +53,15 @@ class _Shape:
 
     channels: int
     cols: int
-    slice: int
+    warp_channels: int
     rows: int
     outputs: int
     tiles: int
     warps: int
-    loaders: int
+    producer_warps: int
     resident: int
     copies: Copies = ASYNC
-    math: Math = MMA
+    instruction: Instruction = MMA
 
 
 _STRIDED = (
@@ -104,50 +104,52 @@ _SHALLOW = (
 """The same, where a group has 8 channels of A."""
 
 
-def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+def groups_of(problem: DirectProblem) -> PackedGroups | Refusal:
     """The groups of a contraction, or why the family does not take it."""
     contraction = problem.contraction
     if contraction.groups == problem.taps == 1:
         return Refusal("it is a matrix product")
-    channels = max(contraction.depth, contraction.columns)
+    channels = max(contraction.in_channels, contraction.out_channels)
     if contraction.groups == 1 and channels > MOST_DENSE:
         return Refusal(f"one group of {channels} channels was never measured")
-    return merged_groups(problem)
+    return packed_groups(problem)
 
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[GroupedConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
+) -> tuple[GroupedDirectConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
     read = reading(contraction, epilogue, groups_of)
     if isinstance(read, Refusal):
         return read
-    problem, merged = read
-    configs = tuple(_legal(problem, merged, gpu))
+    problem, packed = read
+    configs = tuple(_legal(problem, packed, gpu))
     return configs or Refusal("no config has registers and shared memory for its weights")
 
 
-def _legal(problem: DirectProblem, merged: MergedGroups, gpu: Target) -> Iterator[GroupedConfig]:
-    channels = merged.groups * merged.columns
-    for shape in _table(problem, merged):
+def _legal(
+    problem: DirectProblem, packed: PackedGroups, gpu: Target
+) -> Iterator[GroupedDirectConfig]:
+    channels = packed.groups * packed.out_channels
+    for shape in _table(problem, packed):
         if shape.channels > channels or _wastes_rows(problem, shape):
             continue
         config = _config(problem, shape, gpu)
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
-        if not gpu.is_hopper and (config.copies == TMA or config.math == WGMMA):
+        if not gpu.is_hopper and (config.copies == TMA or config.instruction == WGMMA):
             continue
-        if registers(problem, merged, config) + spare > allowed_registers(config):
+        if registers(problem, packed, config) + spare > allowed_registers(config):
             continue
-        if refusal(problem, merged, config, gpu) is None:
+        if refusal(problem, packed, config, gpu) is None:
             yield config
 
 
-def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
+def _table(problem: DirectProblem, packed: PackedGroups) -> tuple[_Shape, ...]:
     if len(problem.phases) > 1 or problem.cols.step > 1:
-        return _DEEP_STRIDED if merged.depth >= SLICE else _STRIDED
-    if merged.depth >= SLICE:
+        return _DEEP_STRIDED if packed.in_channels >= SLICE else _STRIDED
+    if packed.in_channels >= SLICE:
         return _DEEP
-    return _SHALLOW if merged.depth == VECTOR else _DENSE
+    return _SHALLOW if packed.in_channels == VECTOR else _DENSE
 
 
 def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
@@ -156,28 +158,28 @@ def _wastes_rows(problem: DirectProblem, shape: _Shape) -> bool:
     return rows >= shape.rows and -rows % shape.rows * LEAST_USED > rows
 
 
-def allowed_registers(config: GroupedConfig | GroupedWgradConfig) -> int:
+def allowed_registers(config: GroupedDirectConfig | GroupedWgradConfig) -> int:
     """Registers that a thread which computes may have."""
     resident = config.blocks[1]
-    if config.copies == TMA and config.loaders == WARPGROUP:
+    if config.copies == TMA and config.producer_warps == WARPGROUP:
         return traded_registers(config.warps, resident)
-    return registers_of(config.warps + config.loaders, resident)
+    return registers_of(config.warps + config.producer_warps, resident)
 
 
-def _config(problem: DirectProblem, shape: _Shape, gpu: Target) -> GroupedConfig:
+def _config(problem: DirectProblem, shape: _Shape, gpu: Target) -> GroupedDirectConfig:
     tiles = -(-problem.col_count // shape.cols)
     rows = min(shape.rows, problem.row_count)
-    return GroupedConfig(
+    return GroupedDirectConfig(
         channels=shape.channels,
         cols=-(-problem.col_count // tiles),
-        slice=shape.slice,
+        warp_channels=shape.warp_channels,
         rows=rows,
         outputs=min(shape.outputs, rows) if len(problem.phases) == 1 else shape.outputs,
         tiles=shape.tiles,
         stages=2,
         warps=shape.warps,
-        loaders=shape.loaders,
+        producer_warps=shape.producer_warps,
         copies=shape.copies,
-        math=shape.math,
+        instruction=shape.instruction,
         blocks=(gpu.multiprocessors, shape.resident),
     )

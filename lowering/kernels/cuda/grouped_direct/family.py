@@ -1,4 +1,4 @@
-"""`grouped`: what the registry knows of the family."""
+"""`grouped_direct`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 GROUPED_DIRECT = Family(
-    config=config.GroupedConfig,
+    config=config.GroupedDirectConfig,
     reads=_reads,
     plan=candidates.plan,
     time=predict.predict,

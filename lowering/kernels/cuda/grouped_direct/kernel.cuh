@@ -1,9 +1,10 @@
 // Direct convolution of many small groups, and every phase of its strided backward data pass.
 //
-// A block streams rows of A through shared memory. A warp multiplies 16 output positions by the
+// A block streams rows of A through shared memory. A warp multiplies 16 output pixels by the
 // groups of 32 output channels, whose weights it has in registers: rows of ldmatrix are pixels at
 // any offset. With 8 channels a group, two taps make one step of 16 products. Or a warpgroup
-// multiplies 64 positions by weights in shared memory (wgmma), and its registers hold more sums.
+// multiplies 64 output pixels by weights in shared memory (wgmma), and its registers hold more
+// accumulators.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
@@ -12,30 +13,30 @@
 
 namespace convir {
 
-constexpr int kTile = 16;  // output positions of a matrix instruction
+constexpr int kTile = 16;  // output pixels of a matrix instruction
 
 template <typename P, typename S>
 struct GroupedDirect {
   using T = typename P::Element;
 
-  static constexpr int kGroups = S::channels / P::columns;      // of a block
-  static constexpr int kDepth = kGroups * P::depth;             // channels of A of a block
-  using Ring = RowRing<P, S, kDepth>;
+  static constexpr int kGroups = S::channels / P::out_channels;      // of a block
+  static constexpr int kInChannels = kGroups * P::in_channels;             // channels of A of a block
+  using Ring = RowRing<P, S, kInChannels>;
   using Threads = StepThreads<S>;
   using Loads = RowLoads<Ring>;
   using Stream = StepStream<S, Loads>;
-  static constexpr int kChannelBlocks = divide_up(P::groups * P::columns, S::channels);
-  static constexpr int kSlice = S::slice;  // output channels of a warp
-  static constexpr int kSlices = S::channels / kSlice;
-  static constexpr int kSliceDepth = larger(1, kSlice / P::columns) * P::depth;
-  static constexpr int kSliceColumns = P::columns < kSlice ? P::columns : kSlice;  // of one group
-  static constexpr int kColumnTiles = kSliceColumns / 8;
+  static constexpr int kChannelBlocks = divide_up(P::groups * P::out_channels, S::channels);
+  static constexpr int kWarpChannels = S::warp_channels;  // output channels of a warp
+  static constexpr int kReduceScatter = S::channels / kWarpChannels;
+  static constexpr int kWarpInChannels = larger(1, kWarpChannels / P::out_channels) * P::in_channels;
+  static constexpr int kWarpOutChannels = P::out_channels < kWarpChannels ? P::out_channels : kWarpChannels;  // of one group
+  static constexpr int kOutChannelTiles = kWarpOutChannels / 8;
   static constexpr int kOutputs = P::phase_count * S::unroll_rows;
   static constexpr int kPasses = kOutputs / S::outputs;
   static constexpr int kWarps = Threads::kComputing / 32;
-  static constexpr int kPositionWarps = kWarps / kSlices;
-  static constexpr int kStores = kSlice / 16;  // of a lane, for every output
-  static constexpr bool kDepthInnermost = P::b_depth == 1;
+  static constexpr int kPixelWarps = kWarps / kReduceScatter;
+  static constexpr int kStores = kWarpChannels / 16;  // of a lane, for every output
+  static constexpr bool kInChannelsInnermost = P::b_in_channel == 1;
 
   static constexpr int kTaps = tap_count<P>();
 
@@ -62,10 +63,10 @@ struct GroupedDirect {
   }
 
   // Weights in shared memory: for every tap a matrix whose rows are vectors of ldmatrix, or of the
-  // 8x8 cores of wgmma without a swizzle, which are neighbours along a row.
+  // 8x8 cores of wgmma without a swizzle, which are contiguous along a row.
   static constexpr bool kWgmma = S::wgmma;
-  static constexpr int kWeightRows = kDepthInnermost ? S::channels : kDepth;
-  static constexpr int kWeightCols = kDepthInnermost ? P::depth : P::columns;
+  static constexpr int kWeightRows = kInChannelsInnermost ? S::channels : kInChannels;
+  static constexpr int kWeightCols = kInChannelsInnermost ? P::in_channels : P::out_channels;
   static constexpr int kWeightPitch = kWeightCols * 2 + kBankSkew;
   static constexpr int kTapBytes = kWeightRows * (kWgmma ? kWeightCols * 2 : kWeightPitch);
   static constexpr int kCoreBytes = 8 * 16;
@@ -75,24 +76,24 @@ struct GroupedDirect {
                   : row * kWeightPitch + col * 2;
   }
   // The same for a depth and a column of a group.
-  static constexpr int weight_byte(int group, int depth, int column) {
-    return kDepthInnermost ? weight_byte(group * P::columns + column, depth)
-                           : weight_byte(group * P::depth + depth, column);
+  static constexpr int weight_byte(int group, int in_channels, int column) {
+    return kInChannelsInnermost ? weight_byte(group * P::out_channels + column, in_channels)
+                           : weight_byte(group * P::in_channels + in_channels, column);
   }
   static constexpr int kWeightBytes = larger(1, kTaps) * kTapBytes;
   static constexpr int kSharedBytes = Ring::kBytes + kWeightBytes + Stream::kBytes;
 
-  static_assert(P::depth == 8 || P::depth % 16 == 0, "depths are multiplied by 8 or 16");
-  static_assert(kSliceDepth % 16 == 0, "rows of A are read by 16 channels");
-  static_assert(S::channels % kSlice == 0 && S::channels % P::columns == 0 &&
-                    (P::columns % kSlice == 0 || kSlice % P::columns == 0),
+  static_assert(P::in_channels == 8 || P::in_channels % 16 == 0, "depths are multiplied by 8 or 16");
+  static_assert(kWarpInChannels % 16 == 0, "rows of A are read by 16 channels");
+  static_assert(S::channels % kWarpChannels == 0 && S::channels % P::out_channels == 0 &&
+                    (P::out_channels % kWarpChannels == 0 || kWarpChannels % P::out_channels == 0),
                 "a slice has whole groups, or is a part of one");
-  static_assert(kSlice == 16 || kSlice == 32);
-  static_assert(kOutputs % S::outputs == 0 && kWarps % (kWgmma ? 4 * kSlices : kSlices) == 0);
-  static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
+  static_assert(kWarpChannels == 16 || kWarpChannels == 32);
+  static_assert(kOutputs % S::outputs == 0 && kWarps % (kWgmma ? 4 * kReduceScatter : kReduceScatter) == 0);
+  static_assert(S::step_pixels == kPixelWarps * S::tiles * kTile);
   static_assert(kSharedBytes == S::shared_bytes);
 
-  unsigned weight[kWgmma ? 1 : larger(1, kTaps)][kSliceDepth / 8][kColumnTiles];
+  unsigned weight[kWgmma ? 1 : larger(1, kTaps)][kWarpInChannels / 8][kOutChannelTiles];
   unsigned long long descriptor;  // of the slice's first weights, for wgmma
 
   // Copies the weights of channel block `block`; groups that are merged have zeros between them.
@@ -101,7 +102,7 @@ struct GroupedDirect {
     constexpr int kGroupRows = kWeightRows / kGroups;
     if constexpr (P::vector_weights) {
       constexpr int kRowVectors = kWeightCols / kVectorElements;
-      constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
+      constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
       for (int e = threadIdx.x; e < kWeightRows * kRowVectors; e += Threads::kComputing) {
         const int row = e / kRowVectors, col = e % kRowVectors * kVectorElements;
         const int group = block * kGroups + row / kGroupRows;
@@ -114,16 +115,16 @@ struct GroupedDirect {
         });
       }
     } else {
-      constexpr int kRealDepth = P::depth / P::merged;
-      constexpr int kRealColumns = P::columns / P::merged;
+      constexpr int kRealInChannels = P::in_channels / P::packed;
+      constexpr int kRealOutChannels = P::out_channels / P::packed;
       for (int e = threadIdx.x; e < kWeightRows * kWeightCols; e += Threads::kComputing) {
         const int row = e / kWeightCols, col = e % kWeightCols;
         const int group = block * kGroups + row / kGroupRows;
-        const int d = kDepthInnermost ? col : row % kGroupRows;
-        const int n = kDepthInnermost ? row % kGroupRows : col;
-        const bool inside = group < P::groups && d / kRealDepth == n / kRealColumns;
-        const T* source = b + (group * P::merged + d / kRealDepth) * P::b_group +
-                          d % kRealDepth * P::b_depth + n % kRealColumns * P::b_column;
+        const int d = kInChannelsInnermost ? col : row % kGroupRows;
+        const int n = kInChannelsInnermost ? row % kGroupRows : col;
+        const bool inside = group < P::groups && d / kRealInChannels == n / kRealOutChannels;
+        const T* source = b + (group * P::packed + d / kRealInChannels) * P::b_group +
+                          d % kRealInChannels * P::b_in_channel + n % kRealOutChannels * P::b_out_channel;
         T value[larger(1, kTaps)];
         for_each_tap<P>([&](auto p, auto i, auto j) {
           constexpr int tap = tap_index<P>(p.value, i.value, j.value);
@@ -136,23 +137,23 @@ struct GroupedDirect {
     }
   }
 
-  __device__ __forceinline__ void load_weights(unsigned shared, int slice) {
+  __device__ __forceinline__ void load_weights(unsigned shared, int warp_channels) {
     const int lane = threadIdx.x % 8;
-    const int group = slice * kSlice / P::columns;
-    const int column = slice * kSlice % P::columns;
+    const int group = warp_channels * kWarpChannels / P::out_channels;
+    const int column = warp_channels * kWarpChannels % P::out_channels;
     static_for<kTaps>([&](auto tap_) {
       constexpr int tap = decltype(tap_)::value;
-      static_for<kSliceDepth / 8>([&](auto k_) {
+      static_for<kWarpInChannels / 8>([&](auto k_) {
         constexpr int k = decltype(k_)::value;
-        static_for<kColumnTiles>([&](auto n_) {
+        static_for<kOutChannelTiles>([&](auto n_) {
           constexpr int n = decltype(n_)::value;
           const unsigned matrix = shared + tap * kTapBytes;
-          if constexpr (kDepthInnermost) {
-            constexpr int in_slice = k * 8 / P::depth;
-            const int row = (group + in_slice) * P::columns + column + n * 8 + lane;
-            weight[tap][k][n] = load_matrix(matrix + row * kWeightPitch + k * 8 % P::depth * 2);
+          if constexpr (kInChannelsInnermost) {
+            constexpr int in_slice = k * 8 / P::in_channels;
+            const int row = (group + in_slice) * P::out_channels + column + n * 8 + lane;
+            weight[tap][k][n] = load_matrix(matrix + row * kWeightPitch + k * 8 % P::in_channels * 2);
           } else {
-            const int row = group * P::depth + k * 8 + lane;
+            const int row = group * P::in_channels + k * 8 + lane;
             weight[tap][k][n] =
                 load_matrix_transposed(matrix + row * kWeightPitch + (column + n * 8) * 2);
           }
@@ -163,10 +164,10 @@ struct GroupedDirect {
 
   // Adds the products of one row of the window to the outputs of a pass.
   template <int kPass, int kWindowRow>
-  __device__ __forceinline__ void multiply_row(float (&sum)[S::outputs][kSlice / 8][4],
+  __device__ __forceinline__ void multiply_row(float (&sum)[S::outputs][kWarpChannels / 8][4],
                                                const unsigned (&taps)[P::window_cols],
                                                unsigned line) const {
-    static_for<kSliceDepth / 16>([&](auto chunk_) {
+    static_for<kWarpInChannels / 16>([&](auto chunk_) {
       constexpr int chunk = decltype(chunk_)::value;
       unsigned pixel[P::window_cols][4];
       static_for<P::window_cols>([&](auto col_) {
@@ -183,13 +184,13 @@ struct GroupedDirect {
         if constexpr (i >= 0) {
           constexpr int taps = P::phases[p].col_taps;
           constexpr int first = tap_index<P>(p, i, 0);
-          if constexpr (P::depth == 8) {
+          if constexpr (P::in_channels == 8) {
             static_for<2>([&](auto half_) {
               constexpr int half = decltype(half_)::value;
               constexpr int k = chunk * 2 + half;
-              static_for<kColumnTiles>([&](auto n_) {
+              static_for<kOutChannelTiles>([&](auto n_) {
                 constexpr int n = decltype(n_)::value;
-                auto& d = sum[index][k * kColumnTiles + n];
+                auto& d = sum[index][k * kOutChannelTiles + n];
                 static_for<taps / 2>([&](auto pair_) {
                   constexpr int j = decltype(pair_)::value * 2;
                   constexpr int x = P::phases[p].col_tap[j], y = P::phases[p].col_tap[j + 1];
@@ -208,10 +209,10 @@ struct GroupedDirect {
             static_for<taps>([&](auto j_) {
               constexpr int j = decltype(j_)::value;
               constexpr int x = P::phases[p].col_tap[j];
-              static_for<kColumnTiles>([&](auto n_) {
+              static_for<kOutChannelTiles>([&](auto n_) {
                 constexpr int n = decltype(n_)::value;
                 constexpr int k = chunk * 2;
-                multiply_add<T>(sum[index][k * 8 / P::depth * kColumnTiles + n], pixel[x][0],
+                multiply_add<T>(sum[index][k * 8 / P::in_channels * kOutChannelTiles + n], pixel[x][0],
                                 pixel[x][1], pixel[x][2], pixel[x][3], weight[first + j][k][n],
                                 weight[first + j][k + 1][n]);
               });
@@ -225,12 +226,12 @@ struct GroupedDirect {
   // The same by a warpgroup, which goes on while `pixel` must not change.
   template <int kPass, int kWindowRow>
   __device__ __forceinline__ void multiply_row(
-      float (&sum)[S::outputs][kSlice / 8][4],
-      unsigned (&pixel)[P::window_cols][kSliceDepth / 16][4],
+      float (&sum)[S::outputs][kWarpChannels / 8][4],
+      unsigned (&pixel)[P::window_cols][kWarpInChannels / 16][4],
       const unsigned (&taps)[P::window_cols], unsigned line) const {
     static_for<P::window_cols>([&](auto col) {
       if constexpr (reads(kPass, kWindowRow, col.value)) {
-        static_for<kSliceDepth / 16>([&](auto chunk) {
+        static_for<kWarpInChannels / 16>([&](auto chunk) {
           load_matrices(pixel[col.value][chunk.value],
                         Ring::template further<chunk.value * 16>(taps[col.value] + line));
         });
@@ -245,14 +246,14 @@ struct GroupedDirect {
       if constexpr (i >= 0) {
         static_for<P::phases[p].col_taps>([&](auto j_) {
           constexpr int j = decltype(j_)::value;
-          static_for<kSliceDepth / 16>([&](auto chunk_) {
+          static_for<kWarpInChannels / 16>([&](auto chunk_) {
             constexpr int chunk = decltype(chunk_)::value;
-            constexpr int group = chunk * 16 / P::depth;
+            constexpr int group = chunk * 16 / P::in_channels;
             constexpr int byte = tap_index<P>(p, i, j) * kTapBytes +
-                                 weight_byte(group, chunk * 16 % P::depth, 0);
-            constexpr hopper::Major major = kDepthInnermost ? hopper::kMajorK : hopper::kMajorMN;
-            hopper::Wgmma<T, kSliceColumns, hopper::kMajorK, major>::run(
-                sum[index][group * kColumnTiles], pixel[P::phases[p].col_tap[j]][chunk],
+                                 weight_byte(group, chunk * 16 % P::in_channels, 0);
+            constexpr hopper::Major major = kInChannelsInnermost ? hopper::kMajorK : hopper::kMajorMN;
+            hopper::Wgmma<T, kWarpOutChannels, hopper::kMajorK, major>::run(
+                sum[index][group * kOutChannelTiles], pixel[P::phases[p].col_tap[j]][chunk],
                 descriptor + byte / 16);
           });
         });
@@ -261,12 +262,12 @@ struct GroupedDirect {
     hopper::wgmma_commit();
   }
 
-  // The rows of C that a lane has sums of, where the epilogue has operands there.
+  // The rows of C that a lane has accumulators of, where the epilogue has operands there.
   struct SumRows {
     unsigned element[2], valid[2];
   };
 
-  // What is stored for two sums of a row, `channel` and the one behind it.
+  // What is stored for two accumulators of a row, `channel` and the one behind it.
   template <int kOutput>
   static __device__ __forceinline__ unsigned finished(float low, float high,
                                                       const Target<P>& out, const SumRows& rows,
@@ -275,19 +276,20 @@ struct GroupedDirect {
     long long element = 0;
     if constexpr (P::Operands::kCount > 0) {
       // What is not stored reads the operands of element 0.
-      const bool is_inside = (rows.valid[half] >> kOutput & 1) && channel < P::groups * P::columns;
+      const bool is_inside = (rows.valid[half] >> kOutput & 1) && channel < P::groups * P::out_channels;
       channel = is_inside ? channel : 0;
       if (is_inside) {
         element = rows.element[half] + P::phases[kPhase].offset +
                   row_of(kOutput) * P::c_row_stride + channel;
       }
     }
-    return results<P>(low, high, out, element, channel, is_hole<P>(kPhase));
+    return results<P>(low, high, out, element, channel, is_zero_fill<P>(kPhase));
   }
 
-  // Stores an output of 16 positions: a lane has 8 channels, 16 bytes, of kStores positions.
+  // Stores an output of 16 output pixels: a lane has 8 channels, 16 bytes, of kStores output
+  // pixels.
   template <int kOutput>
-  static __device__ __forceinline__ void store(const float (&sum)[kSlice / 8][4],
+  static __device__ __forceinline__ void store(const float (&sum)[kWarpChannels / 8][4],
                                                const Target<P>& out, int channel,
                                                const unsigned (&element)[kStores],
                                                const unsigned (&valid)[kStores],
@@ -324,11 +326,12 @@ struct GroupedDirect {
     return (kStores == 1 ? threadIdx.x % 2 : threadIdx.x % 4) * 8;
   }
 
-  // One tile: 16 positions, this lane's and those of its neighbours; a lane stores from `channel`.
+  // One tile: 16 output pixels, this lane's and those of its neighbours; a lane stores from
+  // `channel`.
   __device__ __forceinline__ void tile(const typename Ring::Position& position, bool inside,
-                                       unsigned pixels, int depth, const Target<P>& out,
+                                       unsigned pixels, int in_channels, const Target<P>& out,
                                        int channel) const {
-    const bool has_channel = channel < P::groups * P::columns;
+    const bool has_channel = channel < P::groups * P::out_channels;
     const unsigned lane_element = position.element();
     const unsigned lane_valid = inside ? position.outputs() : 0;
     unsigned element[kStores], valid[kStores];
@@ -348,12 +351,12 @@ struct GroupedDirect {
     }
     unsigned taps[P::window_cols];
     static_for<P::window_cols>([&](auto col) {
-      taps[col.value] = pixels + Ring::offset(position.col * P::col_step + col.value, depth);
+      taps[col.value] = pixels + Ring::offset(position.col * P::col_step + col.value, in_channels);
     });
     static_for<kPasses>([&](auto pass_) {
       constexpr int pass = decltype(pass_)::value;
-      float sum[S::outputs][kSlice / 8][4] = {};
-      unsigned pixel[2][P::window_cols][kSliceDepth / 16][4];
+      float sum[S::outputs][kWarpChannels / 8][4] = {};
+      unsigned pixel[2][P::window_cols][kWarpInChannels / 16][4];
       static_for<Ring::kWindowRows>([&](auto window_row_) {
         constexpr int window_row = decltype(window_row_)::value;
         if constexpr (reads_row(pass, window_row)) {
@@ -385,7 +388,7 @@ struct GroupedDirect {
     if (range.begin == range.end) return;
 
     T* weights = reinterpret_cast<T*>(shared + Ring::kBytes);
-    Stream rows(Loads(range, a, block * kDepth, P::groups * P::depth - block * kDepth,
+    Stream rows(Loads(range, a, block * kInChannels, P::groups * P::in_channels - block * kInChannels,
                       shared_address(shared)),
                 shared_address(shared) + Ring::kBytes + kWeightBytes);
     if (!Threads::kHasProducers) {
@@ -402,22 +405,22 @@ struct GroupedDirect {
     Threads::sync_computing();
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int slice = (kWgmma ? warp / 4 : warp) % kSlices;
-    const int position_warp = kWgmma ? warp / 4 / kSlices * 4 + warp % 4 : warp / kSlices;
+    const int warp_channels = (kWgmma ? warp / 4 : warp) % kReduceScatter;
+    const int pixel_warp = kWgmma ? warp / 4 / kReduceScatter * 4 + warp % 4 : warp / kReduceScatter;
     GroupedDirect self;
     if constexpr (kWgmma) {
       constexpr int kAlong = kCoreBytes, kAcross = kRowCores * kCoreBytes;
-      const unsigned first = shared_address(weights) + weight_byte(slice * kSlice / P::columns, 0,
-                                                                   slice * kSlice % P::columns);
-      self.descriptor = kDepthInnermost ? hopper::core_descriptor(first, kAlong, kAcross)
+      const unsigned first = shared_address(weights) + weight_byte(warp_channels * kWarpChannels / P::out_channels, 0,
+                                                                   warp_channels * kWarpChannels % P::out_channels);
+      self.descriptor = kInChannelsInnermost ? hopper::core_descriptor(first, kAlong, kAcross)
                                         : hopper::core_descriptor(first, kAcross, kAlong);
     } else {
-      self.load_weights(shared_address(weights), slice);
+      self.load_weights(shared_address(weights), warp_channels);
     }
     const unsigned pixels = shared_address(shared);
-    const int depth = slice * kSlice / P::columns * P::depth + lane / 16 * 8;
-    const int channel = block * S::channels + slice * kSlice + store_channel();
-    int first = range.begin + position_warp * kTile;
+    const int in_channels = warp_channels * kWarpChannels / P::out_channels * P::in_channels + lane / 16 * 8;
+    const int channel = block * S::channels + warp_channels * kWarpChannels + store_channel();
+    int first = range.begin + pixel_warp * kTile;
     typename Ring::Position position(first + lane % kTile, range.begin);
     const int steps = range.steps();
 #pragma unroll 1
@@ -428,10 +431,10 @@ struct GroupedDirect {
         // A shuffle, as a branch that the compiler cannot prove uniform serialises wgmma.
         const int group = kWgmma ? __shfl_sync(~0u, first - warp % 4 * kTile, 0) : first;
         if (group < range.end) {
-          self.tile(position, first + lane % kTile < range.end, pixels, depth, out, channel);
+          self.tile(position, first + lane % kTile < range.end, pixels, in_channels, out, channel);
         }
-        position.template advance<kPositionWarps * kTile>();
-        first += kPositionWarps * kTile;
+        position.template advance<kPixelWarps * kTile>();
+        first += kPixelWarps * kTile;
       }
       rows.release();
     }

@@ -1,4 +1,5 @@
-"""`grouped`: steps of positions, whose pixels warps multiply by weights that they hold."""
+"""`grouped_direct`: steps of output pixels, whose pixels warps multiply by weights that they
+hold."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
+    from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -34,9 +35,9 @@ class Constants:
     copied: float = 3.116
     """For 128 bytes that threads copy."""
     brought: float = 1.401
-    """For 128 bytes that the copy engine brings."""
+    """For 128 bytes that the TMA brings."""
     tile: float = 10.06
-    """Of a warp, for each tile of 16 positions, beside its instructions."""
+    """Of a warp, for each tile of 16 output pixels, beside its instructions."""
     issue: float = 2.639
     """Cycles between two instructions of a warp on its own: fragments and products."""
     step: float = 841.4
@@ -76,49 +77,51 @@ class Work:
     warps: int
     is_tma: bool
     is_wgmma: bool
-    has_loaders: bool
+    has_producers: bool
     weights: float
     """16 bytes of a block, by thread."""
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: GroupedConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: GroupedDirectConfig, target: Target
+) -> Work:
     """Count."""
-    read = reading(spec, epilogue, grouped.merged_groups)
+    read = reading(spec, epilogue, grouped.packed_groups)
     assert not isinstance(read, Refusal)
-    problem, merged = read
-    channel_blocks = -(-merged.groups * merged.columns // config.channels)
+    problem, packed = read
+    channel_blocks = -(-packed.groups * packed.out_channels // config.channels)
     at_once = config.blocks[0] * config.blocks[1]
     parts = max(1, at_once // channel_blocks)
     waves = ceil(channel_blocks * parts / at_once)
-    column_tiles = -(-problem.col_count // config.cols)
+    out_channel_tiles = -(-problem.col_count // config.cols)
     rows = -(-problem.row_count // config.rows)
-    positions = problem.images * rows * column_tiles * config.cols
-    steps = ceil(ceil(positions / config.step_positions) / parts) * waves
-    slice_depth = max(1, config.slice // merged.columns) * merged.depth
-    of_product = max(1.0, merged.depth / 16)
+    pixels = problem.images * rows * out_channel_tiles * config.cols
+    steps = ceil(ceil(pixels / config.step_pixels) / parts) * waves
+    warp_in_channels = max(1, config.warp_channels // packed.out_channels) * packed.in_channels
+    of_product = max(1.0, packed.in_channels / 16)
     window = ((config.rows - 1) * problem.rows.step + problem.rows.window) * problem.cols.window
     outputs = config.rows * len(problem.phases)
     passes = outputs // config.outputs
     taps = problem.taps * config.rows
     groups = config.warps * config.tiles
     used = min(1.0, taps / window)
-    depth = config.channels // merged.columns * merged.depth
+    in_channels = config.channels // packed.out_channels * packed.in_channels
     halo = ((config.cols - 1) * problem.cols.step + problem.cols.window) / config.cols
-    line = config.step_positions * halo * config.rows * problem.rows.step
+    line = config.step_pixels * halo * config.rows * problem.rows.step
     return Work(
         steps=steps,
         blocks=config.blocks[1],
-        fragments=window * used * slice_depth / 16 * groups * min(passes, taps),
-        products=taps * config.slice / 8 * of_product * groups,
-        stores=outputs * config.slice / 8 * groups,
-        bytes=line * depth * 2,
+        fragments=window * used * warp_in_channels / 16 * groups * min(passes, taps),
+        products=taps * config.warp_channels / 8 * of_product * groups,
+        stores=outputs * config.warp_channels / 8 * groups,
+        bytes=line * in_channels * 2,
         tiles=config.tiles,
         warps=config.warps,
         is_tma=config.copies == "tma",
-        is_wgmma=config.math == "wgmma",
-        has_loaders=config.loaders > 0,
-        weights=problem.taps * config.channels * merged.depth / 8 / config.warps / 32,
+        is_wgmma=config.instruction == "wgmma",
+        has_producers=config.producer_warps > 0,
+        weights=problem.taps * config.channels * packed.in_channels / 8 / config.warps / 32,
         traffic=traffic_of(spec, epilogue),
     )
 
@@ -129,13 +132,15 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     shared = k.fragment * work.fragments * (0.5 if work.is_wgmma else 1.0)
     shared += (k.brought if work.is_tma else k.copied) * work.bytes / 128
     step = overlap(k.power, tensor, shared, k.store * work.stores)
-    of_warp = k.tile * work.tiles + (k.loaded if work.has_loaders else k.step)
+    of_warp = k.tile * work.tiles + (k.loaded if work.has_producers else k.step)
     of_warp += k.issue * (work.fragments + work.products) / work.warps
     busy = work.steps * overlap(k.power, step * work.blocks, of_warp) + k.weight * work.weights
     time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
     return target.launch + k.start + time
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: GroupedConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: GroupedDirectConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

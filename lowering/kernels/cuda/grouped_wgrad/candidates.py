@@ -1,4 +1,4 @@
-"""Which config of `grouped-wgrad` a problem gets, best first.
+"""Which config of `grouped_wgrad` a problem gets, best first.
 
 The figures behind the table are in `README.md`.
 """
@@ -17,11 +17,11 @@ from convir.lowering.kernels.cuda.grouped_direct.candidates import (
 )
 from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
-    DEPTH,
+    TILE_M,
+    accumulators,
     jobs,
-    merged_groups,
+    packed_groups,
     refusal,
-    sums,
 )
 
 if TYPE_CHECKING:
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups
     from convir.lowering.kernels.target import Target
 
 OTHER_REGISTERS = 48
-"""Registers of a thread for addresses, rows of A and all else but sums and what it holds of C."""
+"""Registers of a thread for addresses, rows of A and all else but accumulators and what it holds
+of C."""
 
 COPY_REGISTERS = 15
 """Registers of a thread that also copies rows."""
@@ -46,12 +47,12 @@ class _Shape:
 
     channels: int
     cols: int
-    slice: int
+    warp_channels: int
     rows: int
     tiles: int
     stages: int
     warps: int
-    loaders: int
+    producer_warps: int
     resident: int
     copies: Copies = ASYNC
 
@@ -62,7 +63,7 @@ _STRIDED = (
     _Shape(64, 25, 32, 1, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 1, 1, 2, 8, 0, 1),
 )
-"""For positions that share little of what they read."""
+"""For output pixels that share little of what they read."""
 
 _NARROW_STRIDED = (
     _Shape(64, 100, 16, 1, 1, 7, 4, 4, 1, TMA),
@@ -78,7 +79,7 @@ _DENSE = (
     _Shape(64, 25, 32, 2, 1, 2, 4, 0, 2),
     _Shape(64, 25, 16, 2, 1, 2, 8, 0, 1),
 )
-"""For neighbouring rows that share their windows."""
+"""For adjacent rows that share their windows."""
 
 _NARROW_DENSE = (
     _Shape(64, 100, 16, 2, 1, 5, 8, 4, 1, TMA),
@@ -104,60 +105,68 @@ _ANY = (
 
 def registers(problem: DirectProblem, config: GroupedWgradConfig) -> int:
     """Registers of a thread, roughly."""
-    copying = 0 if config.loaders else COPY_REGISTERS
-    return sums(problem, config) + config.rows * config.slice // 4 + OTHER_REGISTERS + copying
+    copying = 0 if config.producer_warps else COPY_REGISTERS
+    return (
+        accumulators(problem, config)
+        + config.rows * config.warp_channels // 4
+        + OTHER_REGISTERS
+        + copying
+    )
 
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[GroupedWgradConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
-    read = reading(contraction, epilogue, merged_groups, "B")
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
+    read = reading(contraction, epilogue, packed_groups, "B")
     if isinstance(read, Refusal):
         return read
-    problem, merged = read
-    configs = tuple(_legal(problem, merged, gpu))
+    problem, packed = read
+    configs = tuple(_legal(problem, packed, gpu))
     return configs or Refusal("no config has registers and shared memory for it")
 
 
 def _legal(
-    problem: DirectProblem, merged: MergedGroups, gpu: Target
+    problem: DirectProblem, packed: PackedGroups, gpu: Target
 ) -> Iterator[GroupedWgradConfig]:
-    for shape in (*_table(problem, merged), *_ANY):
-        config = _config(problem, merged, shape, gpu)
+    for shape in (*_table(problem, packed), *_ANY):
+        config = _config(problem, packed, shape, gpu)
         spare = 0 if gpu.is_hopper else OLDER_REGISTERS
         if config.copies == TMA and not gpu.is_hopper:
             continue
         if registers(problem, config) + spare > allowed_registers(config):
             continue
-        if refusal(problem, merged, config, gpu) is None:
+        if refusal(problem, packed, config, gpu) is None:
             yield config
 
 
-def _table(problem: DirectProblem, merged: MergedGroups) -> tuple[_Shape, ...]:
-    is_narrow = merged.columns == DEPTH
+def _table(problem: DirectProblem, packed: PackedGroups) -> tuple[_Shape, ...]:
+    is_narrow = packed.out_channels == TILE_M
     if problem.rows.step == 1 and problem.row_count > 1:
         if not is_narrow:
             return _DENSE
-        return _WHOLE_DENSE if merged.merged == 1 else _NARROW_DENSE
+        return _WHOLE_DENSE if packed.packed == 1 else _NARROW_DENSE
     return _NARROW_STRIDED if is_narrow else _STRIDED
 
 
 def _config(
-    problem: DirectProblem, merged: MergedGroups, shape: _Shape, gpu: Target
+    problem: DirectProblem, packed: PackedGroups, shape: _Shape, gpu: Target
 ) -> GroupedWgradConfig:
     tiles = -(-problem.col_count // shape.cols)
     config = GroupedWgradConfig(
-        channels=min(max(1, shape.channels // merged.depth), merged.groups) * merged.depth,
+        channels=min(max(1, shape.channels // packed.in_channels), packed.groups)
+        * packed.in_channels,
         cols=-(-problem.col_count // tiles),
-        slice=DEPTH if merged.columns % shape.slice != 0 else shape.slice,
+        warp_channels=TILE_M
+        if packed.out_channels % shape.warp_channels != 0
+        else shape.warp_channels,
         rows=min(shape.rows, problem.row_count),
         tiles=shape.tiles,
         stages=shape.stages,
         warps=shape.warps,
-        loaders=shape.loaders,
+        producer_warps=shape.producer_warps,
         copies=shape.copies,
         blocks=(gpu.multiprocessors, shape.resident),
     )
-    sharing = jobs(merged, config)
+    sharing = jobs(packed, config)
     return replace(config, warps=max(1, shape.warps // sharing) * sharing)

@@ -1,4 +1,4 @@
-"""`grouped-wgrad`: what the registry knows of the family."""
+"""`grouped_wgrad`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
-    return reading(contraction, epilogue, launch.merged_groups, "B")
+    return reading(contraction, epilogue, launch.packed_groups, "B")
 
 
 GROUPED_WGRAD = Family(

@@ -1,15 +1,16 @@
 // Gradient of the weights of many small groups:
 //
-//   B[g, tap, d, n] = sum over positions x of A[window(x, tap), g, d] * C[x, g, n]
+//   B[g, tap, d, n] = sum over output pixels x of A[window(x, tap), g, d] * C[x, g, n]
 //
 // A block streams the rows of A and of C of its channels through shared memory, once, and keeps the
-// sums of all taps in registers: a warp has 16 depths and a slice of the columns of their group.
-// The reduced index of a matrix instruction is 16 positions, so both operands arrive transposed.
-// Blocks publish their sums, and each adds a slice of those of all blocks, in a fixed order.
+// accumulators of all taps in registers: a warp has 16 input channels and a slice of the columns of
+// their group. The reduced index of a matrix instruction is 16 output pixels, so both operands
+// arrive transposed. Blocks publish their accumulators, and each adds a slice of those of all
+// blocks, in a fixed order.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "reduce/grouped_wgrad_sums.cuh"
+#include "reduce/grouped_wgrad_reduction.cuh"
 
 namespace convir {
 
@@ -28,10 +29,10 @@ struct GroupedWgrad {
   using T = typename P::Element;
 
   static constexpr int kTile = 16;
-  static constexpr int kGroups = S::channels / P::depth;  // of a block
-  static constexpr int kColumns = kGroups * P::columns;   // channels of C of a block
+  static constexpr int kGroups = S::channels / P::in_channels;  // of a block
+  static constexpr int kOutChannels = kGroups * P::out_channels;   // channels of C of a block
   using Rows = RowRing<P, S, S::channels>;
-  using Gradients = RowRing<GradientRows<P>, S, kColumns>;
+  using Gradients = RowRing<GradientRows<P>, S, kOutChannels>;
   // Steps of both rings arrive together.
   struct Loads {
     RowLoads<Rows, S::read_once != 0> rows;
@@ -47,38 +48,39 @@ struct GroupedWgrad {
     }
   };
   using Stream = StepStream<S, Loads>;
-  static constexpr int kChannelBlocks = divide_up(P::groups * P::depth, S::channels);
-  static constexpr int kSlice = S::slice;                   // columns of a warp
-  static constexpr int kColumnSlices = P::columns / kSlice;
-  static constexpr int kJobs = S::channels / 16 * kColumnSlices;
+  static constexpr int kChannelBlocks = divide_up(P::groups * P::in_channels, S::channels);
+  static constexpr int kWarpChannels = S::warp_channels;                   // columns of a warp
+  static constexpr int kOutChannelBlocks = P::out_channels / kWarpChannels;
+  static constexpr int kJobs = S::channels / 16 * kOutChannelBlocks;
   static constexpr int kWarps = StepThreads<S>::kComputing / 32;
-  static constexpr int kPositionWarps = kWarps / kJobs;
+  static constexpr int kPixelWarps = kWarps / kJobs;
   static constexpr int kRowTaps = P::phases[0].row_taps, kColTaps = P::phases[0].col_taps;
-  static constexpr int kSums = kRowTaps * kColTaps * kSlice / 2;  // of a lane
-  // Of two merged groups of 8 channels a warp keeps what is of one group: half of a tap's sums.
-  static constexpr int kRealDepth = P::depth / P::merged, kRealColumns = P::columns / P::merged;
-  static constexpr bool kIsHalved = P::merged == 2 && kRealDepth == 8 && kRealColumns == 8;
-  // Whether all sums are of a group of B, and of one that there is.
-  static constexpr bool kAllReal = P::merged == 1 || kIsHalved;
-  static constexpr bool kAllGroups = P::groups * P::depth % S::channels == 0;
-  static constexpr int kFoursOfTap = kIsHalved ? 1 : kSlice / 8;
+  static constexpr int kAccumulators = kRowTaps * kColTaps * kWarpChannels / 2;  // of a lane
+  // Of two merged groups of 8 channels a warp keeps what is of one group: half of a tap's
+  // accumulators.
+  static constexpr int kRealInChannels = P::in_channels / P::packed, kRealOutChannels = P::out_channels / P::packed;
+  static constexpr bool kIsHalved = P::packed == 2 && kRealInChannels == 8 && kRealOutChannels == 8;
+  // Whether all accumulators are of a group of B, and of one that there is.
+  static constexpr bool kAllReal = P::packed == 1 || kIsHalved;
+  static constexpr bool kAllGroups = P::groups * P::in_channels % S::channels == 0;
+  static constexpr int kFoursOfTap = kIsHalved ? 1 : kWarpChannels / 8;
   static constexpr int kKept = kRowTaps * kColTaps * kFoursOfTap * 4;
-  using Sums = GroupedWgradSums<S, kJobs, kKept>;
+  using Accumulators = GroupedWgradReduction<S, kJobs, kKept>;
   static constexpr int kRingBytes = Rows::kBytes + Gradients::kBytes;
-  // Sums are added up where the rings were.
-  static constexpr int kHeldBytes = divide_up(larger(kRingBytes, Sums::kBytes), 128) * 128;
+  // Accumulators are added up where the rings were.
+  static constexpr int kHeldBytes = divide_up(larger(kRingBytes, Accumulators::kBytes), 128) * 128;
 
-  static constexpr int kZeroBytes = divide_up(kColumns * 2, 128) * 128;
+  static constexpr int kZeroBytes = divide_up(kOutChannels * 2, 128) * 128;
   static constexpr int kSharedBytes = kHeldBytes + kZeroBytes + Stream::kBytes;
 
-  static_assert(P::phase_count == 1 && P::depth % 16 == 0 && P::columns % kSlice == 0);
-  static_assert(kSlice % 16 == 0 && S::channels % P::depth == 0 && kWarps % kJobs == 0);
-  static_assert(S::step_positions == kPositionWarps * S::tiles * kTile);
+  static_assert(P::phase_count == 1 && P::in_channels % 16 == 0 && P::out_channels % kWarpChannels == 0);
+  static_assert(kWarpChannels % 16 == 0 && S::channels % P::in_channels == 0 && kWarps % kJobs == 0);
+  static_assert(S::step_pixels == kPixelWarps * S::tiles * kTile);
   static_assert(kSharedBytes == S::shared_bytes);
 
-  float sum[kRowTaps][kColTaps][kSlice / 8][4];
+  float sum[kRowTaps][kColTaps][kWarpChannels / 8][4];
 
-  // Where a lane reads the operands of 16 positions, times unrolled rows.
+  // Where a lane reads the operands of 16 output pixels, times unrolled rows.
   struct Addresses {
     unsigned gradients[S::unroll_rows];
     unsigned taps[kColTaps];       // A, in the first row of the ring,
@@ -86,13 +88,14 @@ struct GroupedWgrad {
   };
 
   // The lanes of a warp, each at a position of A and one of C: of A those of position
-  // lane % 8 + lane / 16 * 8 at channel lane / 8 % 2 * 8 of a warp's depths, and of C of position
-  // lane % 16 at channel lane / 16 * 8 of its columns: the order of the operands' registers.
+  // lane % 8 + lane / 16 * 8 at channel lane / 8 % 2 * 8 of a warp's input channels, and of C of
+  // position lane % 16 at channel lane / 16 * 8 of its columns: the order of the operands'
+  // registers.
   class Walk {
    public:
-    // Behind `begin` in the range, for the channels from `depth` and `column` on.
+    // Behind `begin` in the range, for the channels from `in_channels` and `column` on.
     __device__ __forceinline__ Walk(const typename Rows::Range& range, int begin, unsigned rows,
-                                    unsigned gradients, unsigned zeros, int depth, int column)
+                                    unsigned gradients, unsigned zeros, int in_channels, int column)
         : row_left_(range.end - begin - (lane() % 8 + lane() / 16 * 8)),
           gradient_left_(range.end - begin - lane() % 16),
           row_(range.end - row_left_, range.begin),
@@ -100,7 +103,7 @@ struct GroupedWgrad {
           rows_(rows),
           gradients_(gradients),
           zeros_(zeros),
-          depth_(depth + lane() / 8 % 2 * 8),
+          depth_(in_channels + lane() / 8 % 2 * 8),
           column_(column + lane() / 16 * 8) {}
 
     // Behind the end, A is read where the ring begins, and C is zeros.
@@ -126,7 +129,7 @@ struct GroupedWgrad {
     }
 
     __device__ __forceinline__ void advance() {
-      constexpr int kDistance = kPositionWarps * kTile;
+      constexpr int kDistance = kPixelWarps * kTile;
       row_.template advance<kDistance>();
       gradient_.template advance<kDistance>();
       row_left_ -= kDistance;
@@ -143,11 +146,11 @@ struct GroupedWgrad {
     int depth_, column_;
   };
 
-  // Adds the products of 16 positions, times unrolled rows.
+  // Adds the products of 16 output pixels, times unrolled rows.
   __device__ __forceinline__ void tile(const Addresses& at) {
-    unsigned y[S::unroll_rows][kSlice / 16][4];
+    unsigned y[S::unroll_rows][kWarpChannels / 16][4];
     static_for<S::unroll_rows>([&](auto u) {
-      static_for<kSlice / 16>([&](auto n) {
+      static_for<kWarpChannels / 16>([&](auto n) {
         load_matrices_transposed(
             y[u.value][n.value],
             Gradients::template further<n.value * 16>(at.gradients[u.value]));
@@ -165,7 +168,7 @@ struct GroupedWgrad {
           constexpr int u = decltype(u_)::value;
           constexpr int i = row_tap_at<P>(0, window_row - u * P::row_step);
           if constexpr (i >= 0) {
-            static_for<kSlice / 8>([&](auto n_) {
+            static_for<kWarpChannels / 8>([&](auto n_) {
               constexpr int n = decltype(n_)::value;
               multiply_add<T>(sum[i][j][n], x[0], x[1], x[2], x[3], y[u][n / 2][n % 2 * 2],
                               y[u][n / 2][n % 2 * 2 + 1]);
@@ -188,31 +191,31 @@ struct GroupedWgrad {
                                              unsigned* counters) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int block = blockIdx.x % kChannelBlocks;
-    const int part = blockIdx.x / kChannelBlocks;
+    const int split = blockIdx.x / kChannelBlocks;
     const unsigned rows = shared_address(shared);
     const unsigned gradients = rows + Rows::kBytes;
     const unsigned zeros = rows + kHeldBytes;
     for (int i = threadIdx.x; i < kZeroBytes / 4; i += S::threads) {
       reinterpret_cast<unsigned*>(shared + kHeldBytes)[i] = 0;
     }
-    const typename Rows::Range range(part, S::parts);
-    const typename Gradients::Range gradient_range(part, S::parts);
-    const int channel_a = block * S::channels, channel_c = block * kColumns;
-    const int left_a = P::groups * P::depth - channel_a;
-    const int left_c = P::groups * P::columns - channel_c;
+    const typename Rows::Range range(split, S::splits);
+    const typename Gradients::Range gradient_range(split, S::splits);
+    const int channel_a = block * S::channels, channel_c = block * kOutChannels;
+    const int left_a = P::groups * P::in_channels - channel_a;
+    const int left_c = P::groups * P::out_channels - channel_c;
     const Loads loads{{range, a, channel_a, left_a, rows},
                       {gradient_range, c, channel_c, left_c, gradients}};
     Stream stream(loads, zeros + kZeroBytes);
     if (!stream.begin()) return;
 
     const int warp = threadIdx.x / 32;
-    const int job = warp % kJobs, position_warp = warp / kJobs;
-    const int depth = job / kColumnSlices * 16;
-    const int column = depth / P::depth * P::columns + job % kColumnSlices * kSlice;
+    const int job = warp % kJobs, pixel_warp = warp / kJobs;
+    const int in_channels = job / kOutChannelBlocks * 16;
+    const int column = in_channels / P::in_channels * P::out_channels + job % kOutChannelBlocks * kWarpChannels;
     GroupedWgrad self;
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) (&self.sum[0][0][0][0])[i] = 0.0f;
-    Walk walk(range, range.begin + position_warp * kTile, rows, gradients, zeros, depth, column);
+    for (int i = 0; i < kAccumulators; ++i) (&self.sum[0][0][0][0])[i] = 0.0f;
+    Walk walk(range, range.begin + pixel_warp * kTile, rows, gradients, zeros, in_channels, column);
     Addresses next = walk.addresses();
     const int steps = range.steps();
 #pragma unroll 1
@@ -229,16 +232,16 @@ struct GroupedWgrad {
       stream.release();
     }
     wait_copies<0>();
-    const Sums add_up{reinterpret_cast<float4*>(shared),
-                      reinterpret_cast<float4*>(workspace) + block * Sums::kVectors,
-                      counters + block * partition::kCounterWords, job, position_warp};
+    const Accumulators add_up{reinterpret_cast<float4*>(shared),
+                      reinterpret_cast<float4*>(workspace) + block * Accumulators::kVectors,
+                      counters + block * partition::kCounterWords, job, pixel_warp};
     self.keep();
-    add_up(&self.sum[0][0][0][0], part, static_cast<long long>(kChannelBlocks) * Sums::kVectors,
+    add_up(&self.sum[0][0][0][0], split, static_cast<long long>(kChannelBlocks) * Accumulators::kVectors,
            [&](int v) { return target(block, v); },
            [&](const Target& to, const float4& total) { store(b, to, total); });
   }
 
-  // Moves the sums that are kept to the front.
+  // Moves the accumulators that are kept to the front.
   __device__ __forceinline__ void keep() {
     if constexpr (kIsHalved) {
       float* kept = &sum[0][0][0][0];
@@ -252,11 +255,11 @@ struct GroupedWgrad {
     }
   }
 
-  // The elements of B that the four sums of a vector are; negative if they are of no group.
+  // The elements of B that the four accumulators of a vector are; negative if they are of no group.
   struct Target {
     long long at[4];
   };
-  // Vector v of a block's sums, four of a lane, in the numbering of `Sums`.
+  // Vector v of a block's accumulators, four of a lane, in the numbering of `Accumulators`.
   static __device__ __forceinline__ Target target(int block, int v) {
     const int thread = v % (kJobs * 32), job = thread / 32, lane = thread % 32;
     const int tap = v / (kJobs * 32) / kFoursOfTap;
@@ -264,24 +267,24 @@ struct GroupedWgrad {
     Target found;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int d = block * S::channels + job / kColumnSlices * 16 + lane / 4 + i / 2 * 8;
-      const int group = d / P::depth;
+      const int d = block * S::channels + job / kOutChannelBlocks * 16 + lane / 4 + i / 2 * 8;
+      const int group = d / P::in_channels;
       const int n = kIsHalved ? i / 2 : v / (kJobs * 32) % kFoursOfTap;
-      const int column = job % kColumnSlices * kSlice + n * 8 + lane % 4 * 2 + i % 2;
-      const int real = d % P::depth / kRealDepth;
+      const int column = job % kOutChannelBlocks * kWarpChannels + n * 8 + lane % 4 * 2 + i % 2;
+      const int real = d % P::in_channels / kRealInChannels;
       const bool stored = (kAllGroups || group < P::groups) &&
-                          (kAllReal || column / kRealColumns == real);
-      long long at = weight + (static_cast<long long>(group) * P::merged + real) * P::b_group;
-      at += d % kRealDepth * static_cast<long long>(P::b_depth);
-      at += column % kRealColumns * static_cast<long long>(P::b_column);
+                          (kAllReal || column / kRealOutChannels == real);
+      long long at = weight + (static_cast<long long>(group) * P::packed + real) * P::b_group;
+      at += d % kRealInChannels * static_cast<long long>(P::b_in_channel);
+      at += column % kRealOutChannels * static_cast<long long>(P::b_out_channel);
       found.at[i] = stored ? at : -1;
       // Here, and not where it is stored to.
       asm volatile("" : "+l"(found.at[i]));
     }
     return found;
   }
-  static __device__ __forceinline__ void store(T* b, const Target& to, const float4& sums) {
-    const float total[4] = {sums.x, sums.y, sums.z, sums.w};
+  static __device__ __forceinline__ void store(T* b, const Target& to, const float4& accumulators) {
+    const float total[4] = {accumulators.x, accumulators.y, accumulators.z, accumulators.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if ((kAllGroups && kAllReal) || to.at[i] >= 0) b[to.at[i]] = result<P>(total[i]);

@@ -1,6 +1,7 @@
-"""Operands of contractions copied so that their channels are neighbours, where that pays.
+"""Operands of contractions copied so that their channels are contiguous, where that pays.
 
-    A[position, channel], positions neighbours --> workspace[position, channel], channels neighbours
+    A[position, channel], output pixels neighbours --> workspace[position, channel], channels
+    neighbours
 
 Tensor cores take 16-byte vectors along the reduction; rows that are shifted by a filter's taps are
 aligned along channels only. The copy is a launch of its own in front of the contraction's.
@@ -27,16 +28,16 @@ VECTOR_BYTES = 16
 MAX_TILES_OF_CHANNELS = 65535
 """The height of a grid."""
 SMALL = 1 << 31
-"""Positions that 32 bits count."""
+"""Output pixels that 32 bits count."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One operand on its way to channels that are neighbours, or a result on its way back."""
+    """One operand on its way to channels that are contiguous, or a result on its way back."""
 
     operand: Literal["a", "b", "c"]
     type: StorageType
-    positions: tuple[tuple[int, int], ...]
+    pixels: tuple[tuple[int, int], ...]
     """Size and stride of every dimension but the channels, in the order of the copy."""
     channels: int
     stride: int
@@ -51,12 +52,12 @@ class Copy:
 
     def kernel(self, workspace: int) -> CudaKernel:
         """The launch that writes the copy to a workspace, or reads it from there."""
-        channels, positions = self.tile
+        channels, pixels = self.tile
         operand, copy = Pointer(self.operand), Pointer("workspace", workspace)
         return CudaKernel(
             self._source(),
             self._symbol,
-            (-(-self.rows // positions), -(-self.channels // channels), 1),
+            (-(-self.rows // pixels), -(-self.channels // channels), 1),
             (THREADS, 1, 1),
             0,
             (copy, operand) if self.back else (operand, copy),
@@ -68,14 +69,14 @@ class Copy:
 
     @property
     def rows(self) -> int:
-        """Positions of the copy."""
-        return prod(size for size, _ in self.positions)
+        """Output pixels of the copy."""
+        return prod(size for size, _ in self.pixels)
 
     @property
     def _dense(self) -> tuple[tuple[int, int], ...]:
-        """The positions with neighbours that are one run as one dimension."""
+        """The output pixels with neighbours that are one run as one dimension."""
         merged: list[tuple[int, int]] = []
-        for size, stride in self.positions:
+        for size, stride in self.pixels:
             if merged and merged[-1][1] == size * stride:
                 merged[-1] = (merged[-1][0] * size, stride)
             else:
@@ -84,7 +85,7 @@ class Copy:
 
     @property
     def plane_width(self) -> int:
-        """Elements of an access along positions: all of them begin at its multiples."""
+        """Elements of an access along output pixels: all of them begin at its multiples."""
         *outer, (size, stride) = self._dense
         if stride != 1:
             return 1
@@ -99,17 +100,17 @@ class Copy:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Channels and positions of a block: all channels, or equal parts of them."""
+        """Channels and output pixels of a block: all channels, or equal parts of them."""
         nbytes, width = STORAGE_BYTES[self.type], self.channel_width
         parts = -(-self.channels * nbytes // LINE_BYTES)
         channels = -(-self.channels // (parts * width)) * width
-        positions = TILE_BYTES // (nbytes * channels)
-        return channels, positions // VECTOR_BYTES * VECTOR_BYTES
+        pixels = TILE_BYTES // (nbytes * channels)
+        return channels, pixels // VECTOR_BYTES * VECTOR_BYTES
 
     def _source(self) -> str:
         sizes = ", ".join(str(size) for size, _ in self._dense)
         strides = ", ".join(str(stride) for _, stride in self._dense)
-        channels, positions = self.tile
+        channels, pixels = self.tile
         index = "unsigned" if self.rows < SMALL else "unsigned long long"
         call = "copy_channels_first" if self.back else "copy_channels_last"
         return (
@@ -118,12 +119,12 @@ class Copy:
             f"  using Index = {index};\n"
             f"  static constexpr int kBytes = {STORAGE_BYTES[self.type]};\n"
             f"  static constexpr int kAxes = {len(self._dense)};\n"
-            f"  static constexpr long long kPositions = {self.rows};\n"
+            f"  static constexpr long long kPixels = {self.rows};\n"
             f"  static constexpr int kChannels = {self.channels};\n"
             f"  static constexpr long long kChannelStride = {self.stride};\n"
             f"  static constexpr long long kSize[] = {{{sizes}}};\n"
             f"  static constexpr long long kStride[] = {{{strides}}};\n"
-            f"  static constexpr int kTileChannels = {channels}, kTilePositions = {positions};\n"
+            f"  static constexpr int kTileChannels = {channels}, kTilePixels = {pixels};\n"
             f"  static constexpr int kPlaneWidth = {self.plane_width};\n"
             f"  static constexpr int kChannelWidth = {self.channel_width};\n"
             "};\n\n"
@@ -142,7 +143,7 @@ def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, .
     copies: list[Copy] = []
     for operand in operands:
         if operand not in copyable(spec):
-            raise ValueError(f"operand '{operand}' is not copied to channels that are neighbours")
+            raise ValueError(f"operand '{operand}' is not copied to contiguous channels")
         spec, copy = _COPIES[operand](spec)
         copies.append(copy)
     return spec, tuple(copies)
@@ -150,12 +151,12 @@ def copied(spec: Contraction, operands: str) -> tuple[Contraction, tuple[Copy, .
 
 def copyable(spec: Contraction) -> str:
     """The operands that can be copied, as letters: those whose channels are not neighbours."""
-    rows = spec.a.stride != 1 and spec.depth > 1
-    dense = spec.groups == 1 or spec.a.group_stride == spec.depth * spec.a.stride
+    rows = spec.a.stride != 1 and spec.in_channels > 1
+    dense = spec.groups == 1 or spec.a.group_stride == spec.in_channels * spec.a.stride
     return (
-        ("a" if rows and dense and _fits(spec.groups * spec.depth) else "")
+        ("a" if rows and dense and _fits(spec.groups * spec.in_channels) else "")
         + ("b" if _weights_are_copyable(spec) else "")
-        + ("c" if _positions_are_planes(spec) else "")
+        + ("c" if _pixels_are_planes(spec) else "")
     )
 
 
@@ -168,7 +169,7 @@ def _weights_are_copyable(spec: Contraction) -> bool:
 
     Of a result they are all taps: their copy is all that there is of it.
     """
-    if spec.b.depth_stride == 1 or not _fits(spec.depth):
+    if spec.b.in_channel_stride == 1 or not _fits(spec.in_channels):
         return False
     if spec.result == "B" and spec.phases[0].taps != _taps_of(spec):
         return False
@@ -177,10 +178,10 @@ def _weights_are_copyable(spec: Contraction) -> bool:
     return first >= 0 and last < _taps_of(spec)
 
 
-def _positions_are_planes(spec: Contraction) -> bool:
+def _pixels_are_planes(spec: Contraction) -> bool:
     """Whether C is planes of its channels, every element of which the contraction has."""
-    channels, plane = spec.groups * spec.columns, spec.c.stride
-    dense = spec.groups == 1 or spec.c.group_stride == spec.columns * plane
+    channels, plane = spec.groups * spec.out_channels, spec.c.stride
+    dense = spec.groups == 1 or spec.c.group_stride == spec.out_channels * plane
     if plane == 1 or channels == 1 or not dense or not _fits(channels):
         return False
     block = channels * plane
@@ -189,7 +190,7 @@ def _positions_are_planes(spec: Contraction) -> bool:
         last = sum((axis.size - 1) * axis.out_stride for axis in inside)
         if phase.out_offset % block + last >= plane:
             return False
-    return sum(phase.positions for phase in spec.phases) == _images_of(spec, block) * plane
+    return sum(phase.pixels for phase in spec.phases) == _images_of(spec, block) * plane
 
 
 def _images_of(spec: Contraction, block: int) -> int:
@@ -208,16 +209,16 @@ def _weight_places(axis: Axis) -> tuple[int, ...]:
 
 def _taps_of(spec: Contraction) -> int:
     """Elements of B between two neighbours of its faster channels: room for so many taps."""
-    strides = [spec.b.depth_stride]
-    strides += [spec.b.column_stride] if spec.columns > 1 else []
+    strides = [spec.b.in_channel_stride]
+    strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
     return min(strides)
 
 
 def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
-    channels = spec.groups * spec.depth
+    channels = spec.groups * spec.in_channels
     active = next(phase for phase in spec.phases if phase.taps)
     order = sorted(range(len(active.axes)), key=lambda i: -active.axes[i].row_stride)
-    positions = tuple((active.axes[i].extent, active.axes[i].row_stride) for i in order)
+    pixels = tuple((active.axes[i].extent, active.axes[i].row_stride) for i in order)
     stride, strides = channels, dict.fromkeys(order, 0)
     for i in reversed(order):
         strides[i] = stride
@@ -232,31 +233,33 @@ def _copied_rows(spec: Contraction) -> tuple[Contraction, Copy]:
         )
         for phase in spec.phases
     )
-    copy = Copy("a", spec.a.type, positions, channels, spec.a.stride)
-    return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.depth)), copy
+    copy = Copy("a", spec.a.type, pixels, channels, spec.a.stride)
+    return replace(spec, phases=phases, a=Channels(spec.a.type, 1, spec.in_channels)), copy
 
 
 def _copied_weights(spec: Contraction) -> tuple[Contraction, Copy]:
-    taps, depth = _taps_of(spec), spec.depth
+    taps, in_channels = _taps_of(spec), spec.in_channels
     phases = tuple(
         replace(
             phase,
             axes=tuple(
-                replace(axis, tap_weights=tuple(depth * weight for weight in axis.tap_weights))
+                replace(
+                    axis, tap_weights=tuple(in_channels * weight for weight in axis.tap_weights)
+                )
                 for axis in phase.axes
             ),
         )
         for phase in spec.phases
     )
     b = spec.b
-    positions = ((spec.groups, b.group_stride), (spec.columns, b.column_stride), (taps, 1))
-    copy = Copy("b", b.type, positions, depth, b.depth_stride, back=spec.result == "B")
-    weights = Weights(b.type, 1, taps * depth, spec.columns * taps * depth)
+    pixels = ((spec.groups, b.group_stride), (spec.out_channels, b.out_channel_stride), (taps, 1))
+    copy = Copy("b", b.type, pixels, in_channels, b.in_channel_stride, back=spec.result == "B")
+    weights = Weights(b.type, 1, taps * in_channels, spec.out_channels * taps * in_channels)
     return replace(spec, phases=phases, b=weights), copy
 
 
-def _copied_positions(spec: Contraction) -> tuple[Contraction, Copy]:
-    channels, plane = spec.groups * spec.columns, spec.c.stride
+def _copied_pixels(spec: Contraction) -> tuple[Contraction, Copy]:
+    channels, plane = spec.groups * spec.out_channels, spec.c.stride
     block = channels * plane
 
     def moved(offset: int) -> int:
@@ -270,9 +273,9 @@ def _copied_positions(spec: Contraction) -> tuple[Contraction, Copy]:
         )
         for phase in spec.phases
     )
-    positions = ((_images_of(spec, block), block), (plane, 1))
-    copy = Copy("c", spec.c.type, positions, channels, plane, back=spec.result == "C")
-    return replace(spec, phases=phases, c=Channels(spec.c.type, 1, spec.columns)), copy
+    pixels = ((_images_of(spec, block), block), (plane, 1))
+    copy = Copy("c", spec.c.type, pixels, channels, plane, back=spec.result == "C")
+    return replace(spec, phases=phases, c=Channels(spec.c.type, 1, spec.out_channels)), copy
 
 
-_COPIES = {"a": _copied_rows, "b": _copied_weights, "c": _copied_positions}
+_COPIES = {"a": _copied_rows, "b": _copied_weights, "c": _copied_pixels}

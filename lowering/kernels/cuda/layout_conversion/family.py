@@ -1,11 +1,12 @@
-"""`relaid`: a contraction on copies whose channels are neighbours, by another template.
+"""`layout_conversion`: a contraction on copies whose channels are contiguous, by another kernel
+family.
 
-    relaid ac grouped 64x28 …
+    layout_conversion ac grouped_direct 64x28 …
       A[channel, position] --> workspace --> grouped --> workspace --> C[channel, position]
 
 Vectors, TMA boxes and matrix fragments hold channels of one pixel. Where operands have their
-channels first, a copy of each and the template that is made for neighbours may take less time than
-a kernel that reads single elements. See `README.md`.
+channels first, a copy of each and the kernel family that is made for neighbours may take less time
+than a kernel that reads single elements. See `README.md`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily
     from convir.lowering.kernels.target import Target
 
-FAMILY = "relaid"
+FAMILY = "layout_conversion"
 MOVED = ("ac", "a", "c", "abc", "ab", "bc")
-"""The operands that are copied, as letters; the first ones for which there is a template."""
+"""The operands that are copied, as letters; the first ones for which there is a kernel family."""
 
 
 @dataclass(frozen=True)
-class RelaidConfig:
+class LayoutConversionConfig:
     """Which operands are copied, and the kernel between the copies."""
 
     operands: str
@@ -44,7 +45,7 @@ class RelaidConfig:
     inner: KernelConfig
 
     def __str__(self) -> str:
-        """`relaid ac grouped 64x28 …`."""
+        """`layout_conversion ac grouped_direct 64x28 …`."""
         return f"{FAMILY} {self.operands} {self.inner}"
 
 
@@ -63,26 +64,28 @@ class LayoutConversion:
         movable = _movable(contraction, epilogue)
         return movable if isinstance(movable, Refusal) else Problem(contraction, epilogue)
 
-    def candidates(self, problem: Problem, target: Target) -> tuple[RelaidConfig, ...] | Refusal:
+    def candidates(
+        self, problem: Problem, target: Target
+    ) -> tuple[LayoutConversionConfig, ...] | Refusal:
         """The configs of every family that takes the copies."""
         spec, epilogue = problem.contraction, problem.epilogue
         movable = _movable(spec, epilogue)
         if isinstance(movable, Refusal):
             return movable
-        found: list[RelaidConfig] = []
-        reason = "there is no template for its copies"
+        found: list[LayoutConversionConfig] = []
+        reason = "no family takes its copies"
         planes = movable.replace("b", "")
         for family in self.families:
             for operands in dict.fromkeys((planes, movable)):
                 moved, _ = copied(spec, operands)
                 configs = family.candidates(Problem(moved, epilogue), target)
                 if not isinstance(configs, Refusal):
-                    found += [RelaidConfig(operands, config) for config in configs]
+                    found += [LayoutConversionConfig(operands, config) for config in configs]
                     break
                 reason = f"on copies, {family.name}: {configs.reason}"
         return tuple(found) or Refusal(reason)
 
-    def parse(self, text: str) -> RelaidConfig:
+    def parse(self, text: str) -> LayoutConversionConfig:
         """The config that prints as `text`.
 
         Raises:
@@ -92,34 +95,34 @@ class LayoutConversion:
         operands, _, inner = rest.partition(" ")
         if family != FAMILY or operands not in MOVED:
             raise ValueError(f"operands are one of {', '.join(MOVED)}, then a config")
-        return RelaidConfig(operands, self._family_of(inner).parse(inner))
+        return LayoutConversionConfig(operands, self._family_of(inner).parse(inner))
 
     def refusal(self, problem: Problem, config: KernelConfig, target: Target) -> Refusal | None:
         """Why a config may not run on `target`; None if it may."""
-        relaid = _own(config)
-        moved = self._moved(problem, relaid)
+        conversion = _own(config)
+        moved = self._moved(problem, conversion)
         if isinstance(moved, Refusal):
             return moved
-        return self._family_of(relaid.inner).refusal(moved[0], relaid.inner, target)
+        return self._family_of(conversion.inner).refusal(moved[0], conversion.inner, target)
 
     def predict(self, problem: Problem, config: KernelConfig, target: Target) -> float:
         """µs of the copies, and of the kernel between them."""
-        relaid = _own(config)
-        moved, copies = copied(problem.contraction, relaid.operands)
+        conversion = _own(config)
+        moved, copies = copied(problem.contraction, conversion.operands)
         on_copies = Problem(moved, problem.epilogue)
-        inner = self._family_of(relaid.inner).predict(on_copies, relaid.inner, target)
+        inner = self._family_of(conversion.inner).predict(on_copies, conversion.inner, target)
         return time_of(inner, [copy_work(copy) for copy in copies], target)
 
     def launch(
         self, problem: Problem, config: KernelConfig, target: Target
     ) -> KernelPlan | Refusal:
         """The launches of a config: copies, the kernel, and the copy of its result."""
-        relaid = _own(config)
-        moved = self._moved(problem, relaid)
+        conversion = _own(config)
+        moved = self._moved(problem, conversion)
         if isinstance(moved, Refusal):
             return moved
         on_copies, copies = moved
-        plan = self._family_of(relaid.inner).launch(on_copies, relaid.inner, target)
+        plan = self._family_of(conversion.inner).launch(on_copies, conversion.inner, target)
         if isinstance(plan, Refusal):
             return plan
         first = len(plan.workspace)
@@ -137,7 +140,7 @@ class LayoutConversion:
         )
 
     def _moved(
-        self, problem: Problem, config: RelaidConfig
+        self, problem: Problem, config: LayoutConversionConfig
     ) -> tuple[Problem, tuple[Copy, ...]] | Refusal:
         """The problem on copies."""
         movable = _movable(problem.contraction, problem.epilogue)
@@ -158,11 +161,11 @@ class LayoutConversion:
         for family in self.families:
             if family.name == name:
                 return family
-        raise ValueError(f"there is no template of '{config}'")
+        raise ValueError(f"there is no family of '{config}'")
 
 
-def _own(config: KernelConfig) -> RelaidConfig:
-    if not isinstance(config, RelaidConfig):
+def _own(config: KernelConfig) -> LayoutConversionConfig:
+    if not isinstance(config, LayoutConversionConfig):
         raise TypeError(f"'{config}' is no config of {FAMILY}")
     return config
 
@@ -174,7 +177,7 @@ def _movable(spec: Contraction, epilogue: Epilogue) -> str | Refusal:
     if result in letters and (spec.accumulate or any(map(_varies, epilogue.operands))):
         return Refusal("its result is computed from planes that are not copied")
     if letters in ("", "b"):
-        return Refusal("its operands have their channels as neighbours, or are no whole planes")
+        return Refusal("its operands have contiguous channels, or are no whole planes")
     return letters
 
 

@@ -1,6 +1,6 @@
-// Copies of an operand between planes and channels that are neighbours, through a tile in shared
-// memory: both sides are read and written in runs, as wide as their alignment allows. `Problem` is a
-// struct of constants that lowering/kernels/cuda/layout_conversion/copies.py writes.
+// Copies of an operand between planes and channels that are contiguous, through a tile in shared
+// memory: both sides are read and written in runs, as wide as their alignment allows. `Problem` is
+// a struct of constants that lowering/kernels/cuda/layout_conversion/copies.py writes.
 #pragma once
 
 #include "load/vectors.cuh"
@@ -10,7 +10,7 @@ namespace convir {
 constexpr int kCopyThreads = 256;
 // One word more or less between rows: columns of a tile lie in different banks.
 template <class P>
-constexpr int kPitch = P::kTilePositions + (P::kBytes < 4 ? 4 / P::kBytes : 1);
+constexpr int kPitch = P::kTilePixels + (P::kBytes < 4 ? 4 / P::kBytes : 1);
 
 template <class P>
 using Copied = typename Word<P::kBytes>::Type;
@@ -34,14 +34,14 @@ __device__ __forceinline__ long long place_in_planes(long long position) {
 }
 
 // Calls `move(channel in the tile, position in the tile, element of the planes)` for runs of
-// positions.
+// output pixels.
 template <class P, class Move>
 __device__ __forceinline__ void for_planes(long long position, int channel, const Move &move) {
-  constexpr int kRuns = P::kTilePositions / P::kPlaneWidth, kAll = P::kTileChannels * kRuns;
+  constexpr int kRuns = P::kTilePixels / P::kPlaneWidth, kAll = P::kTileChannels * kRuns;
 #pragma unroll
   for (int first = 0; first < kAll; first += kCopyThreads) {
     const int i = first + threadIdx.x, c = i / kRuns, p = i % kRuns * P::kPlaneWidth;
-    if (i < kAll && position + p < P::kPositions && channel + c < P::kChannels) {
+    if (i < kAll && position + p < P::kPixels && channel + c < P::kChannels) {
       move(c, p, place_in_planes<P>(position + p) + P::kChannelStride * (channel + c));
     }
   }
@@ -50,11 +50,11 @@ __device__ __forceinline__ void for_planes(long long position, int channel, cons
 // The same for runs of channels, and the element of the copy.
 template <class P, class Move>
 __device__ __forceinline__ void for_pixels(long long position, int channel, const Move &move) {
-  constexpr int kRuns = P::kTileChannels / P::kChannelWidth, kAll = P::kTilePositions * kRuns;
+  constexpr int kRuns = P::kTileChannels / P::kChannelWidth, kAll = P::kTilePixels * kRuns;
 #pragma unroll
   for (int first = 0; first < kAll; first += kCopyThreads) {
     const int i = first + threadIdx.x, p = i / kRuns, c = i % kRuns * P::kChannelWidth;
-    if (i < kAll && position + p < P::kPositions && channel + c < P::kChannels) {
+    if (i < kAll && position + p < P::kPixels && channel + c < P::kChannels) {
       move(c, p, (position + p) * P::kChannels + channel + c);
     }
   }
@@ -64,7 +64,7 @@ template <class P>
 __device__ __forceinline__ void copy_channels_last(const Copied<P> *__restrict__ from,
                                                    Copied<P> *__restrict__ to) {
   __shared__ Tile<P> tile;
-  const long long position = static_cast<long long>(blockIdx.x) * P::kTilePositions;
+  const long long position = static_cast<long long>(blockIdx.x) * P::kTilePixels;
   const int channel = blockIdx.y * P::kTileChannels;
   for_planes<P>(position, channel, [&](int c, int p, long long at) {
     const auto run = load<P::kPlaneWidth>(from + at);
@@ -84,7 +84,7 @@ template <class P>
 __device__ __forceinline__ void copy_channels_first(const Copied<P> *__restrict__ from,
                                                     Copied<P> *__restrict__ to) {
   __shared__ Tile<P> tile;
-  const long long position = static_cast<long long>(blockIdx.x) * P::kTilePositions;
+  const long long position = static_cast<long long>(blockIdx.x) * P::kTilePixels;
   const int channel = blockIdx.y * P::kTileChannels;
   for_pixels<P>(position, channel, [&](int c, int p, long long at) {
     const auto run = load<P::kChannelWidth>(from + at);

@@ -1,4 +1,5 @@
-"""`relaid`: copies of operands between planes and channels that are neighbours, and a kernel."""
+"""`layout_conversion`: copies of operands between planes and channels that are contiguous, and a
+kernel."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ def copy_work(copy: Copy) -> CopyWork:
     """Count."""
     nbytes = STORAGE_BYTES[copy.type]
     elements = copy.nbytes / nbytes
-    channels, positions = copy.tile
-    blocks = -(-copy.rows // positions) * -(-copy.channels // channels)
+    channels, pixels = copy.tile
+    blocks = -(-copy.rows // pixels) * -(-copy.channels // channels)
     vectors = elements / copy.plane_width + elements / copy.channel_width + 0.2 * elements
     return CopyWork(copy.nbytes, blocks, vectors, copy.back)
 

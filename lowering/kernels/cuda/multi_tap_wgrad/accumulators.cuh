@@ -1,4 +1,5 @@
-// The sums of a tile of multi_tap_wgrad/kernel.cuh: multiplied, added up over consumer warpgroups and parts, stored.
+// The accumulators of a tile of multi_tap_wgrad/kernel.cuh: multiplied, added up over consumer
+// warpgroups and splits, stored.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -8,7 +9,7 @@
 #include "ptx/wgmma.cuh"
 #include "reduce/consumer_warpgroups.cuh"
 
-namespace convir::taps_wgrad {
+namespace convir::multi_tap_wgrad {
 
 // Makes copies that have ended visible to wgmma. It waits for the copies that the same thread has
 // under way, which is why those who load leave it to those who multiply.
@@ -18,7 +19,7 @@ __device__ __forceinline__ void see_copies() {
 }
 
 template <class P, class C>
-struct Sums {
+struct Accumulators {
   using L = Layout<P, C>;
   float of[P::kTaps][C::kN8][4];
 
@@ -70,9 +71,9 @@ struct Sums {
 
   __device__ __forceinline__ void multiply_wgmma(const char* shared, const unsigned (&rows)[4],
                                                  int at, int tap_group) {
-    constexpr unsigned kEightPositions = 8 * 16;
+    constexpr unsigned kEightPixels = 8 * 16;
     const unsigned long long planes = hopper::core_descriptor(
-        shared_address(shared + L::kRingAt), kEightPositions, L::kPlaneBytes);
+        shared_address(shared + L::kRingAt), kEightPixels, L::kPlaneBytes);
     hopper::wgmma_fence();
 #pragma unroll
     for (int t = 0; t < P::kTaps; ++t) {
@@ -118,33 +119,34 @@ struct Sums {
   }
 };
 
-// Stores four sums of a thread of a consumer warpgroup: those of block `tile8` of 8 columns.
+// Stores four accumulators of a thread of a consumer warpgroup: those of block `tile8` of 8
+// columns.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
-                                      int tile8, int thread, const float (&sums)[4]) {
+                                      int tile8, int thread, const float (&accumulators)[4]) {
   const int lane = thread % 32, warp = thread / 32;
-  const int depth = place.depth + warp * 16 + lane / 4;
+  const int in_channels = place.in_channels + warp * 16 + lane / 4;
   const int column = place.column + tile8 % C::kN8 * 8 + lane % 4 * 2;
   const long long weight = P::kWeight[place.set][tile8 / C::kN8];
   if (weight < 0) return;
   out += P::kBGroup * place.group + weight;
-  consumer_warpgroups::store_four<P, Epilogue>(out, depth, column, sums);
+  consumer_warpgroups::store_four<P, Epilogue>(out, in_channels, column, accumulators);
 }
 
-// Puts a tile's parts together and stores it.
+// Puts a tile's splits together and stores it.
 template <class P, class C, class S, class Epilogue>
 __device__ __forceinline__ void finish_tile(const partition::Work& work, const Place<P, C>& place,
                                             typename Layout<P, C>::Kept& kept, char* shared,
                                             typename Epilogue::Stored* out, float* workspace,
                                             unsigned* flags, int thread) {
-  constexpr consumer_warpgroups::Reduction kReduction = C::kHasSlices ? consumer_warpgroups::kSlices
+  constexpr consumer_warpgroups::Reduction kReduction = C::kHasShares ? consumer_warpgroups::kReduceScatter
                                                 : C::kIsTree  ? consumer_warpgroups::kTree
                                                               : consumer_warpgroups::kLinear;
-  consumer_warpgroups::finish<kReduction, S::kPartsOfTile>(
+  consumer_warpgroups::finish<kReduction, S::kSplitsOfTile>(
       work, kept, shared, workspace, flags, thread,
-      [&](int tile8, int of, const float(&sums)[4]) {
-        store<P, C, Epilogue>(out, place, tile8, of, sums);
+      [&](int tile8, int of, const float(&accumulators)[4]) {
+        store<P, C, Epilogue>(out, place, tile8, of, accumulators);
       });
 }
 
-}  // namespace convir::taps_wgrad
+}  // namespace convir::multi_tap_wgrad

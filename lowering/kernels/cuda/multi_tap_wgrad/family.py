@@ -1,4 +1,4 @@
-"""`taps-wgrad`: what the registry knows of the family."""
+"""`multi_tap_wgrad`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates, config, launch, predict
 
 MULTI_TAP_WGRAD = Family(
-    config=config.TapsWgradConfig,
-    reads=launch.taps_problem,
+    config=config.MultiTapWgradConfig,
+    reads=launch.multi_tap_problem,
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,

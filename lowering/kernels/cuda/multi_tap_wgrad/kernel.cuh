@@ -1,15 +1,16 @@
 // Backward weight, all taps of a tile at once.
 //
-// Input and gradient are walked on one grid of positions, so wide that a tap is a constant distance
-// (where windows move by several positions, X is as many planes, and a tile has taps of one):
+// Input and gradient are walked on one grid of output pixels, so wide that a tap is a constant
+// distance (where windows move by several output pixels, X is as many planes, and a tile has taps
+// of one):
 //
 //   dW[tap][d, n] = sum over x of X[x, d] * dY[x - shift(tap), n]
 //
 // where both are zero outside of their extents, and shift(tap) = kBase + kShift of its group. A
-// block keeps, for 64 depths d, the sums of all taps of a group and of 8 * kN8 columns n in
-// registers. So an element of X is read once from memory and once from shared memory; dY is a ring
-// of positions, from which each tap multiplies at its own distance. The reduction moves a chunk of
-// positions at a time; consumer warpgroups of four warps share it.
+// block keeps, for 64 input channels d, the accumulators of all taps of a group and of 8 * kN8
+// columns n in registers. So an element of X is read once from memory and once from shared memory;
+// dY is a ring of output pixels, from which each tap multiplies at its own distance. The reduction
+// moves a chunk of output pixels at a time; consumer warpgroups of four warps share it.
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps own addresses
 // and copies, the others shared memory, multiplications and the store.
@@ -25,13 +26,13 @@
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
 
-namespace convir::taps_wgrad {
+namespace convir::multi_tap_wgrad {
 
 // Where a position of the grid lies in the plane of X of a tap group (kIsX), or in dY; false if
 // outside.
 template <class P, bool kIsX>
 __device__ __forceinline__ bool find(int position, int group, typename P::Offset& offset) {
-  bool inside = static_cast<unsigned>(position) < static_cast<unsigned>(P::kPositions);
+  bool inside = static_cast<unsigned>(position) < static_cast<unsigned>(P::kPixels);
   unsigned rest = inside ? position : 0;
   offset = 0;
 #pragma unroll
@@ -46,25 +47,26 @@ __device__ __forceinline__ bool find(int position, int group, typename P::Offset
   return inside;
 }
 
-// Copies of the warps that load. Positions are taken apart once, by a lane each; the lanes that copy
-// pieces of a row ask it.
+// Copies of the producer warps. Output pixels are taken apart once, by a lane each; the lanes that
+// copy pieces of a row ask it.
 template <class P, class C>
 struct Filler {
   using L = Layout<P, C>;
   using E = typename P::E;
   using Offset = typename P::Offset;
   static constexpr int kWarps = L::kLoadThreads / 32;
-  static constexpr int kBlocks = L::kChunk / 32;  // of 32 positions
+  static constexpr int kBlocks = L::kChunk / 32;  // of 32 output pixels
   static constexpr int kXPieces = kRows * 2 / P::kXPiece;
-  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : 8 * C::kN8;
-  static constexpr int kYPieces = (kLiveColumns * 2 + P::kYPiece - 1) / P::kYPiece;
+  static constexpr int kLiveOutChannels = L::kOutChannelTiles == 1 ? P::kOutChannels : 8 * C::kN8;
+  static constexpr int kYPieces = (kLiveOutChannels * 2 + P::kYPiece - 1) / P::kYPiece;
 
   char* shared;
   const E* x;
   const E* y;
   int thread;
 
-  // Copies rows of 32 positions in kPieces pieces of kBytes; `to(position, piece)` is where one goes.
+  // Copies rows of 32 output pixels in kPieces pieces of kBytes; `to(position, piece)` is where one
+  // goes.
   template <bool kIsX, int kPieces, int kBytes, class To>
   __device__ __forceinline__ void copy_rows(const Place<P, C>& place, int position, const E* base,
                                             int limit, const To& to) const {
@@ -82,20 +84,21 @@ struct Filler {
     }
   }
 
-  // Fills 32 positions of a stage.
+  // Fills 32 output pixels of a stage.
   __device__ __forceinline__ void fill_x(const Place<P, C>& place, int chunk, int stage,
                                          int block) const {
     char* to = shared + stage * L::kStageBytes + block * (32 * kRows * 2);
-    const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.depth;
+    const E* from = x + P::kXGroup * place.group + P::kOffsetX[place.set] + place.in_channels;
     copy_rows<true, kXPieces, P::kXPiece>(
-        place, chunk * L::kChunk + block * 32, from, P::kDepth - place.depth,
+        place, chunk * L::kChunk + block * 32, from, P::kInChannels - place.in_channels,
         [&](int at, int byte, const E* row, bool inside) {
           const int unit = byte / 16 ^ at % 8;
           copy_async<P::kXPiece>(to + at * (kRows * 2) + unit * 16 + byte % 16, row, inside);
         });
   }
 
-  // Fills 32 positions of chunk `ring` of the ring with dY's chunk `chunk`, which may lie outside.
+  // Fills 32 output pixels of chunk `ring` of the ring with dY's chunk `chunk`, which may lie
+  // outside.
   __device__ __forceinline__ void fill_y(const Place<P, C>& place, int chunk, int ring,
                                          int block) const {
     const int slot = ring * L::kChunk + block * 32;
@@ -103,7 +106,7 @@ struct Filler {
     const bool is_first = slot == 0;  // which is repeated behind the last
     copy_rows<false, kYPieces, P::kYPiece>(
         place, chunk * L::kChunk + block * 32 - P::kBase[place.set],
-        y + P::kYGroup * place.group + place.column, P::kColumns - place.column, [&](int at, int byte, const E* row, bool inside) {
+        y + P::kYGroup * place.group + place.column, P::kOutChannels - place.column, [&](int at, int byte, const E* row, bool inside) {
           char* piece = to + byte / 16 * L::kPlaneBytes + at * 16 + byte % 16;
           copy_async<P::kYPiece>(piece, row, inside);
           if (is_first && at < kSlab) {
@@ -154,7 +157,7 @@ __device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned f
 }
 
 template <class P, class C, class S, class Epilogue>
-__device__ __forceinline__ void math_role(char* shared, typename Epilogue::Stored* out,
+__device__ __forceinline__ void consumer_role(char* shared, typename Epilogue::Stored* out,
                                           float* workspace, unsigned* flags, int thread,
                                           unsigned full, unsigned empty, unsigned drained) {
   using L = Layout<P, C>;
@@ -163,8 +166,8 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
   for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
     const Place<P, C> place(work.tile);
     const int steps = work.end - work.begin;
-    Sums<P, C> sums;
-    sums.clear();
+    Accumulators<P, C> accumulators;
+    accumulators.clear();
     int ring = L::kLead;
     const auto release = [&] {
       __syncwarp();
@@ -174,17 +177,17 @@ __device__ __forceinline__ void math_role(char* shared, typename Epilogue::Store
     for (int step = 0; step < steps; ++step) {
       wait_barrier(full + 8 * reading.stage, reading.phase);
       see_copies<C>();
-      sums.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [&] {
+      accumulators.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [&] {
         if (C::kIsWgmma ? step > 0 : true) release();
       });
       reading.advance();
       ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
     }
-    sums.finish();
+    accumulators.finish();
     if (C::kIsWgmma) release();
     L::Groups::sync();  // nobody reads the pipeline any more
-    typename L::Kept kept(sums, shared, thread);
-    L::Groups::sync();  // the exchanged sums have been read
+    typename L::Kept kept(accumulators, shared, thread);
+    L::Groups::sync();  // the exchanged accumulators have been read
     finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncwarp();
     arrive_for_warp(drained);
@@ -197,23 +200,23 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
                                                typename Epilogue::Stored* out, float* workspace,
                                                unsigned* flags) {
   using L = Layout<P, C>;
-  constexpr int kMathWarps = L::kConsumerThreads / 32;
+  constexpr int kConsumerWarps = L::kConsumerThreads / 32;
   const unsigned full = shared_address(shared + L::kBarriersAt);
   const unsigned empty = full + 8 * C::kStages;
   const unsigned drained = empty + 8 * C::kStages;
   if (threadIdx.x == 0) {
-    init_stages<C::kStages>(full, empty, L::kLoadThreads, kMathWarps * kWarpArrivals);
-    init_barrier(drained, kMathWarps * kWarpArrivals);
+    init_stages<C::kStages>(full, empty, L::kLoadThreads, kConsumerWarps * kWarpArrivals);
+    init_barrier(drained, kConsumerWarps * kWarpArrivals);
   }
   __syncthreads();
-  using Both = Roles<C::kTradesRegisters, kProducerRegisters, kMathRegisters<C::kLoadWarps>>;
+  using Both = Roles<C::kTradesRegisters, kProducerRegisters, kConsumerRegisters<C::kLoadWarps>>;
   if (threadIdx.x < L::kLoadThreads) {
     Both::become_producer();
     const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
     load_role<P, C, S>(filler, full, empty, drained);
   } else {
     Both::become_consumer();
-    math_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
+    consumer_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
                                  full, empty, drained);
   }
 }
@@ -229,8 +232,8 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
   for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
     const Place<P, C> place(work.tile);
     const int steps = work.end - work.begin;
-    Sums<P, C> sums;
-    sums.clear();
+    Accumulators<P, C> accumulators;
+    accumulators.clear();
     filler.fill_lead(place, work.begin);
     for (int step = 0; step < C::kStages - 1; ++step) {
       if (step < steps) filler.fill_step(place, work.begin, step, step);
@@ -246,15 +249,15 @@ __device__ __forceinline__ void run_uniform(char* shared, const typename P::E* x
         filler.fill_step(place, work.begin, step + C::kStages - 1, writing.stage);
       }
       commit_copies();
-      sums.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [] {});
-      sums.finish();
+      accumulators.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [] {});
+      accumulators.finish();
       reading.advance();
       writing.advance();
       ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
     }
     wait_copies<0>();
     __syncthreads();
-    typename L::Kept kept(sums, shared, thread);
+    typename L::Kept kept(accumulators, shared, thread);
     __syncthreads();
     finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
     __syncthreads();
@@ -273,4 +276,4 @@ __device__ __forceinline__ void run(const typename P::E* x, const typename P::E*
   }
 }
 
-}  // namespace convir::taps_wgrad
+}  // namespace convir::multi_tap_wgrad

@@ -1,4 +1,5 @@
-"""`taps-wgrad`: gradients of weights that keep the sums of all taps of a tile in registers.
+"""`multi_tap_wgrad`: gradients of weights that keep the accumulators of all taps of a tile in
+registers.
 
 Pipeline, partition and math are chosen independently. The kernel is in `kernel.cuh`;
 see `docs/kernels/wgrad.md`.
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
-    from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem
 
-SYMBOL = "taps_wgrad"
+SYMBOL = "multi_tap_wgrad"
 SPILL_BYTES = 512
 """What a block keeps from tile to tile may wait in memory while it reduces one."""
 _INT_LIMIT = 1 << 31
@@ -33,18 +34,18 @@ _INT_LIMIT = 1 << 31
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: TapsWgradConfig,
+    config: MultiTapWgradConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = taps_problem(spec, epilogue)
+    problem = multi_tap_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     refused = refusal(spec, problem, config, target)
     if refused is not None:
         return refused
     schedule = config.schedule(spec, problem)
-    sums = config.kept * 4 * config.roles[1] * 32
+    accumulators = config.kept * 4 * config.roles[1] * 32
     kernel = CudaKernel(
         _source(spec, epilogue, problem, config),
         SYMBOL,
@@ -57,16 +58,16 @@ def kernels(
             Pointer("b"),
             *((Pointer("workspace"), Pointer("state")) if schedule.slots else ()),
         ),
-        is_cooperative=schedule.has_slices,
+        is_cooperative=schedule.has_shares,
         spill_bytes=SPILL_BYTES,
     )
     if not schedule.slots:
         return KernelPlan((kernel,))
-    return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (schedule.flag_bytes,))
+    return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (schedule.flag_bytes,))
 
 
-def taps_problem(spec: Contraction, epilogue: Epilogue) -> TapsProblem | Refusal:
-    """What the template sees of a contraction and its epilogue, or why it refuses them."""
+def multi_tap_problem(spec: Contraction, epilogue: Epilogue) -> MultiTapProblem | Refusal:
+    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
     if epilogue.operands:
         return Refusal("its epilogue has operands")
     return problem_of(spec)
@@ -77,7 +78,7 @@ def _list(values: Iterable[object]) -> str:
 
 
 def _source(
-    spec: Contraction, epilogue: Epilogue, problem: TapsProblem, config: TapsWgradConfig
+    spec: Contraction, epilogue: Epilogue, problem: MultiTapProblem, config: MultiTapWgradConfig
 ) -> str:
     """`#include`, the constants, and the instance."""
     axes = spec.phases[0].axes
@@ -87,7 +88,9 @@ def _source(
         sum((axis.extent + axis.step) * abs(axis.row_stride) for axis in axes),
         sum(axis.size * abs(axis.out_stride) for axis in axes),
     ]
-    offset = "int" if max(spans) + spec.depth + spec.columns < _INT_LIMIT else "long long"
+    offset = (
+        "int" if max(spans) + spec.in_channels + spec.out_channels < _INT_LIMIT else "long long"
+    )
     schedule = config.schedule(spec, problem)
     count = len(axes)
     shifts = (
@@ -97,9 +100,9 @@ def _source(
     weights = (_list(-1 if tap is None else tap.weight for tap in line) for line in padded)
     integers = {
         "kAxes": count,
-        "kPositions": problem.positions,
-        "kDepth": spec.depth,
-        "kColumns": spec.columns,
+        "kPixels": problem.pixels,
+        "kInChannels": spec.in_channels,
+        "kOutChannels": spec.out_channels,
         "kGroups": spec.groups,
         "kTapGroups": len(groups),
         "kTaps": config.taps,
@@ -120,21 +123,21 @@ def _source(
         "long long kXGroup": spec.a.group_stride,
         "long long kYGroup": spec.c.group_stride,
         "long long kBGroup": spec.b.group_stride,
-        "long long kBDepth": spec.b.depth_stride,
-        "long long kBColumn": spec.b.column_stride,
+        "long long kBInChannel": spec.b.in_channel_stride,
+        "long long kBOutChannel": spec.b.out_channel_stride,
     }
     choices = {
         "int kLoadWarps": config.roles[0],
         "int kConsumerWarpgroups": config.consumer_warpgroups,
         "int kStages": config.stages,
-        "int kN8": config.columns // 8,
+        "int kN8": config.out_channels // 8,
         "int kSharedBytes": config.shared_bytes(problem),
-        "bool kIsWgmma": _bool(config.math == "wgmma"),
+        "bool kIsWgmma": _bool(config.instruction == "wgmma"),
         "bool kTradesRegisters": _bool(config.trades_registers),
         "bool kIsTree": _bool(config.partition.reduction == "tree"),
-        "bool kHasSlices": _bool(schedule.has_slices),
+        "bool kHasShares": _bool(schedule.has_shares),
     }
-    parts = ", float* workspace, unsigned* flags" if schedule.slots else ""
+    splits = ", float* workspace, unsigned* flags" if schedule.slots else ""
     given = "workspace, flags" if schedule.slots else "nullptr, nullptr"
     constants = {f"int {name}": value for name, value in integers.items()} | arrays
     return (
@@ -145,8 +148,8 @@ def _source(
         f"using Schedule = {schedule_type(schedule)};\n\n"
         f"{epilogue.source}\n"
         f'extern "C" __global__ void __launch_bounds__({config.threads}, 1)\n'
-        f"{SYMBOL}(const Problem::E* x, const Problem::E* y, Epilogue::Stored* out{parts}) {{\n"
-        "  convir::taps_wgrad::run<Problem, Config, Schedule, Epilogue>"
+        f"{SYMBOL}(const Problem::E* x, const Problem::E* y, Epilogue::Stored* out{splits}) {{\n"
+        "  convir::multi_tap_wgrad::run<Problem, Config, Schedule, Epilogue>"
         f"(x, y, out, {given});\n}}\n"
     )
 

@@ -1,4 +1,4 @@
-"""`taps-wgrad`: the steps of the busiest block, how parts meet, and DRAM."""
+"""`multi_tap_wgrad`: the steps of the busiest block, how splits are added, and DRAM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import ROWS, SLAB
-from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import taps_problem
+from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import multi_tap_problem
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K
@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
+    from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
     from convir.lowering.kernels.target import Target
 
 POSITIONS = 32
@@ -35,7 +35,7 @@ class Constants:
     rate: float = 16.58
     """Bytes per cycle from or to L2."""
     found: float = 1326.0
-    """A warp finds and copies the rows of 32 positions."""
+    """A warp finds and copies the rows of 32 output pixels."""
     step: float = 660.6
     """A barrier, and the first multiplication behind it."""
     uniform: float = 122.0
@@ -43,7 +43,7 @@ class Constants:
     start: float = 0.5
     """µs beside an empty launch."""
     meet: float = 400.2
-    """Until parts know of each other."""
+    """Until splits know of each other."""
     dram: float = 1.599
     """A factor of the time of DRAM."""
     dram_power: float = 4.0
@@ -67,42 +67,44 @@ class Work:
     steps: int
     instructions: int
     """Of a step."""
-    columns: int
+    out_channels: int
     slow: int
     """How much longer they take than those of `wgmma`."""
     bytes: int
     """Of a step."""
     finds: float
-    """Positions that a warp finds in a step, in groups."""
-    loaders: int
+    """Output pixels that a warp finds in a step, in groups."""
+    producer_warps: int
     groups: int
-    sums: int
+    accumulators: int
     """Bytes of a tile."""
     times: float
-    """How often they are read or written one after the other; 0 if parts do not meet."""
+    """How often they are read or written one after the other; 0 if splits do not meet."""
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: TapsWgradConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: MultiTapWgradConfig, target: Target
+) -> Work:
     """Count."""
-    problem = taps_problem(spec, epilogue)
+    problem = multi_tap_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
     schedule = config.schedule(spec, problem)
-    load, math = config.roles
-    parts = schedule.partition.parts
+    load, instruction = config.roles
+    splits = schedule.partition.splits
     if schedule.partition.kind != SPLIT_K:
-        parts = ceil(schedule.shares / max(1, schedule.streamed)) if schedule.shares else 1
-    added = {"linear": parts, "tree": 2 * max(1, parts - 1).bit_length(), "slices": 2}
+        splits = ceil(schedule.shares / max(1, schedule.streamed)) if schedule.shares else 1
+    added = {"linear": splits, "tree": 2 * max(1, splits - 1).bit_length(), "reduce-scatter": 2}
     return Work(
         steps=busiest_steps(schedule),
         instructions=config.chunk // SLAB * config.taps,
-        columns=config.columns,
-        slow=1 if config.math == "wgmma" else 2,
-        bytes=config.chunk * 2 * (ROWS + config.columns),
-        finds=2 * (config.chunk // POSITIONS) / (load or math),
-        loaders=load,
+        out_channels=config.out_channels,
+        slow=1 if config.instruction == "wgmma" else 2,
+        bytes=config.chunk * 2 * (ROWS + config.out_channels),
+        finds=2 * (config.chunk // POSITIONS) / (load or instruction),
+        producer_warps=load,
         groups=config.consumer_warpgroups,
-        sums=config.taps * config.columns * ROWS * 4,
+        accumulators=config.taps * config.out_channels * ROWS * 4,
         times=added[schedule.partition.reduction] if schedule.slots else 0,
         traffic=traffic_of(spec, epilogue),
     )
@@ -110,10 +112,10 @@ def work(spec: Contraction, epilogue: Epilogue, config: TapsWgradConfig, target:
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
-    multiplied = work.instructions * max(k.multiply * work.slow * work.columns, k.least)
+    multiplied = work.instructions * max(k.multiply * work.slow * work.out_channels, k.least)
     copied = work.bytes / k.rate
     found = work.finds * k.found
-    if work.loaders:
+    if work.producer_warps:
         step = max(multiplied, copied, found) + k.step
     else:
         step = max(multiplied + found, copied) + k.uniform
@@ -122,13 +124,15 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     cycles = 2 * max(copied, found) + work.steps * step
     time = overlap(k.dram_power, cycles / target.clock_mhz, k.dram * work.traffic.time(target))
     if work.times:
-        meet = work.times * work.sums / k.rate + k.meet * (work.times if work.times > 2 else 1)
+        meet = work.times * work.accumulators / k.rate + k.meet * (
+            work.times if work.times > 2 else 1
+        )
         time += meet / target.clock_mhz
     return target.launch + k.start + time
 
 
 def predict(
-    spec: Contraction, epilogue: Epilogue, config: TapsWgradConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: MultiTapWgradConfig, target: Target
 ) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

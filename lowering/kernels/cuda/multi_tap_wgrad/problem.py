@@ -1,4 +1,5 @@
-"""Which gradients of weights the `taps-wgrad` template computes, as positions on one grid."""
+"""Which gradients of weights the `multi_tap_wgrad` kernel family computes, as output pixels on
+one grid."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Channels, Contraction
 
-MAX_POSITIONS = 1 << 30
-"""Positions of the grid, which 32 bits count."""
+MAX_PIXELS = 1 << 30
+"""Output pixels of the grid, which 32 bits count."""
 PIECES = (16, 8, 4)
 """Bytes that cp.async copies."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The positions of X that are a step apart: the first one, and how many along each axis."""
+    """The output pixels of X that are a step apart: the first one, and how many along each axis."""
 
     offset: int
     """Elements of X before the first one."""
@@ -32,7 +33,7 @@ class Plane:
 class Tap:
     """One tap: how far behind a position of X its position of dY lies, and where its weights are.
 
-    `shift` counts positions of the grid, `weight` elements of B.
+    `shift` counts output pixels of the grid, `weight` elements of B.
     """
 
     plane: Plane
@@ -42,8 +43,8 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class TapsProblem:
-    """A gradient of weights on one grid of positions."""
+class MultiTapProblem:
+    """A gradient of weights on one grid of output pixels."""
 
     grid: tuple[int, ...]
     """Positions along each axis, slowest first."""
@@ -54,8 +55,8 @@ class TapsProblem:
     y_piece: int
 
     @property
-    def positions(self) -> int:
-        """Positions of the grid: the length of the reduction."""
+    def pixels(self) -> int:
+        """Output pixels of the grid: the length of the reduction."""
         return prod(self.grid)
 
     def planes(self) -> dict[Plane, tuple[Tap, ...]]:
@@ -66,9 +67,9 @@ class TapsProblem:
         return found
 
 
-def problem_of(spec: Contraction) -> TapsProblem | Refusal:
-    """The grid of `spec`, or why the template does not compute it."""
-    reason = narrow_gradient_refusal(spec)
+def problem_of(spec: Contraction) -> MultiTapProblem | Refusal:
+    """The grid of `spec`, or why the kernel family does not compute it."""
+    reason = small_gradient_refusal(spec)
     if reason is not None:
         return Refusal(reason)
     axes = spec.phases[0].axes
@@ -87,21 +88,21 @@ def problem_of(spec: Contraction) -> TapsProblem | Refusal:
         shift = sum(behind * pitch for (behind, _), pitch in zip(rows, pitches, strict=True))
         weight = sum(axis.tap_weights[i] for axis, i in zip(axes, index, strict=True))
         taps.append(Tap(plane, shift, weight))
-    if prod(grid) >= MAX_POSITIONS:
-        return Refusal(f"{prod(grid)} positions are more than 32 bits count")
+    if prod(grid) >= MAX_PIXELS:
+        return Refusal(f"{prod(grid)} output pixels are more than 32 bits count")
     pieces = [
         copied_bytes(channels, count, strides)
         for channels, count, strides in (
-            (spec.a, spec.depth, [axis.row_stride for axis in axes if axis.extent > 1]),
-            (spec.c, spec.columns, [axis.out_stride for axis in axes if axis.size > 1]),
+            (spec.a, spec.in_channels, [axis.row_stride for axis in axes if axis.extent > 1]),
+            (spec.c, spec.out_channels, [axis.out_stride for axis in axes if axis.size > 1]),
         )
     ]
     if min(pieces) < min(PIECES):
         return Refusal("its rows of single elements are not copied without registers in between")
-    return TapsProblem(grid, tuple(taps), *pieces)
+    return MultiTapProblem(grid, tuple(taps), *pieces)
 
 
-def narrow_gradient_refusal(spec: Contraction) -> str | None:
+def small_gradient_refusal(spec: Contraction) -> str | None:
     """Why tensor cores do not multiply the rows of `spec` as they lie; None if they do."""
     if spec.result != "B":
         return "it is no gradient of weights"
@@ -115,12 +116,13 @@ def narrow_gradient_refusal(spec: Contraction) -> str | None:
     if phase.out_offset:
         return "its gradient does not begin at the first element"
     if any(axis.step < 1 for axis in phase.axes):
-        return "its positions are walked backwards"
+        return "its output pixels are walked backwards"
     return None
 
 
 def _grid_of(axis: Axis) -> int:
-    """So many positions that a tap which leaves an axis meets none of its neighbours' elements."""
+    """So many output pixels that a tap which leaves an axis meets none of its neighbours'
+    elements."""
     last = max(0, *(row // axis.step for row in axis.tap_rows))
     first = min(0, *(row // axis.step for row in axis.tap_rows))
     return max(axis.size + last, -(-axis.extent // axis.step) - first)
@@ -132,7 +134,7 @@ def copied_bytes(channels: Channels, count: int, strides: list[int]) -> int:
     Args:
         channels: how an operand stores its channels.
         count: channels of a row.
-        strides: elements between neighbouring rows.
+        strides: elements between adjacent rows.
     """
     distances = gcd(count, *strides, channels.group_stride)
     return gcd(max(PIECES), STORAGE_BYTES[channels.type] * distances)

@@ -3,16 +3,16 @@
 
 #include "reduce/consumer_warpgroups.cuh"
 
-namespace convir::taps_wgrad {
+namespace convir::multi_tap_wgrad {
 
 using consumer_warpgroups::kWarpgroupThreads;
 
-constexpr int kRows = 64;           // depths of a tile: 16 for each warp of a consumer warpgroup
-constexpr int kSlab = 16;           // positions of one multiplication
-constexpr int kGroupChunk = 64;     // positions of a chunk, for each consumer warpgroup
+constexpr int kRows = 64;           // input channels of a tile: 16 for each warp of a consumer warpgroup
+constexpr int kSlab = 16;           // output pixels of one multiplication
+constexpr int kGroupChunk = 64;     // output pixels of a chunk, for each consumer warpgroup
 // Registers of a thread where twelve or sixteen warps trade them.
 template <int kLoadWarps>
-constexpr int kMathRegisters = kLoadWarps == 4 ? 232 : 216;
+constexpr int kConsumerRegisters = kLoadWarps == 4 ? 232 : 216;
 
 template <class P, class C>
 struct Layout {
@@ -33,8 +33,8 @@ struct Layout {
   static constexpr int kSharedBytes = kBarriersAt + 8 * (2 * C::kStages + 1);
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
-  static constexpr int kColumnTiles = (P::kColumns + 8 * C::kN8 - 1) / (8 * C::kN8);
-  static constexpr int kDepthTiles = (P::kDepth + kRows - 1) / kRows;
+  static constexpr int kOutChannelTiles = (P::kOutChannels + 8 * C::kN8 - 1) / (8 * C::kN8);
+  static constexpr int kInChannelTiles = (P::kInChannels + kRows - 1) / kRows;
   static constexpr int kConsumerThreads = C::kConsumerWarpgroups * kWarpgroupThreads;
   static constexpr int kLoadThreads = C::kLoadWarps > 0 ? C::kLoadWarps * 32 : kConsumerThreads;
 };
@@ -42,17 +42,17 @@ struct Layout {
 // Which results a tile has.
 template <class P, class C>
 struct Place {
-  int set, group, column, depth;  // tap group and group of channels; first column and depth
+  int set, group, column, in_channels;  // tap group and group of channels; first column and depth
 
   __device__ __forceinline__ explicit Place(int tile) {
     using L = Layout<P, C>;
-    depth = tile % L::kDepthTiles * kRows;
-    int rest = tile / L::kDepthTiles;
-    column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * 8 * C::kN8;
-    rest /= L::kColumnTiles;
+    in_channels = tile % L::kInChannelTiles * kRows;
+    int rest = tile / L::kInChannelTiles;
+    column = L::kOutChannelTiles == 1 ? 0 : rest % L::kOutChannelTiles * 8 * C::kN8;
+    rest /= L::kOutChannelTiles;
     set = P::kTapGroups == 1 ? 0 : rest % P::kTapGroups;
     group = P::kGroups == 1 ? 0 : rest / P::kTapGroups;
   }
 };
 
-}  // namespace convir::taps_wgrad
+}  // namespace convir::multi_tap_wgrad

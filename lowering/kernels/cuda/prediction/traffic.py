@@ -32,8 +32,8 @@ class Traffic:
     result: str = "C"
     accumulate: bool = False
     windows: tuple[tuple[float, float], ...] = ()
-    """Bytes of A between the first and the last tap along an axis, and how often their positions
-    are read if the L2 cache has lost them in between."""
+    """Bytes of A between the first and the last tap along an axis, and how often their output
+    pixels are read if the L2 cache has lost them in between."""
 
     @property
     def read(self) -> float:
@@ -65,10 +65,10 @@ class Traffic:
 def traffic_of(spec: Contraction, epilogue: Epilogue | None = None) -> Traffic:
     """What `spec` reads and writes."""
     a = _touched(spec) * STORAGE_BYTES[spec.a.type]
-    a *= spec.depth * (1 if spec.shares_rows else spec.groups)
+    a *= spec.in_channels * (1 if spec.shares_rows else spec.groups)
     taps = max(phase.taps for phase in spec.phases) if len(spec.phases) == 1 else spec.taps
-    b = taps * spec.depth * spec.columns * spec.groups * STORAGE_BYTES[spec.b.type]
-    results = sum(phase.positions for phase in spec.phases) * spec.columns * spec.groups
+    b = taps * spec.in_channels * spec.out_channels * spec.groups * STORAGE_BYTES[spec.b.type]
+    results = sum(phase.pixels for phase in spec.phases) * spec.out_channels * spec.groups
     c = results * STORAGE_BYTES[spec.c.type]
     operands = 0.0
     if epilogue is not None:
@@ -77,7 +77,7 @@ def traffic_of(spec: Contraction, epilogue: Epilogue | None = None) -> Traffic:
             varies = operand.follows_result or any(
                 stride for phase in operand.phases for stride in phase.axis_strides
             )
-            operands += STORAGE_BYTES[operand.type] * (size if varies else spec.columns)
+            operands += STORAGE_BYTES[operand.type] * (size if varies else spec.out_channels)
     return Traffic(a, b, c, operands, spec.result, spec.accumulate, _windows(spec))
 
 
@@ -94,7 +94,7 @@ def _windows(spec: Contraction) -> tuple[tuple[float, float], ...]:
 
 
 def _touched(spec: Contraction) -> float:
-    """Positions of A that are read, neighbours in a sector with them."""
+    """Pixels of A that are read, neighbours in a sector with them."""
     reading = [phase for phase in spec.phases if phase.taps]
     if not reading:
         return 0.0
@@ -116,10 +116,10 @@ def _touched_along(axes: tuple[Axis, ...], nbytes: int) -> int:
 
 @lru_cache(maxsize=4096)
 def outside_of(spec: Contraction) -> float:
-    """The part of the taps of all positions that lie outside of A."""
+    """The part of the taps of all output pixels that lie outside of A."""
     inside = total = 0.0
     for phase in spec.phases:
-        share = float(phase.positions * phase.taps)
+        share = float(phase.pixels * phase.taps)
         total += share
         for axis in phase.axes:
             if axis.tap_rows:
@@ -130,7 +130,7 @@ def outside_of(spec: Contraction) -> float:
 
 
 def _inside(axis: Axis, row: int) -> int:
-    """Positions whose tap at `row` lies inside."""
+    """Output pixels whose tap at `row` lies inside."""
     first = max(0, -(row // axis.step))
     last = min(axis.size - 1, (axis.extent - 1 - row) // axis.step)
     return max(0, last - first + 1)

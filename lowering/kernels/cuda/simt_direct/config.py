@@ -1,4 +1,4 @@
-"""The configs of `scalar`: frozen choices, one canonical string each."""
+"""The configs of `simt_direct`: frozen choices, one canonical string each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from convir.lowering.kernels.cuda.config import Config
 
 
 @dataclass(frozen=True)
-class ScalarConfig(Config, family="scalar", sizes=2):
+class SimtDirectConfig(Config, family="simt_direct", sizes=2):
     """How threads of `kernel.cuh` share the work.
 
-    Prints as `scalar 1x2 warps=4 blocks=132x2`.
+    Prints as `simt_direct 1x2 warps=4 blocks=132x2`.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""`scalar`: what the registry knows of the family."""
+"""`simt_direct`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SIMT_DIRECT = Family(
-    config=config.ScalarConfig,
+    config=config.SimtDirectConfig,
     reads=_reads,
     plan=launch.plan,
     time=predict.predict,

@@ -1,10 +1,10 @@
 // Direct convolution without tensor cores: f32 as IEEE has it, and depthwise in every type.
 //
-// A thread computes `vector` neighbouring channels of `unroll_rows` x `run` output positions, all
-// phases of them, and loads every pixel that they share once. Neighbouring threads have neighbouring
-// channels, or, where images are planes (`planar`), neighbouring columns of one channel. Weights lie
-// in shared memory as f32, in the order that they are used. Windows of a volume are added up slice by
-// slice.
+// A thread computes `vector` adjacent channels of `unroll_rows` x `run` output pixels, all
+// phases of them, and loads every pixel that they share once. Neighbouring threads have adjacent
+// channels, or, where images are planes (`planar`), adjacent columns of one channel. Weights lie
+// in shared memory as f32, in the order that they are used. Windows of a volume are added up slice
+// by slice.
 #pragma once
 
 #include "arith/scalars.cuh"
@@ -29,12 +29,12 @@ struct IndexOf<false> {
 };
 
 template <typename P, typename S>
-struct ScalarDirect {
+struct SimtDirect {
   using T = typename P::Element;
-  static constexpr bool kDepthwise = P::depth == 1 && P::columns == 1;
+  static constexpr bool kDepthwise = P::in_channels == 1 && P::out_channels == 1;
   static constexpr int kVector = S::vector;                     // channels of C of a thread
   static constexpr int kRead = kDepthwise ? kVector : S::read;  // channels of a load of A
-  static constexpr int kChannels = P::groups * P::columns;
+  static constexpr int kChannels = P::groups * P::out_channels;
   static constexpr int kVectors = kChannels / kVector;
   static constexpr int kRowTiles = divide_up(P::rows, S::unroll_rows);
   static constexpr int kColTiles = divide_up(P::cols, S::run);
@@ -44,17 +44,17 @@ struct ScalarDirect {
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
   static constexpr int kWindowCols = (S::run - 1) * P::col_step + P::window_cols;
   // Loads of a pixel, and whether a thread has registers for all pixels of a window.
-  static constexpr int kSteps = kDepthwise ? 1 : P::depth / kRead;
+  static constexpr int kSteps = kDepthwise ? 1 : P::in_channels / kRead;
   static constexpr bool kHoldsWindow =
       P::a_slices == 1 && kWindowRows * kWindowCols * kSteps * kRead <= kMostHeld;
   static constexpr int kTaps = tap_count<P>();
-  static constexpr int kTapWeights = P::depth * kChannels;
+  static constexpr int kTapWeights = P::in_channels * kChannels;
   static constexpr int kSliceWeights = kTaps * kTapWeights;
   static constexpr int kSharedBytes = larger(kTapWeights, P::slice_taps * kSliceWeights) * 4;
   static constexpr int kWeightVector = kVector < 4 ? kVector : 4;
 
-  static_assert(kChannels % kVector == 0 && (kDepthwise || P::columns % kVector == 0));
-  static_assert(kDepthwise || P::depth % kRead == 0);
+  static_assert(kChannels % kVector == 0 && (kDepthwise || P::out_channels % kVector == 0));
+  static_assert(kDepthwise || P::in_channels % kRead == 0);
   static_assert(kSharedBytes == S::shared_bytes);
 
   // Weights as [slice][tap][depth][channel].
@@ -70,8 +70,8 @@ struct ScalarDirect {
       const int e = i * S::threads + threadIdx.x;
       if (kTapWeights % S::threads != 0 && e >= kTapWeights) break;
       const int channel = e % kChannels;
-      const T* source = b + channel / P::columns * P::b_group + e / kChannels * P::b_depth +
-                        channel % P::columns * P::b_column;
+      const T* source = b + channel / P::out_channels * P::b_group + e / kChannels * P::b_in_channel +
+                        channel % P::out_channels * P::b_out_channel;
       T value[larger(1, kTaps)];
       for_each_tap<P>([&](auto p, auto i, auto j) {
         value[tap_index<P>(p.value, i.value, j.value)] =
@@ -83,13 +83,13 @@ struct ScalarDirect {
     }
   }
 
-  struct Sums {
+  struct Accumulators {
     float of[P::phase_count][S::unroll_rows][S::run][kVector];
   };
 
   // Adds the products of one pixel of the window to the outputs that read it.
   template <int kRow, int kCol>
-  static __device__ __forceinline__ void multiply_pixel(Sums& sums, const float (&pixel)[kRead],
+  static __device__ __forceinline__ void multiply_pixel(Accumulators& accumulators, const float (&pixel)[kRead],
                                                         const float* weights) {
     static_for<P::phase_count * S::unroll_rows * S::run>([&](auto output) {
       constexpr int col = output.value % S::run;
@@ -107,7 +107,7 @@ struct ScalarDirect {
                 matrix + d * kChannels + v);
 #pragma unroll
             for (int e = 0; e < kWeightVector; ++e) {
-              float& sum = sums.of[p][row][col][v + e];
+              float& sum = accumulators.of[p][row][col][v + e];
               sum = fmaf(pixel[kDepthwise ? v + e : d], weight[e], sum);
             }
           }
@@ -116,11 +116,12 @@ struct ScalarDirect {
     });
   }
 
-  // What a thread computes at once: all outputs of `vector` channels at unroll_rows x run positions.
+  // What a thread computes at once: all outputs of `vector` channels at unroll_rows x run output
+  // pixels.
   struct Unit {
     int channel, row, col, slice, image;
 
-    // Threads that are neighbours have neighbours in memory: channels, or columns of a plane.
+    // Threads that are contiguous have neighbours in memory: channels, or columns of a plane.
     __device__ __forceinline__ explicit Unit(Index index) {
       Index tile = P::planar ? index : index / kVectors;
       col = static_cast<int>(tile % kColTiles) * S::run;
@@ -142,20 +143,20 @@ struct ScalarDirect {
     });
   }
 
-  // Channels `depth` to `depth + kRead` of a pixel of the window, zeros outside of A.
+  // Channels `in_channels` to `in_channels + kRead` of a pixel of the window, zeros outside of A.
   template <int kRow, int kCol>
-  static __device__ __forceinline__ void load_pixel(const Unit& unit, const T* a, int depth,
+  static __device__ __forceinline__ void load_pixel(const Unit& unit, const T* a, int in_channels,
                                                     float (&pixel)[kRead]) {
     const int row = unit.row * P::row_step + kRow + P::row_origin;
     const int col = unit.col * P::col_step + kCol + P::col_origin;
     const bool inside = static_cast<unsigned>(row) < static_cast<unsigned>(P::a_rows) &&
                         static_cast<unsigned>(col) < static_cast<unsigned>(P::a_cols);
-    const T* source = a + unit.image * P::a_image + unit.channel / P::columns * P::a_group;
+    const T* source = a + unit.image * P::a_image + unit.channel / P::out_channels * P::a_group;
 #pragma unroll
     for (int e = 0; e < kRead; ++e) pixel[e] = 0.0f;
     if (inside) {
       const auto vector = convir::load<kRead>(source + row * P::a_row_stride +
-                                              col * P::a_col_stride + depth * P::a_channel);
+                                              col * P::a_col_stride + in_channels * P::a_channel);
 #pragma unroll
       for (int e = 0; e < kRead; ++e) pixel[e] = widen(vector[e]);
     }
@@ -177,21 +178,21 @@ struct ScalarDirect {
 
   static __device__ __forceinline__ void compute(const Unit& unit, const Window& window,
                                                  const float* weights, const Target<P>& out) {
-    Sums sums = {};
+    Accumulators accumulators = {};
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       for_each_pixel([&](auto row, auto col) {
-        multiply_pixel<row.value, col.value>(sums, window.pixel[row.value][col.value][i],
+        multiply_pixel<row.value, col.value>(accumulators, window.pixel[row.value][col.value][i],
                                              weights + i * kRead * kChannels + unit.channel);
       });
     }
-    store(unit, sums, out);
+    store(unit, accumulators, out);
   }
 
   // The same, a slice and a few channels of A at a time.
   static __device__ __forceinline__ void compute(const Unit& unit, const T* a,
                                                  const float* weights, const Target<P>& out) {
-    Sums sums = {};
+    Accumulators accumulators = {};
 #pragma unroll 1
     for (int tap = 0; tap < P::slice_taps; ++tap) {
       const int slice = unit.slice * P::slice_step + P::slice_origin + tap * P::slice_tap_step;
@@ -199,24 +200,24 @@ struct ScalarDirect {
       const T* pixels = a + slice * P::a_slice;
       const float* of_slice = weights + tap * kSliceWeights + unit.channel;
 #pragma unroll 1
-      for (int depth = 0; depth < P::depth; depth += kDepthwise ? 1 : kRead) {
+      for (int in_channels = 0; in_channels < P::in_channels; in_channels += kDepthwise ? 1 : kRead) {
         for_each_pixel([&](auto row, auto col) {
           float pixel[kRead];
-          load_pixel<row.value, col.value>(unit, pixels, depth, pixel);
-          multiply_pixel<row.value, col.value>(sums, pixel, of_slice + depth * kChannels);
+          load_pixel<row.value, col.value>(unit, pixels, in_channels, pixel);
+          multiply_pixel<row.value, col.value>(accumulators, pixel, of_slice + in_channels * kChannels);
         });
       }
     }
-    store(unit, sums, out);
+    store(unit, accumulators, out);
   }
 
-  static __device__ __forceinline__ void store(const Unit& unit, const Sums& sums,
+  static __device__ __forceinline__ void store(const Unit& unit, const Accumulators& accumulators,
                                                const Target<P>& out) {
     const long long first = unit.image * P::c_image + unit.slice * P::c_slice +
                             unit.row * P::c_row_stride +
                             static_cast<long long>(unit.col) * P::c_col_stride +
-                            unit.channel / P::columns * P::c_group +
-                            unit.channel % P::columns * P::c_channel;
+                            unit.channel / P::out_channels * P::c_group +
+                            unit.channel % P::out_channels * P::c_channel;
     static_for<P::phase_count>([&](auto phase_) {
       constexpr int p = decltype(phase_)::value;
 #pragma unroll
@@ -230,7 +231,7 @@ struct ScalarDirect {
 #pragma unroll
           for (int v = 0; v < kVector; ++v) {
             vector[v] =
-                result<P>(sums.of[p][i][j][v], out, element + v, unit.channel + v, is_hole<P>(p));
+                result<P>(accumulators.of[p][i][j][v], out, element + v, unit.channel + v, is_zero_fill<P>(p));
           }
           store_whole(out.c + element, vector);
         }

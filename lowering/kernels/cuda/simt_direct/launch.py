@@ -1,4 +1,4 @@
-"""`scalar`: small convolutions without tensor cores, `kernel.cuh`.
+"""`simt_direct`: small convolutions without tensor cores, `kernel.cuh`.
 
 f32 is multiplied as IEEE has it. Groups of one channel have one product for each element that a tap
 reads, so plain cores keep up with memory, and no zero is multiplied.
@@ -15,7 +15,7 @@ from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.direct.problem import Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
-from convir.lowering.kernels.cuda.simt_direct.config import ScalarConfig
+from convir.lowering.kernels.cuda.simt_direct.config import SimtDirectConfig
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ MOST_PRODUCTS = 384
 
 MOST_WINDOW = 128
 """Positions along an axis that are walked one by one: far taps leave many between them, and NVRTC
-does not nest as many templates."""
+does not nest as many kernel families."""
 
 MOST_CHANNELS = 32
 """Channels of a group up to which times were measured."""
@@ -65,17 +65,19 @@ class Vectors:
     read: int
     """Channels of A."""
     planar: bool = False
-    """Whether positions are innermost: neighbouring threads then compute neighbouring columns."""
+    """Whether output pixels are innermost: adjacent threads then compute adjacent columns."""
 
 
 def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
-    """The widest vectors that neighbours and alignment allow, or why the template refuses."""
+    """The widest vectors that neighbours and alignment allow, or why the kernel family refuses."""
     spec = problem.contraction
-    is_depthwise = spec.depth == 1 and spec.columns == 1
+    is_depthwise = spec.in_channels == 1 and spec.out_channels == 1
     if spec.groups == problem.taps * problem.slices.taps == 1:
         return Refusal("it is a matrix product")
-    if max(spec.depth, spec.columns) > MOST_CHANNELS:
-        return Refusal(f"{spec.depth} and {spec.columns} channels a group are no small groups")
+    if max(spec.in_channels, spec.out_channels) > MOST_CHANNELS:
+        return Refusal(
+            f"{spec.in_channels} and {spec.out_channels} channels a group are no small groups"
+        )
     needed = shared_bytes(problem)
     if needed > MOST_WEIGHT_BYTES:
         return Refusal(f"its weights take {needed} bytes of shared memory")
@@ -92,7 +94,9 @@ def vectors_of(problem: DirectProblem) -> Vectors | Refusal:
     if is_depthwise:
         both = gcd(widest, spec.groups, *a_steps, *c_steps)
         return Vectors(both, both)
-    return Vectors(gcd(widest, spec.columns, *c_steps), gcd(widest, spec.depth, *a_steps))
+    return Vectors(
+        gcd(widest, spec.out_channels, *c_steps), gcd(widest, spec.in_channels, *a_steps)
+    )
 
 
 def _walks_slices(problem: DirectProblem) -> bool:
@@ -107,8 +111,8 @@ def _planar(problem: DirectProblem) -> Vectors | Refusal:
     spec = problem.contraction
     if problem.cols.a_stride != 1:
         return Refusal("neither channels nor columns are innermost")
-    if spec.depth * spec.columns > MOST_PLANAR:
-        return Refusal(f"{spec.depth} and {spec.columns} channels in planes are many")
+    if spec.in_channels * spec.out_channels > MOST_PLANAR:
+        return Refusal(f"{spec.in_channels} and {spec.out_channels} channels in planes are many")
     return Vectors(1, 1, planar=True)
 
 
@@ -116,28 +120,28 @@ def shared_bytes(problem: DirectProblem) -> int:
     """Shared memory of a block: the weights as f32."""
     spec = problem.contraction
     taps = max(1, problem.taps * problem.slices.taps)
-    return taps * spec.depth * spec.groups * spec.columns * STORAGE_BYTES["f32"]
+    return taps * spec.in_channels * spec.groups * spec.out_channels * STORAGE_BYTES["f32"]
 
 
-def work(problem: DirectProblem, vectors: Vectors, config: ScalarConfig) -> int:
+def work(problem: DirectProblem, vectors: Vectors, config: SimtDirectConfig) -> int:
     """Threads that have something to compute."""
     spec = problem.contraction
     tiles = -(-problem.row_count // config.rows) * -(-problem.col_count // config.cols)
     images = problem.images * problem.slices.size
-    return images * tiles * spec.groups * spec.columns // vectors.stored
+    return images * tiles * spec.groups * spec.out_channels // vectors.stored
 
 
 def refusal(
-    problem: DirectProblem, vectors: Vectors, config: ScalarConfig, target: Target
+    problem: DirectProblem, vectors: Vectors, config: SimtDirectConfig, target: Target
 ) -> Refusal | None:
     """Why `config` is none for the problem: it would unroll too much, or weights do not fit."""
     spec = problem.contraction
     axes = ((problem.rows, config.rows), (problem.cols, config.cols))
     longest = max(axis.window + (size - 1) * axis.step for axis, size in axes)
     if longest > MOST_WINDOW:
-        return Refusal(f"{longest} positions of a window are unrolled")
-    depths = 1 if spec.depth == 1 else vectors.read
-    products = problem.taps * config.rows * config.cols * vectors.stored * depths
+        return Refusal(f"{longest} taps of a window are unrolled")
+    in_channels_ = 1 if spec.in_channels == 1 else vectors.read
+    products = problem.taps * config.rows * config.cols * vectors.stored * in_channels_
     if products > MOST_PRODUCTS:
         return Refusal(f"{products} products are unrolled")
     return target.shared_refusal(shared_bytes(problem))
@@ -145,8 +149,8 @@ def refusal(
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[ScalarConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
+) -> tuple[SimtDirectConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
     read = reading(contraction, epilogue, vectors_of, anywhere=True)
     if isinstance(read, Refusal):
         return read
@@ -157,10 +161,10 @@ def plan(
     return refusal(problem, vectors, _smallest(gpu), gpu) or Refusal("no config is legal")
 
 
-def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[ScalarConfig]:
+def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[SimtDirectConfig]:
     """Larger tiles read less, as long as all threads have work."""
     for rows, cols in PLANAR_SHAPES if vectors.planar else SHAPES:
-        config = ScalarConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
+        config = SimtDirectConfig(rows, cols, WARPS, (gpu.multiprocessors, RESIDENT))
         if work(problem, vectors, config) < gpu.multiprocessors * RESIDENT * WARPS * WARP:
             continue
         if refusal(problem, vectors, config, gpu) is None:
@@ -170,14 +174,14 @@ def _legal(problem: DirectProblem, vectors: Vectors, gpu: Target) -> Iterator[Sc
         yield small
 
 
-def _smallest(gpu: Target) -> ScalarConfig:
-    return ScalarConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
+def _smallest(gpu: Target) -> SimtDirectConfig:
+    return SimtDirectConfig(1, 1, SMALL_WARPS, (gpu.multiprocessors, SMALL_RESIDENT))
 
 
 def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
-    config: ScalarConfig,
+    config: SimtDirectConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
@@ -198,8 +202,8 @@ def kernels(
         "shared_bytes": shared_bytes(problem),
     }
     features = {
-        "depth": contraction.depth,
-        "columns": contraction.columns,
+        "in_channels": contraction.in_channels,
+        "out_channels": contraction.out_channels,
         "groups": contraction.groups,
         "planar": int(vectors.planar),
         "a_group": contraction.a.group_stride,
@@ -212,7 +216,7 @@ def kernels(
     grid = min(blocks, config.blocks[0] * config.blocks[1])
     return launch(
         "simt_direct/kernel.cuh",
-        "ScalarDirect",
+        "SimtDirect",
         problem,
         epilogue,
         features,

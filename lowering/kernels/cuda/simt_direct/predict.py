@@ -1,4 +1,4 @@
-"""`scalar`: what a thread issues for the outputs of its unit, and how often it waits."""
+"""`simt_direct`: what a thread issues for the outputs of its unit, and how often it waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.simt_direct.config import ScalarConfig
+    from convir.lowering.kernels.cuda.simt_direct.config import SimtDirectConfig
     from convir.lowering.kernels.target import Target
 
 HELD = 64
@@ -101,14 +101,14 @@ class Work:
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: ScalarConfig, target: Target) -> Work:
+def work(spec: Contraction, epilogue: Epilogue, config: SimtDirectConfig, target: Target) -> Work:
     """Count."""
     read = reading(spec, epilogue, scalar.vectors_of, anywhere=True)
     assert not isinstance(read, Refusal)
     problem, vectors = read
     units = scalar.work(problem, vectors, config)
     threads = config.warps * 32
-    depthwise = spec.depth == spec.columns == 1
+    depthwise = spec.in_channels == spec.out_channels == 1
     stored = vectors.stored
     reads = stored if depthwise else vectors.read
     rows, cols = problem.rows, problem.cols
@@ -117,16 +117,16 @@ def work(spec: Contraction, epilogue: Epilogue, config: ScalarConfig, target: Ta
     window = ((of_rows - 1) * rows.step + rows.window) * ((of_cols - 1) * cols.step + cols.window)
     outputs = of_rows * of_cols
     used = min(1.0, problem.taps * outputs / window)
-    steps = 1 if depthwise else spec.depth // reads
+    steps = 1 if depthwise else spec.in_channels // reads
     slices = problem.slices.taps
     size = STORAGE_BYTES[spec.a.type]
     loads = window * used * steps * slices
-    taps = problem.taps * slices * spec.depth
+    taps = problem.taps * slices * spec.in_channels
     stores = outputs * len(problem.phases)
     narrow = 1 if size < 4 else 0
     # Lanes of a quarter of a warp that read weights of different channels, and their banks.
     vector = min(4, stored)
-    apart = 1 if vectors.planar else min(8, spec.groups * spec.columns // stored)
+    apart = 1 if vectors.planar else min(8, spec.groups * spec.out_channels // stored)
     banks = max(1.0, apart * stored / 32)
     of_weight = 1.0 if vectors.planar else vector * banks
     pieces = 0.0
@@ -184,6 +184,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     return launched(time, work.traffic, target, k)
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: ScalarConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: SimtDirectConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

@@ -1,4 +1,4 @@
-// Where the operands of a contraction lie: positions and taps as elements of A, B and C.
+// Where the operands of a contraction lie: output pixels and taps as elements of A, B and C.
 //
 // What `Problem` holds is described in lowering/kernels/cuda/sm80_implicit_gemm/problem.py, which
 // writes it.
@@ -7,11 +7,11 @@
 #include "load/tiles.cuh"
 
 namespace convir {
-namespace igemm {
+namespace implicit_gemm {
 
 template <int kAxes>
 struct Phase {
-  int positions, taps;
+  int pixels, taps;
   long long out, weight;                     // elements before position 0, before tap 0
   int size[kAxes], extent[kAxes], step[kAxes];
   int along[kAxes], first[kAxes], tap_step[kAxes];  // taps: how many, the first, the distance
@@ -24,7 +24,7 @@ struct Rows {
   long long offset, stride[kAxes];
 };
 
-// Where an output position reads A for the tap 0, and where it stores.
+// Where an output pixel reads A for the tap 0, and where it stores.
 template <class P>
 struct Position {
   typename P::AOffset offset;
@@ -36,7 +36,7 @@ template <class P>
 __device__ __forceinline__ Position<P> position(int phase, int x) {
   const auto& in = P::kPhase[phase];
   Position<P> result;
-  result.inside = x < in.positions;
+  result.inside = x < in.pixels;
   if constexpr (P::kALinear != 0) {
     result.offset = static_cast<typename P::AOffset>(P::kALinear) * x;
     return result;
@@ -53,7 +53,7 @@ __device__ __forceinline__ Position<P> position(int phase, int x) {
   return result;
 }
 
-// The element of C of an output position.
+// The element of C of an output pixel.
 template <class P, class Offset>
 __device__ __forceinline__ Offset out_offset(int phase, int x) {
   const auto& in = P::kPhase[phase];
@@ -69,7 +69,7 @@ __device__ __forceinline__ Offset out_offset(int phase, int x) {
   return offset;
 }
 
-// The element of operand i of the epilogue of an output position, for column 0 of group 0.
+// The element of operand i of the epilogue of an output pixel, for column 0 of group 0.
 template <class P>
 __device__ __forceinline__ long long epilogue_row(int phase, int i, int x) {
   const auto& in = P::kPhase[phase];
@@ -93,10 +93,10 @@ struct Tap {
   int at[P::kAxes];
   bool inside;
 
-  __device__ __forceinline__ Tap shifted(int depths) const {
+  __device__ __forceinline__ Tap shifted(int in_channels_) const {
     Tap result = *this;
-    result.offset += static_cast<typename P::AOffset>(P::kAStride) * depths;
-    result.weight += static_cast<typename P::BOffset>(P::kBDepth) * depths;
+    result.offset += static_cast<typename P::AOffset>(P::kAStride) * in_channels_;
+    result.weight += static_cast<typename P::BOffset>(P::kBInChannel) * in_channels_;
     return result;
   }
 };
@@ -104,18 +104,18 @@ struct Tap {
 template <class P>
 __device__ __forceinline__ Tap<P> tap(int phase, int j) {
   const auto& in = P::kPhase[phase];
-  int rest, depth;
+  int rest, in_channels;
   if constexpr (P::kTapMinor) {
-    depth = j / in.taps;
+    in_channels = j / in.taps;
     rest = j % in.taps;
   } else {
-    depth = j % P::kDepth;
-    rest = j / P::kDepth;
+    in_channels = j % P::kInChannels;
+    rest = j / P::kInChannels;
   }
   Tap<P> result;
-  result.inside = j < in.taps * P::kDepth;
-  result.offset = static_cast<typename P::AOffset>(P::kAStride) * depth;
-  result.weight = static_cast<typename P::BOffset>(P::kBDepth) * depth +
+  result.inside = j < in.taps * P::kInChannels;
+  result.offset = static_cast<typename P::AOffset>(P::kAStride) * in_channels;
+  result.weight = static_cast<typename P::BOffset>(P::kBInChannel) * in_channels +
                   static_cast<typename P::BOffset>(in.weight);
 #pragma unroll
   for (int axis = P::kAxes - 1; axis >= 0; --axis) {
@@ -128,7 +128,7 @@ __device__ __forceinline__ Tap<P> tap(int phase, int j) {
   return result;
 }
 
-// A: rows by positions and taps.
+// A: rows by output pixels and taps.
 template <class P>
 __device__ __forceinline__ bool reads(int phase, const Position<P>& x, const Tap<P>& t) {
   bool inside = x.inside && t.inside;
@@ -142,12 +142,12 @@ __device__ __forceinline__ bool reads(int phase, const Position<P>& x, const Tap
   return inside;
 }
 
-// Taps in the order of the reduction, kBK steps at a time. Where depths are whole tiles, a tile has
-// one tap, and the next one follows by additions.
+// Taps in the order of the reduction, kBK steps at a time. Where input channels are whole tiles, a
+// tile has one tap, and the next one follows by additions.
 template <class P, int kBK>
 struct TapWalk {
-  static constexpr bool kIsUniform = !P::kTapMinor && P::kDepth % kBK == 0;
-  int phase, begin, depth;
+  static constexpr bool kIsUniform = !P::kTapMinor && P::kInChannels % kBK == 0;
+  int phase, begin, in_channels;
   int number[P::kAxes];
   Tap<P> first;
 
@@ -155,8 +155,8 @@ struct TapWalk {
     if constexpr (kIsUniform) {
       const auto& in = P::kPhase[phase];
       first = tap<P>(phase, begin);
-      depth = begin % P::kDepth;
-      int rest = begin / P::kDepth;
+      in_channels = begin % P::kInChannels;
+      int rest = begin / P::kInChannels;
 #pragma unroll
       for (int axis = P::kAxes - 1; axis >= 0; --axis) {
         number[axis] = axis == 0 ? rest : rest % in.along[axis];
@@ -176,9 +176,9 @@ struct TapWalk {
   __device__ __forceinline__ void advance() {
     begin += kBK;
     if constexpr (kIsUniform) {
-      depth += kBK;
+      in_channels += kBK;
       first = first.shifted(kBK);
-      if (depth == P::kDepth) next_tap();
+      if (in_channels == P::kInChannels) next_tap();
     }
   }
 
@@ -186,8 +186,8 @@ struct TapWalk {
     using AOffset = typename P::AOffset;
     using BOffset = typename P::BOffset;
     const auto& in = P::kPhase[phase];
-    depth = 0;
-    first = first.shifted(-P::kDepth);
+    in_channels = 0;
+    first = first.shifted(-P::kInChannels);
     bool carry = true;
 #pragma unroll
     for (int axis = P::kAxes - 1; axis >= 0; --axis) {
@@ -251,7 +251,7 @@ struct Column {
   bool inside;
 };
 
-// The other input as the columns of the product: B by taps, or C by positions.
+// The other input as the columns of the product: B by taps, or C by output pixels.
 template <class P, int kBK>
 struct OtherSource {
   using Element = typename P::Other;
@@ -266,7 +266,7 @@ struct OtherSource {
     int phase, begin;
     __device__ __forceinline__ Out at(int distance) const {
       const int x = begin + distance;
-      return {out_offset<P, typename P::BOffset>(phase, x), x < P::kPhase[phase].positions};
+      return {out_offset<P, typename P::BOffset>(phase, x), x < P::kPhase[phase].pixels};
     }
     __device__ __forceinline__ void advance() { begin += kBK; }
   };
@@ -279,8 +279,8 @@ struct OtherSource {
     }
   }
   __device__ __forceinline__ Column<P> fixed(int column) const {
-    const long long stride = P::kComputesB ? P::kCStride : P::kBColumn;
-    return {static_cast<typename P::BOffset>(stride) * column, column < P::kColumns};
+    const long long stride = P::kComputesB ? P::kCStride : P::kBOutChannel;
+    return {static_cast<typename P::BOffset>(stride) * column, column < P::kOutChannels};
   }
   template <class Moving>
   __device__ __forceinline__ const Element* find(const Column<P>& column, const Moving& moving,
@@ -290,5 +290,5 @@ struct OtherSource {
   }
 };
 
-}  // namespace igemm
+}  // namespace implicit_gemm
 }  // namespace convir

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
-    ImplicitGemmConfig,
+    Sm80ImplicitGemmConfig,
     blocks_of,
     has_mma,
     refusal,
@@ -38,53 +38,53 @@ MOST_WAVES = 4
 """Waves of blocks that parts fill wholly."""
 
 _MMA_TILES = (
-    ImplicitGemmConfig(128, 256, 32, 4, (2, 4)),
-    ImplicitGemmConfig(128, 128, 32, 4, (2, 2)),
-    ImplicitGemmConfig(128, 128, 64, 3, (2, 4)),
-    ImplicitGemmConfig(256, 64, 32, 4, (4, 1)),
-    ImplicitGemmConfig(128, 64, 32, 4, (2, 2)),
-    ImplicitGemmConfig(64, 128, 32, 4, (2, 2)),
-    ImplicitGemmConfig(64, 64, 32, 5, (2, 2)),
-    ImplicitGemmConfig(64, 64, 64, 4, (2, 2)),
-    ImplicitGemmConfig(128, 32, 32, 4, (4, 1)),
-    ImplicitGemmConfig(64, 32, 32, 4, (2, 1)),
-    ImplicitGemmConfig(32, 64, 32, 4, (1, 2)),
-    ImplicitGemmConfig(128, 16, 32, 4, (4, 1)),
-    ImplicitGemmConfig(64, 16, 32, 4, (4, 1)),
-    ImplicitGemmConfig(128, 8, 32, 4, (4, 1)),
-    ImplicitGemmConfig(32, 8, 32, 4, (2, 1)),
+    Sm80ImplicitGemmConfig(128, 256, 32, 4, (2, 4)),
+    Sm80ImplicitGemmConfig(128, 128, 32, 4, (2, 2)),
+    Sm80ImplicitGemmConfig(128, 128, 64, 3, (2, 4)),
+    Sm80ImplicitGemmConfig(256, 64, 32, 4, (4, 1)),
+    Sm80ImplicitGemmConfig(128, 64, 32, 4, (2, 2)),
+    Sm80ImplicitGemmConfig(64, 128, 32, 4, (2, 2)),
+    Sm80ImplicitGemmConfig(64, 64, 32, 5, (2, 2)),
+    Sm80ImplicitGemmConfig(64, 64, 64, 4, (2, 2)),
+    Sm80ImplicitGemmConfig(128, 32, 32, 4, (4, 1)),
+    Sm80ImplicitGemmConfig(64, 32, 32, 4, (2, 1)),
+    Sm80ImplicitGemmConfig(32, 64, 32, 4, (1, 2)),
+    Sm80ImplicitGemmConfig(128, 16, 32, 4, (4, 1)),
+    Sm80ImplicitGemmConfig(64, 16, 32, 4, (4, 1)),
+    Sm80ImplicitGemmConfig(128, 8, 32, 4, (4, 1)),
+    Sm80ImplicitGemmConfig(32, 8, 32, 4, (2, 1)),
 )
 _FMA_TILES = (
-    ImplicitGemmConfig(128, 128, 16, 3, (16, 16), is_mma=False),
-    ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
-    ImplicitGemmConfig(64, 64, 16, 3, (16, 16), is_mma=False),
-    ImplicitGemmConfig(64, 64, 16, 3, (8, 8), is_mma=False),
-    ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
-    ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
+    Sm80ImplicitGemmConfig(128, 128, 16, 3, (16, 16), is_mma=False),
+    Sm80ImplicitGemmConfig(128, 64, 16, 3, (16, 8), is_mma=False),
+    Sm80ImplicitGemmConfig(64, 64, 16, 3, (16, 16), is_mma=False),
+    Sm80ImplicitGemmConfig(64, 64, 16, 3, (8, 8), is_mma=False),
+    Sm80ImplicitGemmConfig(64, 16, 16, 3, (16, 4), is_mma=False),
+    Sm80ImplicitGemmConfig(32, 32, 16, 3, (8, 8), is_mma=False),
 )
 """Tiles that are considered, where they are legal."""
 
 
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[ImplicitGemmConfig, ...] | Refusal:
+) -> tuple[Sm80ImplicitGemmConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, one for each tile."""
     refused = unsupported(spec)
     if refused is not None:
         return refused
-    copies = _copies(spec)
-    spec, _ = copied(spec, copies)
+    converted = _copies(spec)
+    spec, _ = copied(spec, converted)
     tiles = _tiles(spec)
     refusals = [refusal(spec, epilogue, tile, gpu) for tile in tiles]
     legal = [tile for tile, refused in zip(tiles, refusals, strict=True) if refused is None]
     if not legal:
         return refusals[-1] or Refusal("no tile is legal")
-    split = [_best_split(spec, epilogue, tile, gpu) for tile in legal]
-    return tuple(replace(config, copies=copies) for config in split)
+    splits = [_best_split(spec, epilogue, tile, gpu) for tile in legal]
+    return tuple(replace(config, converted=converted) for config in splits)
 
 
-def _tiles(spec: Contraction) -> tuple[ImplicitGemmConfig, ...]:
-    """Tiles to choose from; those of TF32 have as many bytes, and so half the depths."""
+def _tiles(spec: Contraction) -> tuple[Sm80ImplicitGemmConfig, ...]:
+    """Tiles to choose from; those of TF32 have as many bytes, and so half the input channels."""
     if not has_mma(spec):
         return _FMA_TILES
     return tuple(replace(tile, k=tile.k // 2) for tile in _MMA_TILES) if spec.tf32 else _MMA_TILES
@@ -104,8 +104,8 @@ def _copies(spec: Contraction) -> str:
 
 
 def _best_split(
-    spec: Contraction, epilogue: Epilogue, tile: ImplicitGemmConfig, gpu: Target
-) -> ImplicitGemmConfig:
+    spec: Contraction, epilogue: Epilogue, tile: Sm80ImplicitGemmConfig, gpu: Target
+) -> Sm80ImplicitGemmConfig:
     """`tile`, its reduction split as often as is predicted to be the fastest."""
     if len(spec.phases) > 1:
         return tile
@@ -114,7 +114,7 @@ def _best_split(
     times = {1: time_of(whole, gpu)}
     for parts in _splits(blocks_of(spec, tile), most, gpu):
         times[parts] = time_of(split_work(whole, spec, tile, parts), gpu)
-    return replace(tile, split=min(times, key=lambda parts: times[parts]))
+    return replace(tile, splits=min(times, key=lambda parts: times[parts]))
 
 
 def _splits(blocks: int, most: int, gpu: Target) -> list[int]:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 WARP = 32
 STAGING_PAD = 8
-"""Elements between two lines of sums in shared memory, which puts them in different banks."""
-MAX_SUMS = 128
-"""Sums that a thread keeps in registers."""
+"""Elements between two lines of accumulators in shared memory, which puts them in different
+banks."""
+MAX_ACCUMULATORS = 128
+"""Accumulators that a thread keeps in registers."""
 MAX_REGISTERS = 230
 """Registers that a thread may be estimated to need, of the 255 that it has."""
 BASE_REGISTERS = 40
@@ -33,7 +34,7 @@ ASYNC_BYTES = 4
 
 
 @dataclass(frozen=True)
-class ImplicitGemmConfig(Config, family="igemm", sizes=3):
+class Sm80ImplicitGemmConfig(Config, family="sm80_implicit_gemm", sizes=3):
     """A tile of `m` x `n` results, reduced `k` at a time."""
 
     m: int
@@ -45,10 +46,10 @@ class ImplicitGemmConfig(Config, family="igemm", sizes=3):
     """The warps that a tile's rows and columns are divided over; threads without tensor cores."""
     is_mma: Annotated[bool, Spells("warps", "threads")] = True
     """Whether tensor cores multiply: 16-bit types, or f32 that may be rounded to TF32."""
-    split: int = 1
+    splits: int = 1
     """Parts of the reduction, each its own block; the parts are added in a second launch."""
-    copies: Annotated[str, OneOf("a", "b", "ab")] = ""
-    """The operands, of `ab`, that are copied first so that their channels are neighbours."""
+    converted: Annotated[str, OneOf("a", "b", "ab")] = ""
+    """The operands, of `ab`, that are copied first so that their channels are contiguous."""
 
     @property
     def threads(self) -> int:
@@ -56,8 +57,8 @@ class ImplicitGemmConfig(Config, family="igemm", sizes=3):
         return self.over[0] * self.over[1] * (WARP if self.is_mma else 1)
 
     @property
-    def sums(self) -> int:
-        """Sums that a thread keeps."""
+    def accumulators(self) -> int:
+        """Accumulators that a thread keeps."""
         return self.m * self.n // self.threads
 
 
@@ -68,14 +69,14 @@ def has_mma(spec: Contraction) -> bool:
 
 
 def refusal(
-    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig, target: Target
 ) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
     vectors = widths(spec)
     lines = orientation(spec)
     computes_b = spec.result == "B"
     other = spec.c if computes_b else spec.b
-    a_line = config.k if lines.a_by_depth != computes_b else config.m
+    a_line = config.k if lines.a_by_in_channel != computes_b else config.m
     other_line = config.k if lines.other_by_reduction else config.n
     for what, line, width, size in (
         ("A", a_line, vectors.a, STORAGE_BYTES[spec.a.type]),
@@ -96,48 +97,60 @@ def refusal(
     if config.m % shape[0] or config.n % shape[1] or config.k % shape[2]:
         tile, unit = f"{config.m}x{config.n}x{config.k}", "x".join(map(str, shape))
         return Refusal(f"{tile} is not divided by {unit}")
-    if config.sums > MAX_SUMS:
-        return Refusal(f"{config.sums} sums a thread are more than {MAX_SUMS}")
+    if config.accumulators > MAX_ACCUMULATORS:
+        return Refusal(
+            f"{config.accumulators} accumulators a thread are more than {MAX_ACCUMULATORS}"
+        )
     registers = registers_of(spec, config)
     if registers > MAX_REGISTERS:
         return Refusal(f"a thread needs about {registers} registers")
     return target.shared_refusal(shared_bytes_of(spec, epilogue, config))
 
 
-def registers_of(spec: Contraction, config: ImplicitGemmConfig) -> int:
-    """Registers of a thread: sums, fragments, and for each operand what its loader keeps."""
+def registers_of(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
+    """Registers of a thread: accumulators, fragments, and for each operand what its loader
+    keeps."""
     vectors, flat = widths(spec), orientation(spec)
     computes_b = spec.result == "B"
     other = spec.c if computes_b else spec.b
     place = 2 + len(spec.phases[0].axes)
     kept = 0
     for across, width, size, along, each in (
-        (config.m, vectors.a, STORAGE_BYTES[spec.a.type], flat.a_by_depth != computes_b, place),
+        (
+            config.m,
+            vectors.a,
+            STORAGE_BYTES[spec.a.type],
+            flat.a_by_in_channel != computes_b,
+            place,
+        ),
         (config.n, vectors.other, STORAGE_BYTES[other.type], flat.other_by_reduction, 2),
     ):
         passes = max(1, config.k * across // width // config.threads)
         kept += passes * each if along else each
         kept += passes if width * size < ASYNC_BYTES else 0
     words = STORAGE_BYTES[spec.element] // 4
-    rows, columns = config.m // config.over[0], config.n // config.over[1]
-    fragments = rows // 4 + columns // 4 if config.is_mma else 4 * (rows + columns) * words
-    return BASE_REGISTERS + config.sums * words + fragments + kept
+    rows, out_channels = config.m // config.over[0], config.n // config.over[1]
+    fragments = (
+        rows // 4 + out_channels // 4 if config.is_mma else 4 * (rows + out_channels) * words
+    )
+    return BASE_REGISTERS + config.accumulators * words + fragments + kept
 
 
-def shared_bytes_of(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> int:
-    """Dynamic shared memory of a block: the pipeline or the sums, then the rows' offsets."""
+def shared_bytes_of(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig) -> int:
+    """Dynamic shared memory of a block: the pipeline or the accumulators, then the rows'
+    offsets."""
     other = spec.c if spec.result == "B" else spec.b
     stage = config.k * (
         config.m * STORAGE_BYTES[spec.a.type] + config.n * STORAGE_BYTES[other.type]
     )
-    by_columns = orientation(spec).out_by_columns
+    by_columns = orientation(spec).stored_by_out_channel
     line, lines = (config.n, config.m) if by_columns else (config.m, config.n)
     staging = lines * (line + STAGING_PAD) * STORAGE_BYTES[spec.element]
     offsets = config.m * 8 * (1 + max(1, len(epilogue.operands)))
     return max(config.stages * stage, staging) + offsets
 
 
-def blocks_of(spec: Contraction, tile: ImplicitGemmConfig) -> int:
+def blocks_of(spec: Contraction, tile: Sm80ImplicitGemmConfig) -> int:
     """Tiles of the result, each a block for every part of its reduction."""
     rows = sum(-(-rows // tile.m) for rows in rows_of(spec))
-    return rows * spec.groups * -(-spec.columns // tile.n)
+    return rows * spec.groups * -(-spec.out_channels // tile.n)

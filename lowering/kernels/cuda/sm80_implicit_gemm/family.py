@@ -1,4 +1,4 @@
-"""`igemm`: what the registry knows of the family."""
+"""`sm80_implicit_gemm`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SM80_IMPLICIT_GEMM = Family(
-    config=config.ImplicitGemmConfig,
+    config=config.Sm80ImplicitGemmConfig,
     reads=_reads,
     plan=candidates.plan,
     time=predict.predict,

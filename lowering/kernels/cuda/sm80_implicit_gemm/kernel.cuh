@@ -1,11 +1,12 @@
 // A contraction as a matrix product whose operands are addressed, never copied.
 //
-// With x an output position, t a tap and d a depth:
+// With x an output pixel, t a tap and d a depth:
 //   C:  C[x, n] = sum over (t, d) of A[row(x, t), d] * B[t, d, n]       rows are x, reduced (t, d)
 //   B:  B[(t, d), n] = sum over x of A[row(x, t), d] * C[x, n]          rows are (t, d), reduced x
 // A block computes one tile of one phase and one group; phases come in the order of `Problem`, and
-// one without taps stores holes. `Problem` and `Config` are structs of constants; their fields are
-// described in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes them.
+// one without taps stores zero-filled outputs. `Problem` and `Config` are structs of constants;
+// their fields are described in lowering/kernels/cuda/sm80_implicit_gemm/launch.py, which writes
+// them.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -14,7 +15,7 @@
 #include "sm80_implicit_gemm/addresses.cuh"
 
 namespace convir {
-namespace igemm {
+namespace implicit_gemm {
 
 // Fills tiles: what lies across the reduction is found once, what lies along it in every tile.
 template <class T, class Source>
@@ -92,28 +93,28 @@ struct TilePlace {
   int phase, row, group, column;  // first row and column
 
   static __device__ __forceinline__ int rows_of(int phase) {
-    return P::kComputesB ? P::kPhase[phase].taps * P::kDepth : P::kPhase[phase].positions;
+    return P::kComputesB ? P::kPhase[phase].taps * P::kInChannels : P::kPhase[phase].pixels;
   }
   static __device__ __forceinline__ int reduced_of(int phase) {
-    return P::kComputesB ? P::kPhase[phase].positions : P::kPhase[phase].taps * P::kDepth;
+    return P::kComputesB ? P::kPhase[phase].pixels : P::kPhase[phase].taps * P::kInChannels;
   }
 
   __device__ __forceinline__ explicit TilePlace(int tile) {
-    constexpr int kColumnTiles = (P::kColumns + C::kBN - 1) / C::kBN;
+    constexpr int kOutChannelTiles = (P::kOutChannels + C::kBN - 1) / C::kBN;
     phase = 0;
     int rest = tile;
     if constexpr (P::kPhases > 1) {
 #pragma unroll
       for (int p = 0; p + 1 < P::kPhases; ++p) {
-        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kColumnTiles;
+        const int tiles = (rows_of(p) + C::kBM - 1) / C::kBM * P::kGroups * kOutChannelTiles;
         if (phase == p && rest >= tiles) {
           rest -= tiles;
           phase = p + 1;
         }
       }
     }
-    column = rest % kColumnTiles * C::kBN;
-    rest /= kColumnTiles;
+    column = rest % kOutChannelTiles * C::kBN;
+    rest /= kOutChannelTiles;
     group = rest % P::kGroups;
     row = rest / P::kGroups * C::kBM;
   }
@@ -142,29 +143,29 @@ struct RowOffsets {
 };
 
 template <class P>
-__device__ __forceinline__ long long column_stride() {
-  return P::kComputesB ? P::kBColumn : P::kCStride;
+__device__ __forceinline__ long long out_channel_stride() {
+  return P::kComputesB ? P::kBOutChannel : P::kCStride;
 }
 
-// Stores kVector neighbours of a line of sums: along columns, or along rows.
+// Stores kVector neighbours of a line of accumulators: along columns, or along rows.
 template <class P, class C, class E, int kVector, class Sum>
 __device__ __forceinline__ void store_vector(typename E::Stored* out,
                                              const typename E::Pointers& pointers,
                                              const RowOffsets<P, E>* rows, int column,
-                                             const Sum (&sums)[kVector], bool is_hole) {
+                                             const Sum (&accumulators)[kVector], bool is_zero_fill) {
   Vector<typename E::Stored, kVector> stored;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const RowOffsets<P, E>& row = rows[C::kOutAlongColumns ? 0 : i];
-    const int n = C::kOutAlongColumns ? column + i : column;
+    const RowOffsets<P, E>& row = rows[C::kStoredAlongOutChannels ? 0 : i];
+    const int n = C::kStoredAlongOutChannels ? column + i : column;
     long long at[E::kOperands > 0 ? E::kOperands : 1] = {};
 #pragma unroll
     for (int k = 0; k < E::kOperands; ++k) {
-      at[k] = row.of[k] + (P::kComputesB ? P::kBColumn : P::kEpilogueColumn[k]) * n;
+      at[k] = row.of[k] + (P::kComputesB ? P::kBOutChannel : P::kEpilogueColumn[k]) * n;
     }
-    stored.of[i] = is_hole ? E::hole(pointers, at) : E::apply(sums[i], pointers, at);
+    stored.of[i] = is_zero_fill ? E::zero_fill(pointers, at) : E::apply(accumulators[i], pointers, at);
   }
-  *reinterpret_cast<decltype(stored)*>(out + (rows[0].out + column_stride<P>() * column)) = stored;
+  *reinterpret_cast<decltype(stored)*>(out + (rows[0].out + out_channel_stride<P>() * column)) = stored;
 }
 
 template <class P, class C, class E>
@@ -174,8 +175,8 @@ struct Product {
   using BTile =
       Tile<typename P::Other, C::kBN, C::kBK, P::kOtherLineIsReduced, C::kOtherVector, C::kThreads>;
   static constexpr int kStageBytes = ATile::kBytes + BTile::kBytes;
-  static constexpr int kOutLine = C::kOutAlongColumns ? C::kBN : C::kBM;
-  static constexpr int kOutLines = C::kOutAlongColumns ? C::kBM : C::kBN;
+  static constexpr int kOutLine = C::kStoredAlongOutChannels ? C::kBN : C::kBM;
+  static constexpr int kOutLines = C::kStoredAlongOutChannels ? C::kBM : C::kBN;
   static constexpr int kPitch = kOutLine + 8;  // staggers the lines over the banks
   static constexpr int kStagingBytes = kOutLines * kPitch * static_cast<int>(sizeof(Sum));
   static constexpr int kPipelineBytes = C::kStages * kStageBytes;
@@ -189,7 +190,7 @@ struct Product {
   static constexpr int kRows = C::kIsMma ? C::kBM / C::kWarpsM / 16 : C::kBM / C::kThreadsM;
   static constexpr int kCols = C::kIsMma ? C::kBN / C::kWarpsN / 8 : C::kBN / C::kThreadsN;
   static constexpr int kEach = C::kIsMma ? 4 : 1;
-  Sum sums[kRows][kCols][kEach];
+  Sum accumulators[kRows][kCols][kEach];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -197,7 +198,7 @@ struct Product {
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
 #pragma unroll
-        for (int k = 0; k < kEach; ++k) sums[i][j][k] = 0;
+        for (int k = 0; k < kEach; ++k) accumulators[i][j][k] = 0;
       }
     }
   }
@@ -205,10 +206,10 @@ struct Product {
   __device__ __forceinline__ void multiply(const char* a, const char* b) {
     if constexpr (C::kIsMma) {
       const int warp = threadIdx.x / 32;
-      multiply_matrices<ATile, BTile, C::kBK>(sums, a, b, warp / C::kWarpsN * (kRows * 16),
+      multiply_matrices<ATile, BTile, C::kBK>(accumulators, a, b, warp / C::kWarpsN * (kRows * 16),
                                               warp % C::kWarpsN * (kCols * 8));
     } else {
-      multiply_quads<ATile, BTile, C::kBK>(sums, a, b, row_of, column_of);
+      multiply_quads<ATile, BTile, C::kBK>(accumulators, a, b, row_of, column_of);
     }
   }
 
@@ -224,7 +225,7 @@ struct Product {
     return j / 4 * (4 * C::kThreadsN) + thread * 4 + j % 4;
   }
 
-  // The sums, as lines in the order in which they are stored.
+  // The accumulators, as lines in the order in which they are stored.
   __device__ __forceinline__ void stage(Sum* staging) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -236,33 +237,33 @@ struct Product {
           const int column = warp % C::kWarpsN * (kCols * 8) + j * 8 + lane % 4 * 2;
 #pragma unroll
           for (int k = 0; k < 4; ++k) {
-            staging[staged_at(row + k / 2 * 8, column + k % 2)] = sums[i][j][k];
+            staging[staged_at(row + k / 2 * 8, column + k % 2)] = accumulators[i][j][k];
           }
         } else {
-          staging[staged_at(row_of(i), column_of(j))] = sums[i][j][0];
+          staging[staged_at(row_of(i), column_of(j))] = accumulators[i][j][0];
         }
       }
     }
   }
   static __device__ __forceinline__ int staged_at(int row, int column) {
-    return C::kOutAlongColumns ? row * kPitch + column : column * kPitch + row;
+    return C::kStoredAlongOutChannels ? row * kPitch + column : column * kPitch + row;
   }
 
-  // Sums over [begin, end) of the reduction, in steps of kBK.
+  // Accumulators over [begin, end) of the reduction, in steps of kBK.
   __device__ __forceinline__ void reduce(char* shared, const typename P::A* a,
                                          const typename P::Other* b, const TilePlace<P, C>& tile,
                                          int begin, int end) {
     Loader<ATile, ASource<P, C::kBK>> rows({tile.phase, a}, tile.row, begin);
-    Loader<BTile, OtherSource<P, C::kBK>> columns({tile.phase, b}, tile.column, begin);
+    Loader<BTile, OtherSource<P, C::kBK>> out_channels({tile.phase, b}, tile.column, begin);
     const int steps = (end - begin + C::kBK - 1) / C::kBK;
 #pragma unroll
     for (int s = 0; s < C::kStages - 1; ++s) {
       if (s < steps) {
         char* stage = shared + s * kStageBytes;
         rows.fetch(stage);
-        columns.fetch(stage + ATile::kBytes);
+        out_channels.fetch(stage + ATile::kBytes);
         rows.finish(stage);
-        columns.finish(stage + ATile::kBytes);
+        out_channels.finish(stage + ATile::kBytes);
       }
       commit_copies();
     }
@@ -274,14 +275,14 @@ struct Product {
       char* to = shared + writing * kStageBytes;
       if (next < steps) {
         rows.fetch(to);
-        columns.fetch(to + ATile::kBytes);
+        out_channels.fetch(to + ATile::kBytes);
       }
       commit_copies();
       const char* from = shared + reading * kStageBytes;
       multiply(from, from + ATile::kBytes);
       if (next < steps) {
         rows.finish(to);
-        columns.finish(to + ATile::kBytes);
+        out_channels.finish(to + ATile::kBytes);
       }
       reading = reading + 1 == C::kStages ? 0 : reading + 1;
       writing = writing + 1 == C::kStages ? 0 : writing + 1;
@@ -291,7 +292,8 @@ struct Product {
   }
 };
 
-// One tile of the product, stored; or, if the reduction is split, the sums of one part of it.
+// One tile of the product, stored; or, if the reduction is split, the accumulators of one part of
+// it.
 template <class P, class C, class E>
 __device__ __forceinline__ void run(const typename P::A* a, const typename P::Other* b,
                                     typename E::Stored* out, typename P::Sum* parts,
@@ -328,18 +330,18 @@ __device__ __forceinline__ void run(const typename P::A* a, const typename P::Ot
   constexpr int kVectors = Work::kOutLine / C::kOutVector;
   for (int v = threadIdx.x; v < Work::kOutLines * kVectors; v += C::kThreads) {
     const int line = v / kVectors, at = v % kVectors * C::kOutVector;
-    Sum sums[C::kOutVector];
+    Sum accumulators[C::kOutVector];
 #pragma unroll
-    for (int i = 0; i < C::kOutVector; ++i) sums[i] = staging[line * Work::kPitch + at + i];
+    for (int i = 0; i < C::kOutVector; ++i) accumulators[i] = staging[line * Work::kPitch + at + i];
     if constexpr (C::kSplit > 1) {
       const long long tiles = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
       Sum* to = parts + ((tiles * Work::kOutLines + line) * Work::kOutLine + at);
 #pragma unroll
-      for (int i = 0; i < C::kOutVector; ++i) to[i] = sums[i];
+      for (int i = 0; i < C::kOutVector; ++i) to[i] = accumulators[i];
     } else {
-      const int row = C::kOutAlongColumns ? line : at, column = C::kOutAlongColumns ? at : line;
-      if (tile.row + row < rows && tile.column + column < P::kColumns) {
-        store_vector<P, C, E, C::kOutVector>(out, pointers, table + row, tile.column + column, sums, reduced == 0);
+      const int row = C::kStoredAlongOutChannels ? line : at, column = C::kStoredAlongOutChannels ? at : line;
+      if (tile.row + row < rows && tile.column + column < P::kOutChannels) {
+        store_vector<P, C, E, C::kOutVector>(out, pointers, table + row, tile.column + column, accumulators, reduced == 0);
       }
     }
   }
@@ -358,23 +360,23 @@ __device__ __forceinline__ void add_parts(const typename P::Sum* parts, typename
   const int v = blockIdx.y * blockDim.x + threadIdx.x;
   if (v >= Work::kOutLines * kVectors) return;
   const int line = v / kVectors, at = v % kVectors * C::kAddVector;
-  const int row = tile.row + (C::kOutAlongColumns ? line : at);
-  const int column = tile.column + (C::kOutAlongColumns ? at : line);
-  if (row >= rows || column >= P::kColumns) return;
-  Sum sums[C::kAddVector] = {};
+  const int row = tile.row + (C::kStoredAlongOutChannels ? line : at);
+  const int column = tile.column + (C::kStoredAlongOutChannels ? at : line);
+  if (row >= rows || column >= P::kOutChannels) return;
+  Sum accumulators[C::kAddVector] = {};
 #pragma unroll 16
   for (int part = 0; part < C::kSplit; ++part) {
     const long long tiles = static_cast<long long>(part) * gridDim.x + blockIdx.x;
     const Sum* from = parts + ((tiles * Work::kOutLines + line) * Work::kOutLine + at);
 #pragma unroll
-    for (int i = 0; i < C::kAddVector; ++i) sums[i] += from[i];
+    for (int i = 0; i < C::kAddVector; ++i) accumulators[i] += from[i];
   }
-  constexpr int kOffsets = C::kOutAlongColumns ? 1 : C::kAddVector;
+  constexpr int kOffsets = C::kStoredAlongOutChannels ? 1 : C::kAddVector;
   RowOffsets<P, E> offsets[kOffsets];
 #pragma unroll
   for (int i = 0; i < kOffsets; ++i) offsets[i].find(tile.phase, tile.group, row + i);
-  store_vector<P, C, E, C::kAddVector>(out, pointers, offsets, column, sums, reduced == 0);
+  store_vector<P, C, E, C::kAddVector>(out, pointers, offsets, column, accumulators, reduced == 0);
 }
 
-}  // namespace igemm
+}  // namespace implicit_gemm
 }  // namespace convir

@@ -1,4 +1,5 @@
-"""`igemm`: contractions as implicit GEMMs, on tensor cores (`mma.sync`) or on the FMA units.
+"""`sm80_implicit_gemm`: contractions as implicit GEMMs, on tensor cores (`mma.sync`) or on the FMA
+units.
 
 The most general template: any direction, layout, grouping, rank and type. Its kernels are in
 `kernel.cuh`; see `README.md`.
@@ -29,7 +30,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import ImplicitGemmConfig
+    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import Sm80ImplicitGemmConfig
 
 ADDING_THREADS = 256
 """Threads of a block that adds parts."""
@@ -44,12 +45,12 @@ MAX_GRID = (1 << 31) - 1
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: ImplicitGemmConfig,
+    config: Sm80ImplicitGemmConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launches of `config`: one, and one that adds the parts of a split reduction."""
     try:
-        spec, copies = copied(spec, config.copies)
+        spec, converted = copied(spec, config.converted)
     except ValueError as error:
         return Refusal(str(error))
     refused = unsupported(spec) or refusal(spec, epilogue, config, target)
@@ -61,16 +62,16 @@ def kernels(
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     out = Pointer("b" if spec.result == "B" else "c")
     other = Pointer("c" if spec.result == "B" else "b")
-    places = {copy.operand: Pointer("workspace", i) for i, copy in enumerate(copies)}
-    first = tuple(copy.kernel(i) for i, copy in enumerate(copies))
-    sizes = tuple(copy.nbytes for copy in copies)
-    parts = Pointer("workspace", len(copies))
-    is_split = config.split > 1
+    places = {copy.operand: Pointer("workspace", i) for i, copy in enumerate(converted)}
+    first = tuple(copy.kernel(i) for i, copy in enumerate(converted))
+    sizes = tuple(copy.nbytes for copy in converted)
+    parts = Pointer("workspace", len(converted))
+    is_split = config.splits > 1
     source = _source(spec, epilogue, config)
     multiply = CudaKernel(
         source,
         "multiply",
-        (blocks, config.split, 1),
+        (blocks, config.splits, 1),
         (config.threads, 1, 1),
         shared_bytes_of(spec, epilogue, config),
         (
@@ -93,21 +94,21 @@ def kernels(
         0,
         (parts, out, *operands),
     )
-    size = config.split * blocks * tile * STORAGE_BYTES[spec.element]
+    size = config.splits * blocks * tile * STORAGE_BYTES[spec.element]
     return KernelPlan((*first, multiply, add), (*sizes, size))
 
 
-def _config_out(spec: Contraction, config: ImplicitGemmConfig) -> int:
+def _config_out(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
     """Results that a thread stores at once: no more than a line of the tile has."""
-    return min(widths(spec).out, config.n if orientation(spec).out_by_columns else config.m)
+    return min(widths(spec).out, config.n if orientation(spec).stored_by_out_channel else config.m)
 
 
-def _add_width(spec: Contraction, config: ImplicitGemmConfig) -> int:
+def _add_width(spec: Contraction, config: Sm80ImplicitGemmConfig) -> int:
     """Results that a thread adds the parts of: few, as many threads hide the reading."""
     return min(_config_out(spec, config), MAX_ADD_WIDTH)
 
 
-def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> str:
+def _source(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig) -> str:
     """`#include`, the constants, and the instances."""
     vectors = widths(spec)
     over = config.over
@@ -121,14 +122,17 @@ def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -
         "kWarpsN": over[1],
         "kThreadsM": over[0],
         "kThreadsN": over[1],
-        "kSplit": config.split,
+        "kSplit": config.splits,
         "kAVector": vectors.a,
         "kOtherVector": vectors.other,
         "kOutVector": _config_out(spec, config),
         "kAddVector": _add_width(spec, config),
         "kSharedBytes": shared_bytes_of(spec, epilogue, config),
     }
-    flags = {"kIsMma": config.is_mma, "kOutAlongColumns": orientation(spec).out_by_columns}
+    flags = {
+        "kIsMma": config.is_mma,
+        "kStoredAlongOutChannels": orientation(spec).stored_by_out_channel,
+    }
     fields = "\n".join(
         [
             *(f"  static constexpr int {name} = {value};" for name, value in constants.items()),
@@ -147,19 +151,19 @@ def _source(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -
     )
 
 
-def _entries(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) -> str:
+def _entries(spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig) -> str:
     pointers = [
         f"const {CPP_TYPES[operand.type]}* e{i}" for i, operand in enumerate(epilogue.operands)
     ]
     names = ", ".join(f"e{i}" for i in range(len(pointers)))
-    is_split = config.split > 1
+    is_split = config.splits > 1
     inputs = ["const Problem::A* a", "const Problem::Other* b"]
     to = "Problem::Sum* parts" if is_split else "Epilogue::Stored* out"
     call = "nullptr, parts" if is_split else "out, nullptr"
     multiply = (
         f'extern "C" __global__ void __launch_bounds__({config.threads})\n'
         f"multiply({', '.join([*inputs, to, *pointers])}) {{\n"
-        f"  convir::igemm::run<Problem, Config, Epilogue>(a, b, {call}, {{{names}}});\n}}\n"
+        f"  convir::implicit_gemm::run<Problem, Config, Epilogue>(a, b, {call}, {{{names}}});\n}}\n"
     )
     if not is_split:
         return multiply
@@ -167,5 +171,6 @@ def _entries(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig) 
     return multiply + (
         f'\nextern "C" __global__ void __launch_bounds__({ADDING_THREADS})\n'
         f"add_parts({', '.join(add)}) {{\n"
-        f"  convir::igemm::add_parts<Problem, Config, Epilogue>(parts, out, {{{names}}});\n}}\n"
+        f"  convir::implicit_gemm::add_parts<Problem, Config, Epilogue>(parts, "
+        f"out, {{{names}}});\n}}\n"
     )

@@ -1,4 +1,4 @@
-"""`igemm`: blocks of tiles, what a step of one issues, copies and multiplies."""
+"""`sm80_implicit_gemm`: blocks of tiles, what a step of one issues, copies and multiplies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import ImplicitGemmConfig
+    from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import Sm80ImplicitGemmConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -112,10 +112,10 @@ class Work:
     threads: int
     stages: int
     resident: int
-    split: int
+    splits: int
     part_bytes: float
     traffic: Traffic
-    copies: tuple[CopyWork, ...]
+    converted: tuple[CopyWork, ...]
 
 
 NEXT, POWER_OF_TWO = 0.3, 0.4
@@ -127,53 +127,59 @@ def _place(sizes: list[int]) -> float:
     return NEXT + sum(POWER_OF_TWO if size & (size - 1) == 0 else 1.0 for size in sizes if size > 1)
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig, target: Target
+) -> Work:
     """Count."""
-    spec, copies = copied(spec, config.copies)
+    spec, converted = copied(spec, config.converted)
     vectors, flat = widths(spec), orientation(spec)
     computes_b = spec.result == "B"
     other = spec.c if computes_b else spec.b
     a_bytes, o_bytes = STORAGE_BYTES[spec.a.type], STORAGE_BYTES[other.type]
-    columns = -(-spec.columns // config.n)
+    out_channels = -(-spec.out_channels // config.n)
     phases = tuple(
         (
-            -(-rows // config.m) * spec.groups * columns * config.split,
-            ceil(ceil(reduced / config.k) / config.split),
+            -(-rows // config.m) * spec.groups * out_channels * config.splits,
+            ceil(ceil(reduced / config.k) / config.splits),
         )
         for rows, reduced in zip(rows_of(spec), reduced_of(spec), strict=True)
     )
     axes = len(spec.phases[0].axes)
-    uniform = not flat.tap_minor and spec.depth % config.k == 0 and not computes_b
+    uniform = not flat.tap_minor and spec.in_channels % config.k == 0 and not computes_b
     first = max(spec.phases, key=lambda phase: phase.taps)
     along = [len(axis.tap_rows) for axis in first.axes[1:]]
-    a_walk = o_walk = NEXT if uniform else _place([*along, spec.depth])
+    a_walk = o_walk = NEXT if uniform else _place([*along, spec.in_channels])
     if computes_b:
         place = _place([axis.size for axis in first.axes[1:]])
         a_walk = NEXT if linear_rows(spec) else place
         o_walk = NEXT if linear_out(spec) else place
     bounded = sum(any(leaves(p.axes[i]) for p in spec.phases) for i in range(axes))
-    a_along = flat.a_by_depth != computes_b
+    a_along = flat.a_by_in_channel != computes_b
     o_along = flat.other_by_reduction
     total_vectors = through = walks = lines = 0.0
     # contiguous elements of a line
-    if flat.a_by_depth:
-        a_run = spec.depth
-        if spec.phases[0].axes[-1].row_stride == spec.depth and (computes_b or not uniform):
-            a_run = spec.depth * max(len(p.axes[-1].tap_rows) for p in spec.phases)
+    if flat.a_by_in_channel:
+        a_run = spec.in_channels
+        if spec.phases[0].axes[-1].row_stride == spec.in_channels and (computes_b or not uniform):
+            a_run = spec.in_channels * max(len(p.axes[-1].tap_rows) for p in spec.phases)
     else:
         axis = spec.phases[0].axes[-1]
         a_run = axis.size if axis.row_stride * axis.step == 1 else 1
     if computes_b:
-        o_run = spec.columns if not flat.other_by_reduction else spec.phases[0].axes[-1].size
+        o_run = spec.out_channels if not flat.other_by_reduction else spec.phases[0].axes[-1].size
     else:
         o_run = (
-            (spec.depth * spec.taps if flat.tap_minor or spec.b.depth_stride == 1 else spec.depth)
+            (
+                spec.in_channels * spec.taps
+                if flat.tap_minor or spec.b.in_channel_stride == 1
+                else spec.in_channels
+            )
             if flat.other_by_reduction
-            else (spec.columns if spec.b.column_stride == 1 else 1)
+            else (spec.out_channels if spec.b.out_channel_stride == 1 else 1)
         )
     rows = rows_of(spec)
     used_rows = sum(rows) / (sum(-(-each // config.m) for each in rows) * config.m)
-    used_columns = spec.columns / (columns * config.n)
+    used_columns = spec.out_channels / (out_channels * config.n)
     for across, width, size, along, walk, run, checks, used in (
         (config.m, vectors.a, a_bytes, a_along, a_walk, a_run, bounded, used_rows),
         (config.n, vectors.other, o_bytes, o_along, o_walk, o_run, 0, used_columns),
@@ -214,9 +220,9 @@ def work(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, targ
     )
     tiles = sum(count for count, _ in phases)
     part_bytes = 0.0
-    if config.split > 1:
+    if config.splits > 1:
         part_bytes = tiles * config.m * config.n * STORAGE_BYTES[spec.element]
-    line_out = config.n if flat.out_by_columns else config.m
+    line_out = config.n if flat.stored_by_out_channel else config.m
     out = min(vectors.out, line_out)
     return Work(
         phases=phases,
@@ -235,19 +241,19 @@ def work(spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, targ
         threads=config.threads,
         stages=config.stages,
         resident=resident,
-        split=config.split,
+        splits=config.splits,
         part_bytes=part_bytes,
         traffic=traffic_of(spec, epilogue),
-        copies=tuple(copy_work(copy) for copy in copies),
+        converted=tuple(copy_work(copy) for copy in converted),
     )
 
 
-def split_work(whole: Work, spec: Contraction, tile: ImplicitGemmConfig, parts: int) -> Work:
+def split_work(whole: Work, spec: Contraction, tile: Sm80ImplicitGemmConfig, parts: int) -> Work:
     """The work of a config whose reduction is not split, `whole`, split into `parts`."""
     phases = tuple((count * parts, ceil(steps / parts)) for count, steps in whole.phases)
     blocks = sum(count for count, _ in phases)
     part_bytes = float(blocks * tile.m * tile.n * STORAGE_BYTES[spec.element])
-    return replace(whole, phases=phases, split=parts, part_bytes=part_bytes)
+    return replace(whole, phases=phases, splits=parts, part_bytes=part_bytes)
 
 
 def uneven(warps: int) -> float:
@@ -290,16 +296,16 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     time = overlap(4.0, busy, waiting) / target.clock_mhz
     time = overlap(k.dram_power, time, k.dram * work.traffic.time(target))
     time += target.launch + k.start
-    if work.split > 1:
+    if work.splits > 1:
         time += target.next_launch
         time += k.added * 2 * work.part_bytes / (target.l2_rate * sms * target.clock_mhz)
-    for copy in work.copies:
+    for copy in work.converted:
         time += target.next_launch + copy_time(copy, target)
     return time
 
 
 def predict(
-    spec: Contraction, epilogue: Epilogue, config: ImplicitGemmConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: Sm80ImplicitGemmConfig, target: Target
 ) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

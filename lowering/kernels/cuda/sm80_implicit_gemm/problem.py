@@ -34,7 +34,7 @@ def _a_span(spec: Contraction) -> int:
         )
         for phase in spec.phases
     )
-    return rows + spec.a.stride * spec.depth
+    return rows + spec.a.stride * spec.in_channels
 
 
 def _reach(axis: Axis) -> int:
@@ -51,7 +51,11 @@ def _b_span(spec: Contraction) -> int:
         )
         for phase in spec.phases
     )
-    return taps + spec.b.depth_stride * spec.depth + spec.b.column_stride * spec.columns
+    return (
+        taps
+        + spec.b.in_channel_stride * spec.in_channels
+        + spec.b.out_channel_stride * spec.out_channels
+    )
 
 
 def _c_span(spec: Contraction) -> int:
@@ -59,7 +63,7 @@ def _c_span(spec: Contraction) -> int:
         phase.out_offset + _span(axis.out_stride * axis.size for axis in phase.axes)
         for phase in spec.phases
     )
-    return rows + spec.c.stride * spec.columns
+    return rows + spec.c.stride * spec.out_channels
 
 
 def _offset_type(span: int) -> str:
@@ -78,8 +82,8 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     integers = {
         "kAStride": spec.a.stride,
         "kAGroup": spec.a.group_stride,
-        "kBDepth": spec.b.depth_stride,
-        "kBColumn": spec.b.column_stride,
+        "kBInChannel": spec.b.in_channel_stride,
+        "kBOutChannel": spec.b.out_channel_stride,
         "kBGroup": spec.b.group_stride,
         "kCStride": spec.c.stride,
         "kCGroup": spec.c.group_stride,
@@ -89,26 +93,26 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
     sizes = {
         "kAxes": rank,
         "kPhases": len(spec.phases),
-        "kDepth": spec.depth,
-        "kColumns": spec.columns,
+        "kInChannels": spec.in_channels,
+        "kOutChannels": spec.out_channels,
         "kGroups": spec.groups,
     }
     flags = {
         "kComputesB": computes_b,
         "kTapMinor": lines.tap_minor,
-        "kALineIsReduced": lines.a_by_depth != computes_b,
+        "kALineIsReduced": lines.a_by_in_channel != computes_b,
         "kOtherLineIsReduced": lines.other_by_reduction,
     }
-    columns = [operand.column_stride for operand in epilogue.operands]
+    out_channels = [operand.out_channel_stride for operand in epilogue.operands]
     groups = [operand.group_stride for operand in epilogue.operands]
     phases = ",\n".join(f"      {_phase_source(phase)}" for phase in spec.phases)
     fields = {
         "bool kBounded[]": f"{{{', '.join(map(_bool, bounded))}}}",
-        "convir::igemm::Phase<kAxes> kPhase[]": f"{{\n{phases}}}",
-        f"convir::igemm::Rows<kAxes> kEpilogue[][{max(1, len(columns))}]": (
+        "convir::implicit_gemm::Phase<kAxes> kPhase[]": f"{{\n{phases}}}",
+        f"convir::implicit_gemm::Rows<kAxes> kEpilogue[][{max(1, len(out_channels))}]": (
             f"{{{_epilogue_rows(spec, epilogue)}}}"
         ),
-        "long long kEpilogueColumn[]": _list(columns or [0]),
+        "long long kEpilogueColumn[]": _list(out_channels or [0]),
         "long long kEpilogueGroup[]": _list(groups or [0]),
     }
     return "\n".join(
@@ -131,7 +135,7 @@ def problem_source(spec: Contraction, epilogue: Epilogue) -> str:
 def _phase_source(phase: Phase) -> str:
     axes = phase.axes
     values: list[str] = [
-        str(phase.positions),
+        str(phase.pixels),
         str(phase.taps),
         str(phase.out_offset),
         str(first_weight(phase)),

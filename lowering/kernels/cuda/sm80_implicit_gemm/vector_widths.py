@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Axis, Contraction, Phase
 
 INDEX_LIMIT = 1 << 31
-"""Positions and offsets below it are exact in 32 bits."""
+"""Output pixels and offsets below it are exact in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,39 @@ class Orientation:
     """Along which loops of the product the lines of its three tiles run."""
 
     tap_minor: bool
-    """Whether the taps of one depth are neighbours in the reduction, not the depths of one tap."""
-    a_by_depth: bool
-    """Whether a line of A is depths of one position, not positions at one depth."""
+    """Whether the taps of one depth are contiguous in the reduction, not the input channels of
+    one tap."""
+    a_by_in_channel: bool
+    """Whether a line of A is input channels of one position, not output pixels at one depth."""
     other_by_reduction: bool
     """Whether a line of the other input runs along the reduction, not along columns."""
-    out_by_columns: bool
+    stored_by_out_channel: bool
     """Whether neighbours of the result are columns, not rows of the product."""
 
 
 def orientation(spec: Contraction) -> Orientation:
     """The directions in which the operands of `spec` are read and written."""
-    tap_minor = _taps_are_neighbours(spec)
+    tap_minor = _taps_are_contiguous(spec)
     positions_follow = any(
         axis.row_stride == 1 and axis.size > 1 for phase in spec.phases for axis in phase.axes
     )
-    by_depth = spec.a.stride == 1 and not (spec.depth == 1 and positions_follow)
+    by_depth = spec.a.stride == 1 and not (spec.in_channels == 1 and positions_follow)
     if spec.result == "B":
         return Orientation(
             tap_minor=False,
-            a_by_depth=by_depth,
+            a_by_in_channel=by_depth,
             other_by_reduction=spec.c.stride != 1,
-            out_by_columns=spec.b.column_stride < spec.b.depth_stride,
+            stored_by_out_channel=spec.b.out_channel_stride < spec.b.in_channel_stride,
         )
     return Orientation(
         tap_minor=tap_minor,
-        a_by_depth=by_depth,
-        other_by_reduction=tap_minor or spec.b.depth_stride < spec.b.column_stride,
-        out_by_columns=spec.c.stride <= spec.phases[0].axes[-1].out_stride,
+        a_by_in_channel=by_depth,
+        other_by_reduction=tap_minor or spec.b.in_channel_stride < spec.b.out_channel_stride,
+        stored_by_out_channel=spec.c.stride <= spec.phases[0].axes[-1].out_stride,
     )
 
 
-def _taps_are_neighbours(spec: Contraction) -> bool:
+def _taps_are_contiguous(spec: Contraction) -> bool:
     """Whether a position's taps follow each other in B, and nothing is lost by reading them so."""
     return spec.result == "C" and spec.a.stride != 1 and _taps_follow(spec)
 
@@ -80,16 +81,16 @@ def _taps_follow(spec: Contraction) -> bool:
             if axis.tap_weights[1] - axis.tap_weights[0] != step:
                 return False
             step *= len(axis.tap_weights)
-    return spec.b.depth_stride == step
+    return spec.b.in_channel_stride == step
 
 
 def unsupported(spec: Contraction) -> Refusal | None:
-    """Why `spec` is none of the products that the template computes."""
+    """Why `spec` is none of the products that the kernel family computes."""
     axes = [axis for phase in spec.phases for axis in phase.axes]
     if any(_uneven(axis.tap_rows) or _uneven(axis.tap_weights) for axis in axes):
         return Refusal("its taps are not evenly spaced")
-    rows = [phase.positions for phase in spec.phases]
-    reduced = [phase.taps * spec.depth for phase in spec.phases]
+    rows = [phase.pixels for phase in spec.phases]
+    reduced = [phase.taps * spec.in_channels for phase in spec.phases]
     if max(*rows, *reduced) >= INDEX_LIMIT >> 1:
         return Refusal("it has more rows than 32 bits count")
     return None
@@ -102,19 +103,19 @@ def _uneven(values: Sequence[int]) -> bool:
 def rows_of(spec: Contraction) -> list[int]:
     """Rows of the product of one group, per phase."""
     if spec.result == "B":
-        return [phase.taps * spec.depth for phase in spec.phases]
-    return [phase.positions for phase in spec.phases]
+        return [phase.taps * spec.in_channels for phase in spec.phases]
+    return [phase.pixels for phase in spec.phases]
 
 
 def reduced_of(spec: Contraction) -> list[int]:
     """The length of the reduction, per phase."""
     if spec.result == "B":
-        return [phase.positions for phase in spec.phases]
-    return [phase.taps * spec.depth for phase in spec.phases]
+        return [phase.pixels for phase in spec.phases]
+    return [phase.taps * spec.in_channels for phase in spec.phases]
 
 
 def widths(spec: Contraction) -> Widths:
-    """The widest accesses whose elements are neighbours and aligned, in whole vectors."""
+    """The widest accesses whose elements are contiguous and aligned, in whole vectors."""
     lines = orientation(spec)
     return Widths(_a_width(spec, lines), _other_width(spec, lines), _out_width(spec, lines))
 
@@ -123,16 +124,16 @@ def _a_width(spec: Contraction, lines: Orientation) -> int:
     most = POINTER_ALIGNMENT // STORAGE_BYTES[spec.a.type]
     starts = [stride for phase in spec.phases for stride in _row_strides(phase)]
     groups = _if_many(spec.groups, spec.a.group_stride)
-    if lines.a_by_depth:
-        return gcd(most, spec.depth, *starts, groups) if spec.a.stride == 1 else 1
+    if lines.a_by_in_channel:
+        return gcd(most, spec.in_channels, *starts, groups) if spec.a.stride == 1 else 1
     phases = [phase for phase in spec.phases if phase.taps]
     taps = [first for phase in phases for first in _tap_offsets(phase)]
     runs = [_run(phase, (axis.row_stride * axis.step for axis in phase.axes)) for phase in phases]
-    depths = _if_many(spec.depth, spec.a.stride)
+    in_channels_ = _if_many(spec.in_channels, spec.a.stride)
     bounded = any(leaves(axis) for phase in phases for axis in phase.axes)
     if bounded or any(run.step != 1 for run in runs):
         return 1
-    return gcd(most, *(run.length for run in runs), *taps, depths, groups, *_outer(runs))
+    return gcd(most, *(run.length for run in runs), *taps, in_channels_, groups, *_outer(runs))
 
 
 def _other_width(spec: Contraction, lines: Orientation) -> int:
@@ -142,33 +143,49 @@ def _other_width(spec: Contraction, lines: Orientation) -> int:
     groups = _if_many(spec.groups, spec.b.group_stride)
     weights = [w for phase in spec.phases for w in (first_weight(phase), *_tap_weights(phase))]
     if not lines.other_by_reduction:
-        depths = _if_many(spec.depth, spec.b.depth_stride)
-        if spec.b.column_stride != 1 and spec.columns > 1:
+        in_channels_ = _if_many(spec.in_channels, spec.b.in_channel_stride)
+        if spec.b.out_channel_stride != 1 and spec.out_channels > 1:
             return 1
-        return gcd(most, spec.columns, depths, groups, *weights)
-    columns = _if_many(spec.columns, spec.b.column_stride)
+        return gcd(most, spec.out_channels, in_channels_, groups, *weights)
+    out_channels = _if_many(spec.out_channels, spec.b.out_channel_stride)
     if lines.tap_minor:
         return gcd(
-            most, spec.depth * spec.phases[0].taps, columns, groups, first_weight(spec.phases[0])
+            most,
+            spec.in_channels * spec.phases[0].taps,
+            out_channels,
+            groups,
+            first_weight(spec.phases[0]),
         )
-    if spec.b.depth_stride != 1 and spec.depth > 1:
+    if spec.b.in_channel_stride != 1 and spec.in_channels > 1:
         return 1
-    return gcd(most, spec.depth, columns, groups, *weights)
+    return gcd(most, spec.in_channels, out_channels, groups, *weights)
 
 
 def _out_width(spec: Contraction, lines: Orientation) -> int:
     if spec.result == "C":
-        return _c_width(spec, by_columns=lines.out_by_columns)
+        return _c_width(spec, by_columns=lines.stored_by_out_channel)
     most = POINTER_ALIGNMENT // STORAGE_BYTES[spec.b.type]
     groups = _if_many(spec.groups, spec.b.group_stride)
     weights = [first_weight(spec.phases[0]), *_tap_weights(spec.phases[0])]
-    if lines.out_by_columns:
-        if spec.b.column_stride != 1 and spec.columns > 1:
+    if lines.stored_by_out_channel:
+        if spec.b.out_channel_stride != 1 and spec.out_channels > 1:
             return 1
-        return gcd(most, spec.columns, _if_many(spec.depth, spec.b.depth_stride), groups, *weights)
-    if spec.b.depth_stride != 1 and spec.depth > 1:
+        return gcd(
+            most,
+            spec.out_channels,
+            _if_many(spec.in_channels, spec.b.in_channel_stride),
+            groups,
+            *weights,
+        )
+    if spec.b.in_channel_stride != 1 and spec.in_channels > 1:
         return 1
-    return gcd(most, spec.depth, _if_many(spec.columns, spec.b.column_stride), groups, *weights)
+    return gcd(
+        most,
+        spec.in_channels,
+        _if_many(spec.out_channels, spec.b.out_channel_stride),
+        groups,
+        *weights,
+    )
 
 
 def _c_width(spec: Contraction, *, by_columns: bool) -> int:
@@ -176,21 +193,22 @@ def _c_width(spec: Contraction, *, by_columns: bool) -> int:
     groups = _if_many(spec.groups, spec.c.group_stride)
     offsets = [phase.out_offset for phase in spec.phases]
     if by_columns:
-        if spec.c.stride != 1 and spec.columns > 1:
+        if spec.c.stride != 1 and spec.out_channels > 1:
             return 1
         strides = [
             _if_many(axis.size, axis.out_stride) for phase in spec.phases for axis in phase.axes
         ]
-        return gcd(most, spec.columns, *strides, *offsets, groups)
+        return gcd(most, spec.out_channels, *strides, *offsets, groups)
     runs = [_run(phase, (axis.out_stride for axis in phase.axes)) for phase in spec.phases]
     if any(run.step != 1 for run in runs):
         return 1
-    columns = _if_many(spec.columns, spec.c.stride)
-    return gcd(most, *(run.length for run in runs), columns, *offsets, groups, *_outer(runs))
+    out_channels = _if_many(spec.out_channels, spec.c.stride)
+    return gcd(most, *(run.length for run in runs), out_channels, *offsets, groups, *_outer(runs))
 
 
 def linear_rows(spec: Contraction) -> int:
-    """Elements of A between two positions, where all of them are evenly spaced and inside; else 0.
+    """Elements of A between two output pixels, where all of them are evenly spaced and inside; else
+    0.
 
     A phase without taps reads none.
     """
@@ -201,7 +219,7 @@ def linear_rows(spec: Contraction) -> int:
 
 
 def linear_out(spec: Contraction) -> int:
-    """Elements of C between two positions, where all of them are evenly spaced; else 0."""
+    """Elements of C between two output pixels, where all of them are evenly spaced; else 0."""
     return _even([_run(p, (axis.out_stride for axis in p.axes)) for p in spec.phases])
 
 
@@ -212,7 +230,7 @@ def _even(runs: Sequence[_Run]) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """The longest run of positions that are evenly spaced in memory."""
+    """The longest run of output pixels that are evenly spaced in memory."""
 
     length: int
     step: int
@@ -221,7 +239,8 @@ class _Run:
 
 
 def _run(phase: Phase, strides: Iterable[int]) -> _Run:
-    """The run at the end of a phase's positions, given the elements between two along each axis."""
+    """The run at the end of a phase's output pixels, given the elements between two along each
+    axis."""
     length, step = 1, 1
     outer: list[int] = []
     pairs = [(axis.size, stride) for axis, stride in zip(phase.axes, strides, strict=True)]

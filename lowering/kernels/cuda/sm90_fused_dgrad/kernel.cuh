@@ -1,19 +1,19 @@
 // Phases of a backward data convolution as columns of one product (sm_90a): rows of A that several
 // phases read are loaded once for all of them, and all of B stays in shared memory.
 //
-// A *shift* is a distance between the rows of A and the output positions that some tap has. For
+// A *shift* is a distance between the rows of A and the output pixels that some tap has. For
 // each of them a tile of A meets the matrices of the phases that have such a tap. Each of the two
-// pairs of a producer thread and a warpgroup works through tiles of its own, so one stores while the
-// other multiplies.
+// pairs of a producer thread and a warpgroup works through tiles of its own, so one stores while
+// the other multiplies.
 //
-// Problem (generated): Input, Epilogue, Operands, kSpatial, kWeightsByDepth as for
+// Problem (generated): Input, Epilogue, Operands, kSpatial, kFilterByInChannel as for
 // `sm90_implicit_gemm/kernel.cuh`;
-//   kDepth, kColumns              of one tap
+//   kInChannels, kOutChannels              of one tap
 //   kPhases, kShifts              phases are ordered by their place in C
 //   matrix[shift][phase]          of B, -1 where the phase has no such tap
 //   shift(i), used(i)             a `Tap`; the matrices in the order of their use
-//   kPositions, sizes, corner, steps, strides   of the positions of all phases together
-//   phase_sizes[phase], offsets[phase]          of one phase: its positions, its place in C
+//   kPixels, sizes, corner, steps, strides   of the output pixels of all phases together
+//   phase_sizes[phase], offsets[phase]          of one phase: its output pixels, its place in C
 //   kRun                          phases whose columns follow each other in C
 //   kSharedBytes                  dynamic shared memory of a block
 #pragma once
@@ -31,26 +31,27 @@
 
 namespace convir::wgmma {
 
-template <int kStages_, int kStoreColumns_>
-struct JoinedConfig {
-  static constexpr int kStages = kStages_;              // tiles of A in flight, for each pair
-  static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
+template <int kStages_, int kStoreChannels_>
+struct FusedDgradConfig {
+  static constexpr int kStages = kStages_;              // tiles of A in flight, for each consumer
+  static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
 };
 
-// The place of a row's positions in C, and which phases have one.
-struct JoinedRow {
+// The place of a row's output pixels in C, and which phases have one.
+struct FusedDgradRow {
   long long offset;
   unsigned phases;
 };
 
-// From two sums of a lane to what is stored, as `Finish`, from column `kFirst` of all phases on.
+// From two accumulators of a lane to what is stored, as `Finish`, from column `kFirst` of all
+// phases on.
 template <class Problem, int kFirst>
-struct JoinedFinish {
+struct FusedDgradEpilogue {
   using Epilogue = typename Problem::Epilogue;
   using Operands = typename Problem::Operands;
   static constexpr int kTogether = operands_together<Operands>();
   const typename Epilogue::Pointers& pointers;
-  const JoinedRow& row;  // `threadIdx.x % 16` of the warp's
+  const FusedDgradRow& row;  // `threadIdx.x % 16` of the warp's
 
   // What no position has reads the operands of element 0.
   __device__ __forceinline__ unsigned operator()(float low, float high, int half,
@@ -58,11 +59,11 @@ struct JoinedFinish {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const int phase = (kFirst + column) / Problem::kColumns;
-      // Asked for again rather than kept: all other registers have sums.
+      const int phase = (kFirst + column) / Problem::kOutChannels;
+      // Asked for again rather than kept: all other registers have accumulators.
       const int of = threadIdx.x % 32 / 4 + half * 8;
       const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
-      const int channel = (kFirst + column) % Problem::kColumns + threadIdx.x % 4 * 2;
+      const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
       const long long element =
           __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
       typename Epilogue::Stored both[2];
@@ -74,31 +75,31 @@ struct JoinedFinish {
 };
 
 template <class Problem, class Config>
-struct JoinedKernel {
+struct FusedDgradKernel {
   using Input = typename Problem::Input;
   using Epilogue = typename Problem::Epilogue;
   using Output = typename Epilogue::Stored;
   using Pointers = typename Epilogue::Pointers;
 
-  static constexpr int kPairs = 2, kWarpgroup = 128;
-  static constexpr int kThreads = (1 + kPairs) * kWarpgroup, kConsumerRegisters = 232;
+  static constexpr int kConsumers = 2, kWarpgroup = 128;
+  static constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerRegisters = 232;
   static constexpr int kRows = 64, kBlockK = 64, kStages = Config::kStages;
-  static constexpr int kWidth = Problem::kPhases * Problem::kColumns;
-  static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
-  static constexpr int kTiles = (Problem::kPositions + kRows - 1) / kRows;
+  static constexpr int kWidth = Problem::kPhases * Problem::kOutChannels;
+  static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
+  static constexpr int kTiles = (Problem::kPixels + kRows - 1) / kRows;
 
-  // A matrix of B, 64 depths of it: blocks of as many columns as a swizzled row has, or columns of
-  // 64 depths.
+  // A matrix of B, 64 input channels of it: blocks of as many columns as a swizzled row has, or
+  // columns of 64 input channels.
   static constexpr hopper::Major kMajorB =
-      Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
-  static constexpr int kBlockColumns = Problem::kColumns % 64 == 0 ? 64 : 32;
-  static constexpr int kRowBytesB = kMajorB == hopper::kMajorK ? 128 : kBlockColumns * 2;
+      Problem::kFilterByInChannel ? hopper::kMajorK : hopper::kMajorMN;
+  static constexpr int kBlockChannels = Problem::kOutChannels % 64 == 0 ? 64 : 32;
+  static constexpr int kRowBytesB = kMajorB == hopper::kMajorK ? 128 : kBlockChannels * 2;
   static constexpr int kCopiesB =
-      kMajorB == hopper::kMajorK ? 1 : Problem::kColumns / kBlockColumns;
-  static constexpr int kMatrixBytes = Problem::kColumns * kBlockK * 2;
+      kMajorB == hopper::kMajorK ? 1 : Problem::kOutChannels / kBlockChannels;
+  static constexpr int kMatrixBytes = Problem::kOutChannels * kBlockK * 2;
 
   static constexpr int kBytesA = kRows * hopper::kSwizzleBytes;
-  using WarpStaging = Staging<Config::kStoreColumns>;
+  using WarpStaging = Staging<Config::kStoreChannels>;
 
   // Matrices of all shifts, in the order of their use.
   static constexpr int matrices_before(int shift, int phase) {
@@ -110,38 +111,38 @@ struct JoinedKernel {
   }
   static constexpr int kMatrices = matrices_before(Problem::kShifts, 0);
   static constexpr int kBytesB = kMatrices * kChunksK * kMatrixBytes;
-  static constexpr int kSharedBytes = hopper::kAtomBytes + kPairs * kStages * kBytesA + kBytesB +
-                                      kPairs * 4 * WarpStaging::kBytes +
-                                      (2 * kPairs * kStages + 1) * 8;
-  static_assert(kWidth <= 256 && Problem::kColumns % 32 == 0);
-  static_assert(Problem::kRun * Problem::kColumns % Config::kStoreColumns == 0);
+  static constexpr int kSharedBytes = hopper::kAtomBytes + kConsumers * kStages * kBytesA + kBytesB +
+                                      kConsumers * 4 * WarpStaging::kBytes +
+                                      (2 * kConsumers * kStages + 1) * 8;
+  static_assert(kWidth <= 256 && Problem::kOutChannels % 32 == 0);
+  static_assert(Problem::kRun * Problem::kOutChannels % Config::kStoreChannels == 0);
   static_assert(kSharedBytes == Problem::kSharedBytes);
 
   unsigned stages, weights, staging, full, empty, loaded;
-  int pair;
+  int consumer;
 
-  __device__ JoinedKernel(const char* memory, int pair) : pair(pair) {
+  __device__ FusedDgradKernel(const char* memory, int consumer) : consumer(consumer) {
     const unsigned start = shared_address(memory);
     stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-    weights = stages + kPairs * kStages * kBytesA;
+    weights = stages + kConsumers * kStages * kBytesA;
     staging = weights + kBytesB;
-    full = staging + kPairs * 4 * WarpStaging::kBytes;
-    empty = full + kPairs * kStages * 8;
-    loaded = empty + kPairs * kStages * 8;
-    stages += pair * kStages * kBytesA;
-    full += pair * kStages * 8;
-    empty += pair * kStages * 8;
+    full = staging + kConsumers * 4 * WarpStaging::kBytes;
+    empty = full + kConsumers * kStages * 8;
+    loaded = empty + kConsumers * kStages * 8;
+    stages += consumer * kStages * kBytesA;
+    full += consumer * kStages * 8;
+    empty += consumer * kStages * 8;
   }
 
-  // One thread, of the first pair.
+  // One thread, of the first consumer.
   __device__ void init_barriers() const {
-    init_stages<kPairs * kStages>(full, empty, 1, 4);
+    init_stages<kConsumers * kStages>(full, empty, 1, 4);
     init_barrier(loaded, 1);
     fence_barrier_init();
   }
 
   __device__ int tile(int round) const {
-    return (round * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * kPairs + pair;
+    return (round * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * kConsumers + consumer;
   }
 
   // One thread: all matrices of B.
@@ -150,7 +151,7 @@ struct JoinedKernel {
     for (int i = 0; i < kMatrices * kChunksK; ++i) {
       const int matrix = Problem::used(i % kMatrices), k = i / kMatrices * kBlockK;
       for (int copy = 0; copy < kCopiesB; ++copy) {
-        const int n = copy * kBlockColumns;
+        const int n = copy * kBlockChannels;
         hopper::load_3d(weights + i * kMatrixBytes + copy * kBlockK * kRowBytesB, &b, loaded,
                         kMajorB == hopper::kMajorK ? k : n, matrix,
                         kMajorB == hopper::kMajorK ? n : k);
@@ -158,12 +159,12 @@ struct JoinedKernel {
     }
   }
 
-  // One thread of each pair: the tiles of A of every shift.
+  // One thread of each consumer: the tiles of A of every shift.
   __device__ void produce(const hopper::TensorMap& a) const {
     PipelineState<kStages> ring;
     for (int round = 0; tile(round) < kTiles; ++round) {
       int x[kMaxAxes], at[5] = {};
-      positions_of(tile(round) * kRows, Problem::sizes, x);
+      pixels_of(tile(round) * kRows, Problem::sizes, x);
 #pragma unroll
       for (int axis = 0; axis < Problem::kSpatial; ++axis) {
         at[1 + axis] = x[axis] * Problem::steps[axis] + Problem::corner[axis];
@@ -183,22 +184,23 @@ struct JoinedKernel {
     }
   }
 
-  using Sums = float[kWidth / 2];
+  using Accumulators = float[kWidth / 2];
 
   template <int kShift>
-  static __device__ __forceinline__ void multiply(Sums& d, unsigned a, unsigned b) {
+  static __device__ __forceinline__ void multiply(Accumulators& d, unsigned a, unsigned b) {
     const auto from_a = hopper::tile_descriptor<hopper::kMajorK, kBlockK>(a);
     auto from_b = descriptor_b(b);
-    // Descriptors are sums of this one and constants: kept from tile to tile they fill registers.
+    // Descriptors are accumulators of this one and constants: kept from tile to tile they fill
+    // registers.
     asm volatile("" : "+l"(from_b));
     static_for<kBlockK / 16>([&](auto step) {
       static_for<Problem::kPhases>([&](auto phase) {
         constexpr int i = decltype(phase)::value;
         if constexpr (Problem::matrix[kShift][i] >= 0) {
           constexpr int matrix = matrices_before(kShift, i) * kMatrixBytes / 16;
-          constexpr int kSums = Problem::kColumns / 2;
-          hopper::Wgmma<Input, Problem::kColumns, hopper::kMajorK, kMajorB>::run(
-              d + i * kSums, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
+          constexpr int kAccumulators = Problem::kOutChannels / 2;
+          hopper::Wgmma<Input, Problem::kOutChannels, hopper::kMajorK, kMajorB>::run(
+              d + i * kAccumulators, from_a + step.value * hopper::kDescriptorStep<hopper::kMajorK>,
               from_b + (matrix + step.value * kStepB), 1);
         }
       });
@@ -219,13 +221,13 @@ struct JoinedKernel {
     if (threadIdx.x % 32 == 0) arrive(empty + slot * 8);
   }
 
-  // A warpgroup of each pair.
+  // A warpgroup of each consumer.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
     PipelineState<kStages> ring;
     wait_barrier(loaded, 0);
     for (int round = 0; tile(round) < kTiles; ++round) {
-      Sums d;
+      Accumulators d;
 #pragma unroll
       for (int i = 0; i < kWidth / 2; ++i) d[i] = 0;
       int held = -1;
@@ -245,15 +247,15 @@ struct JoinedKernel {
       mma::drain(d);
       release(held);
       store(d, tile(round) * kRows + warp * kWarpRows,
-            staging + (pair * 4 + warp) * WarpStaging::kBytes, c, operands);
+            staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
     }
   }
 
-  static __device__ __forceinline__ JoinedRow row_at(int number) {
-    JoinedRow row = {0, 0};
-    if (number >= Problem::kPositions) return row;
+  static __device__ __forceinline__ FusedDgradRow row_at(int number) {
+    FusedDgradRow row = {0, 0};
+    if (number >= Problem::kPixels) return row;
     int at[kMaxAxes];
-    positions_of(number, Problem::sizes, at);
+    pixels_of(number, Problem::sizes, at);
     row.offset = offset_of(at, Problem::strides);
     static_for<Problem::kPhases>([&](auto phase) {
       bool is_inside = true;
@@ -266,19 +268,19 @@ struct JoinedKernel {
     return row;
   }
 
-  static __device__ __forceinline__ void store(const Sums& d, int m, unsigned to, Output* c,
+  static __device__ __forceinline__ void store(const Accumulators& d, int m, unsigned to, Output* c,
                                                const Pointers& operands) {
-    constexpr int kColumns = Config::kStoreColumns, kChunks = kColumns / 8;
-    constexpr int kRunColumns = Problem::kRun * Problem::kColumns;
+    constexpr int kOutChannels = Config::kStoreChannels, kChunks = kOutChannels / 8;
+    constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
     const int lane = threadIdx.x % 32;
-    const JoinedRow row = row_at(m + lane % kWarpRows);
-    static_for<kWidth / kColumns>([&](auto part) {
-      constexpr int first = decltype(part)::value * kColumns;
-      using Finisher = JoinedFinish<Problem, first>;
-      Output* const run = c + Problem::offsets[first / kRunColumns * Problem::kRun] +
-                          first % kRunColumns;
+    const FusedDgradRow row = row_at(m + lane % kWarpRows);
+    static_for<kWidth / kOutChannels>([&](auto part) {
+      constexpr int first = decltype(part)::value * kOutChannels;
+      using Finisher = FusedDgradEpilogue<Problem, first>;
+      Output* const run = c + Problem::offsets[first / kRunChannels * Problem::kRun] +
+                          first % kRunChannels;
       __syncwarp();
-      stage<kColumns, Finisher::kTogether>(to, d, first, Finisher{operands, row});
+      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, row});
       __syncwarp();
 #pragma unroll 4
       for (int i = lane; i < kWarpRows * kChunks; i += 32) {
@@ -286,7 +288,7 @@ struct JoinedKernel {
         const long long offset = __shfl_sync(kAllLanes, row.offset, r);
         const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
         const uint4 x = load_chunk(to + r * WarpStaging::kPitch + chunk * kChunkBytes);
-        if (phases >> ((first + chunk * 8) / Problem::kColumns) & 1) {
+        if (phases >> ((first + chunk * 8) / Problem::kOutChannels) & 1) {
           store_chunk(run + offset + chunk * 8, x);
         }
       }
@@ -296,11 +298,11 @@ struct JoinedKernel {
 
 // The body of a kernel of `kThreads` threads.
 template <class Problem, class Config>
-__device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stored* c,
+__device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue::Stored* c,
                                                 const typename Problem::Epilogue::Pointers& operands,
                                                 const hopper::TensorMap& b,
                                                 const hopper::TensorMap& a) {
-  using Kernel = JoinedKernel<Problem, Config>;
+  using Kernel = FusedDgradKernel<Problem, Config>;
   extern __shared__ char memory[];
   const int warpgroup = threadIdx.x / Kernel::kWarpgroup;
   if (threadIdx.x == 0) {
@@ -315,10 +317,10 @@ __device__ __forceinline__ void contract_joined(typename Problem::Epilogue::Stor
   using Both = Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>;
   if (warpgroup == 0) {
     Both::become_producer();
-    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kPairs);
-    if (threadIdx.x < 32 * Kernel::kPairs) {
+    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kConsumers);
+    if (threadIdx.x < 32 * Kernel::kConsumers) {
       if (threadIdx.x % 32 == 0) kernel.produce(a);
-    } else if (threadIdx.x == 32 * Kernel::kPairs) {
+    } else if (threadIdx.x == 32 * Kernel::kConsumers) {
       kernel.load_weights(b);
     }
   } else {

@@ -1,4 +1,4 @@
-"""`joined`: phases of a backward data convolution as columns of one product, on Hopper.
+"""`sm90_fused_dgrad`: phases of a backward data convolution as columns of one product, on Hopper.
 
 Where columns are few, loading rows of A takes longer than multiplying them. Phases read the same
 rows, each with its own taps: here a tile of rows is loaded once for all of them, and all of B stays
@@ -14,15 +14,15 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
-    PAIRS,
+    CONSUMERS,
     ROWS,
-    STORE_COLUMNS,
+    STORE_CHANNELS,
     THREADS,
-    JoinedConfig,
+    FusedDgradConfig,
 )
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import (
     ROW_BYTES,
-    JoinedProblem,
+    FusedDgradProblem,
     problem_of,
 )
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.source import SYMBOL, source_of
@@ -39,29 +39,31 @@ STAGES = (8, 7, 6, 5, 4, 3)
 _ATOM_BYTES, _CHUNK_BYTES, _BARRIER_BYTES = 1024, 16, 8
 
 
-def shared_bytes(problem: JoinedProblem, config: JoinedConfig) -> int:
+def shared_bytes(problem: FusedDgradProblem, config: FusedDgradConfig) -> int:
     """Dynamic shared memory of a block."""
-    staged = PAIRS * ROWS * (config.store_columns * 2 + _CHUNK_BYTES)
-    stages = PAIRS * config.stages * ROWS * ROW_BYTES
-    barriers = (2 * PAIRS * config.stages + 1) * _BARRIER_BYTES
+    staged = CONSUMERS * ROWS * (config.store_channels * 2 + _CHUNK_BYTES)
+    stages = CONSUMERS * config.stages * ROWS * ROW_BYTES
+    barriers = (2 * CONSUMERS * config.stages + 1) * _BARRIER_BYTES
     return _ATOM_BYTES + stages + problem.weight_bytes + staged + barriers
 
 
-def refusal(problem: JoinedProblem, config: JoinedConfig, target: Target) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
-    if problem.run * problem.columns % config.store_columns:
-        return Refusal("staged columns belong to different positions")
+def refusal(problem: FusedDgradProblem, config: FusedDgradConfig, target: Target) -> Refusal | None:
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
+    if problem.run * problem.out_channels % config.store_channels:
+        return Refusal("staged output channels belong to different output pixels")
     return target.shared_refusal(shared_bytes(problem, config))
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConfig, ...] | Refusal:
+def plan(
+    spec: Contraction, epilogue: Epilogue, gpu: Target
+) -> tuple[FusedDgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, the most stages first."""
     problem = fused_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     configs = [
-        JoinedConfig(stages, store, gpu.multiprocessors)
-        for store in STORE_COLUMNS
+        FusedDgradConfig(stages, store, gpu.multiprocessors)
+        for store in STORE_CHANNELS
         for stages in STAGES
     ]
     legal = [c for c in configs if refusal(problem, c, gpu) is None]
@@ -73,7 +75,7 @@ def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[JoinedConf
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: JoinedConfig,
+    config: FusedDgradConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
@@ -84,24 +86,24 @@ def kernels(
     if refused is not None:
         return refused
     shared = shared_bytes(problem, config)
-    tiles = -(-problem.positions // ROWS)
+    tiles = -(-problem.pixels // ROWS)
     kernel = CudaKernel(
         source_of(spec, epilogue, problem, config, shared),
         SYMBOL,
-        (min(-(-tiles // PAIRS), config.blocks), 1, 1),
+        (min(-(-tiles // CONSUMERS), config.blocks), 1, 1),
         (THREADS, 1, 1),
         shared,
         (
             Pointer("c"),
             *(Pointer("epilogue", i) for i in range(len(epilogue.operands))),
             _weight_map(spec, problem),
-            im2col_map(Pointer("a"), spec.a.type, spec.depth, problem.rows, BLOCK_K, ROWS),
+            im2col_map(Pointer("a"), spec.a.type, spec.in_channels, problem.rows, BLOCK_K, ROWS),
         ),
     )
     return KernelPlan((kernel,))
 
 
-def fused_problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refusal:
+def fused_problem(spec: Contraction, epilogue: Epilogue) -> FusedDgradProblem | Refusal:
     """What the family sees of a contraction and its epilogue, or why it does not take them."""
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
@@ -110,18 +112,18 @@ def fused_problem(spec: Contraction, epilogue: Epilogue) -> JoinedProblem | Refu
     return problem if isinstance(problem, Refusal) else replace(problem, operands=operands)
 
 
-def _weight_map(spec: Contraction, problem: JoinedProblem) -> TensorMap:
-    """`BLOCK_K` depths of a matrix of B: all its columns, or a block of them."""
+def _weight_map(spec: Contraction, problem: FusedDgradProblem) -> TensorMap:
+    """`BLOCK_K` input channels of a matrix of B: all its columns, or a block of them."""
     b = spec.b
     tap_bytes = stride_bytes(problem.tap_stride, b.type)
-    if problem.weights_by_depth:
-        sizes = (spec.depth, problem.matrix_count, problem.columns)
-        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
+    if problem.filter_by_in_channel:
+        sizes = (spec.in_channels, problem.matrix_count, problem.out_channels)
+        strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type))
         return TensorMap(
-            Pointer("b"), b.type, sizes, strides, (BLOCK_K, 1, problem.columns), swizzle=128
+            Pointer("b"), b.type, sizes, strides, (BLOCK_K, 1, problem.out_channels), swizzle=128
         )
-    sizes = (problem.columns, problem.matrix_count, spec.depth)
-    strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
-    if problem.columns % 64 == 0:
+    sizes = (problem.out_channels, problem.matrix_count, spec.in_channels)
+    strides = (tap_bytes, stride_bytes(b.in_channel_stride, b.type))
+    if problem.out_channels % 64 == 0:
         return TensorMap(Pointer("b"), b.type, sizes, strides, (64, 1, BLOCK_K), swizzle=128)
     return TensorMap(Pointer("b"), b.type, sizes, strides, (32, 1, BLOCK_K), swizzle=64)

@@ -1,4 +1,4 @@
-"""`joined`: tiles of 64 rows, read once for all phases."""
+"""`sm90_fused_dgrad`: tiles of 64 rows, read once for all phases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
-from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import PAIRS, ROWS
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import CONSUMERS, ROWS
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.launch import fused_problem
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import ROW_BYTES
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -33,7 +33,7 @@ class Constants:
     """Of a copy, which as many stages hide."""
     store: float = 2.733
     """For 32 results of a warp."""
-    turn: float = 283.6
+    store_: float = 283.6
     """For each time that columns are staged and stored."""
     tile: float = 500.6
     """Between two tiles of a warpgroup."""
@@ -66,27 +66,27 @@ class Work:
     a_bytes: float
     loads: float
     stages: int
-    sums: float
-    turns: float
+    accumulators: float
+    stores_: float
     rate: str
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: JoinedConfig, target: Target) -> Work:
+def work(spec: Contraction, epilogue: Epilogue, config: FusedDgradConfig, target: Target) -> Work:
     """Count."""
     problem = fused_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
-    chunks = -(-spec.depth // BLOCK_K)
+    chunks = -(-spec.in_channels // BLOCK_K)
     loads = len(problem.shifts) * chunks
-    columns = problem.columns * len(problem.phases)
+    out_channels = problem.out_channels * len(problem.phases)
     return Work(
-        tiles=ceil(-(-problem.positions // ROWS) / (PAIRS * config.blocks)),
-        products=problem.taps * chunks * BLOCK_K * problem.columns * ROWS,
+        tiles=ceil(-(-problem.pixels // ROWS) / (CONSUMERS * config.blocks)),
+        products=problem.taps * chunks * BLOCK_K * problem.out_channels * ROWS,
         a_bytes=loads * ROWS * ROW_BYTES,
         loads=loads,
         stages=config.stages,
-        sums=columns * ROWS,
-        turns=columns / config.store_columns,
+        accumulators=out_channels * ROWS,
+        stores_=out_channels / config.store_channels,
         rate=spec.a.type,
         traffic=traffic_of(spec, epilogue),
     )
@@ -96,14 +96,16 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
     multiplied = k.multiply * work.products / target.wgmma_rate[work.rate]
     copied = work.a_bytes / k.rows_rate
-    stored = k.store * work.sums / 32
-    both = PAIRS * max(multiplied, copied, stored)
+    stored = k.store * work.accumulators / 32
+    both = CONSUMERS * max(multiplied, copied, stored)
     alone = max(multiplied, work.loads / work.stages * k.latency)
-    alone += k.tile + stored + k.turn * work.turns
+    alone += k.tile + stored + k.store_ * work.stores_
     busy = work.tiles * overlap(3.0, both, alone)
     return launched(heated(busy / target.clock_mhz), work.traffic, target, k)
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: JoinedConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: FusedDgradConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

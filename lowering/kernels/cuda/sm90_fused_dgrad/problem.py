@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 MAX_COLUMNS = 256
-"""Of all phases together: what a warpgroup keeps sums of."""
+"""Of all phases together: what a warpgroup keeps accumulators of."""
 ROW_BYTES = 2 * BLOCK_K
 """Of a row of A, or of a column of B, in a stage."""
 COLUMN_STEP = 32
@@ -33,14 +33,14 @@ COLUMN_STEP = 32
 
 
 @dataclass(frozen=True)
-class JoinedProblem:
+class FusedDgradProblem:
     """What the generated `Problem` struct says; axes innermost first, the batch last."""
 
     rows: RowMap
-    """The positions of all phases together."""
+    """The output pixels of all phases together."""
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    """Elements of C between two positions."""
+    """Elements of C between two output pixels."""
     phases: tuple[tuple[tuple[int, ...], int], ...]
     """Per phase, by its place in C: sizes, and that place in elements."""
     run: int
@@ -51,15 +51,15 @@ class JoinedProblem:
     """Per shift and phase the number of the matrix of B, -1 where there is no such tap."""
     tap_stride: int
     matrix_count: int
-    columns: int
+    out_channels: int
     """Of one phase."""
-    depth: int
-    weights_by_depth: bool
+    in_channels: int
+    filter_by_in_channel: bool
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides."""
 
     @property
-    def positions(self) -> int:
+    def pixels(self) -> int:
         """Rows of the product."""
         return prod(self.sizes)
 
@@ -71,20 +71,23 @@ class JoinedProblem:
     @property
     def weight_bytes(self) -> int:
         """Of all matrices in shared memory."""
-        return self.taps * -(-self.depth // BLOCK_K) * self.columns * ROW_BYTES
+        return self.taps * -(-self.in_channels // BLOCK_K) * self.out_channels * ROW_BYTES
 
 
-def problem_of(contraction: Contraction) -> JoinedProblem | Refusal:
-    """Plan a contraction, or say why the template cannot compute it."""
+def problem_of(contraction: Contraction) -> FusedDgradProblem | Refusal:
+    """Plan a contraction, or say why the kernel family cannot compute it."""
     refusal = unsupported(contraction)
     if refusal is not None:
         return refusal
     phases = sorted(contraction.phases, key=lambda phase: phase.out_offset)
-    columns, count = contraction.columns, len(phases)
+    out_channels, count = contraction.out_channels, len(phases)
     if count == 1 or not all(phase.taps for phase in phases):
-        return Refusal("it has a single phase, or holes")
-    if columns % COLUMN_STEP or columns * count > MAX_COLUMNS:
-        return Refusal(f"{count} phases of {columns} columns are no {MAX_COLUMNS} sums of a row")
+        return Refusal("it has a single phase, or zero-filled outputs")
+    if out_channels % COLUMN_STEP or out_channels * count > MAX_COLUMNS:
+        return Refusal(
+            f"{count} phases of {out_channels} output channels are no "
+            f"{MAX_COLUMNS} accumulators of a row"
+        )
     if len(in_pieces(contraction)[1]) > 1:
         return Refusal("its phases differ in their weights alone, and are one product as they are")
     joint = _joint(phases)
@@ -102,26 +105,26 @@ def problem_of(contraction: Contraction) -> JoinedProblem | Refusal:
     matrices = tuple(tuple(of_phase.get(shift, -1) for of_phase in taps) for shift in shifts)
     if len(shifts) == sum(map(len, taps)):
         return Refusal("no two phases share rows of A")
-    return JoinedProblem(
+    return FusedDgradProblem(
         rows=rows,
         sizes=padded([axis.size for axis in joint[0].axes], 1),
         strides=padded([axis.out_stride for axis in joint[0].axes], 0),
         phases=tuple(
             (padded([axis.size for axis in phase.axes], 1), phase.out_offset) for phase in phases
         ),
-        run=_run(phases, columns),
+        run=_run(phases, out_channels),
         shifts=shifts,
         matrices=matrices,
         tap_stride=numbers[0],
         matrix_count=numbers[1],
-        columns=columns,
-        depth=contraction.depth,
-        weights_by_depth=contraction.b.column_stride != 1,
+        out_channels=out_channels,
+        in_channels=contraction.in_channels,
+        filter_by_in_channel=contraction.b.out_channel_stride != 1,
     )
 
 
 def _joint(phases: Sequence[Phase]) -> list[Phase] | Refusal:
-    """The phases, all with the positions that any of them has."""
+    """The phases, all with the output pixels that any of them has."""
     axes = list(zip(*(phase.axes for phase in phases), strict=True))
     walks = [{(a.extent, a.step, a.row_stride, a.out_stride) for a in axis} for axis in axes]
     if any(len(walk) != 1 for walk in walks):
@@ -138,12 +141,12 @@ def _joint(phases: Sequence[Phase]) -> list[Phase] | Refusal:
     ]
 
 
-def _run(phases: Sequence[Phase], columns: int) -> int:
+def _run(phases: Sequence[Phase], out_channels: int) -> int:
     """How many phases follow each other in C, everywhere; they divide all of them."""
     offsets = [phase.out_offset for phase in phases]
     for run in range(len(phases), 1, -1):
         starts = range(0, len(phases), run)
-        expected = [offsets[start] + i * columns for start in starts for i in range(run)]
+        expected = [offsets[start] + i * out_channels for start in starts for i in range(run)]
         if len(phases) % run == 0 and offsets == expected:
             return run
     return 1

@@ -1,4 +1,4 @@
-"""The generated text of a kernel of joined phases: the `Problem` struct and the named instance."""
+"""The generated text of a kernel of fused phases: the `Problem` struct and the named instance."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
-    from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import JoinedProblem
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
+    from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import FusedDgradProblem
 
-SYMBOL = "wgmma_joined"
+SYMBOL = "sm90_fused_dgrad"
 
 
 def source_of(
     contraction: Contraction,
     epilogue: Epilogue,
-    problem: JoinedProblem,
-    config: JoinedConfig,
+    problem: FusedDgradProblem,
+    config: FusedDgradConfig,
     shared_bytes: int,
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
@@ -33,12 +33,12 @@ def source_of(
     blank = (0,) * (MAX_SPATIAL - len(slides))
     numbers = {
         "kSpatial": len(slides),
-        "kWeightsByDepth": int(problem.weights_by_depth),
-        "kDepth": problem.depth,
-        "kColumns": problem.columns,
+        "kFilterByInChannel": int(problem.filter_by_in_channel),
+        "kInChannels": problem.in_channels,
+        "kOutChannels": problem.out_channels,
         "kPhases": len(problem.phases),
         "kShifts": len(problem.shifts),
-        "kPositions": problem.positions,
+        "kPixels": problem.pixels,
         "kRun": problem.run,
         "kSharedBytes": shared_bytes,
     }
@@ -60,7 +60,7 @@ def source_of(
         f"const {CPP_TYPES[operand.type]}* {name}, "
         for name, operand in zip(names, epilogue.operands, strict=True)
     )
-    instance = f"convir::wgmma::JoinedConfig<{config.stages}, {config.store_columns}>"
+    instance = f"convir::wgmma::FusedDgradConfig<{config.stages}, {config.store_channels}>"
     return (
         f"// {config}\n"
         '#include "sm90_fused_dgrad/kernel.cuh"\n'
@@ -80,10 +80,10 @@ def source_of(
         "};\n"
         f"using Config = {instance};\n"
         'extern "C" __global__ void '
-        "__launch_bounds__(convir::wgmma::JoinedKernel<Problem, Config>::kThreads, 1)\n"
+        "__launch_bounds__(convir::wgmma::FusedDgradKernel<Problem, Config>::kThreads, 1)\n"
         f"{SYMBOL}(Epilogue::Stored* c, {pointers}const __grid_constant__ TensorMap b,"
         " const __grid_constant__ TensorMap a) {\n"
-        "  convir::wgmma::contract_joined<Problem, Config>("
+        "  convir::wgmma::contract_fused_dgrad<Problem, Config>("
         f"c, {{{', '.join(names)}}}, b, a);\n"
         "}\n"
     )

@@ -1,4 +1,4 @@
-"""The configs of `grouped-pairs`: frozen choices, one canonical string each."""
+"""The configs of `sm90_grouped_direct`: frozen choices, one canonical string each."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from convir.lowering.kernels.cuda.config import Config
 
 
 @dataclass(frozen=True)
-class GroupedPairsConfig(Config, family="grouped-pairs", sizes=1):
+class Sm90GroupedDirectConfig(Config, family="sm90_grouped_direct", sizes=1):
     """How blocks of `kernel.cuh` share the work.
 
-    Prints as `grouped-pairs 13 slots=4 parts=4 blocks=132x1`.
+    Prints as `sm90_grouped_direct 13 stages=4 group_blocks=4 blocks=132x1`.
     """
 
-    pairs: int
+    row_pairs: int
     """Pairs of output rows of a strip."""
-    slots: int
+    stages: int
     """Strips that are under way or in use."""
-    parts: int
+    group_blocks: int
     """Blocks that share the strips of a group."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""

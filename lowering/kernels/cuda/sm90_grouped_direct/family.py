@@ -1,4 +1,4 @@
-"""`grouped-pairs`: what the registry knows of the family."""
+"""`sm90_grouped_direct`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SM90_GROUPED_DIRECT = Family(
-    config=config.GroupedPairsConfig,
+    config=config.Sm90GroupedDirectConfig,
     reads=_reads,
     plan=launch.plan,
     time=predict.predict,

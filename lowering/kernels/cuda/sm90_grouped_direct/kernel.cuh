@@ -3,8 +3,9 @@
 // A matrix instruction (wgmma) has 64 rows: the 32 channels of a group in an even row of C, and in
 // the odd row behind it. Its other operand are pixels of A where TMA put them: a tap of
 // the window is an address. Weights stay in registers, as both rows of C see them from a row of A,
-// with zeros where one does not. So nothing but pixels is read from shared memory, once for 64 sums.
-// A window's slices, in a volume, are multiplied one after the other, each with its own weights.
+// with zeros where one does not. So nothing but pixels is read from shared memory, once for 64
+// accumulators. A window's slices, in a volume, are multiplied one after the other, each with its
+// own weights.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
@@ -27,10 +28,10 @@ __device__ __forceinline__ void store_transposed(unsigned to, const unsigned (&x
 }
 
 template <typename P, typename S>
-class GroupedPairs {
+class Sm90GroupedDirect {
   using T = typename P::Element;
-  using L = PairsLayout<P, S>;
-  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kMath = L::kMath;
+  using L = StripLayout<P, S>;
+  static constexpr int kWarpgroupThreads = L::kWarpgroupThreads, kConsumerThreads = L::kConsumerThreads;
   // Named barriers: the turn of a warpgroup, its part of what is stored may be written, and is; and
   // at the start weights are there, which one thing waits for after the other: the first warpgroup,
   // further strips, the second warpgroup, and what is stored in the place of weights.
@@ -38,25 +39,25 @@ class GroupedPairs {
   static constexpr int kArrived = 8, kFurther = 9, kSecond = 10, kRead = 11;
   static constexpr int kStoring = kWarpgroupThreads + 32;  // threads, also those of `kFurther`
   using Both = Roles<true, kProducerRegisters, S::compute_registers>;
-  static constexpr bool kDepthInnermost = P::b_depth == 1;
+  static constexpr bool kInChannelsInnermost = P::b_in_channel == 1;
   using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
 
   static __device__ __forceinline__ unsigned swizzled(unsigned address, int chunk) {
     return address + ((chunk ^ (address >> 7 & 3)) << 4);
   }
 
-  // The first warpgroup copies the weights of a group: for every tap a matrix of 32 rows. Groups that
-  // are merged have zeros between them.
+  // The first warpgroup copies the weights of a group: for every tap a matrix of 32 rows. Groups
+  // that are merged have zeros between them.
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, unsigned shared,
                                                        int group) {
-    constexpr long long kRowStride = kDepthInnermost ? P::b_column : P::b_depth;
+    constexpr long long kRowStride = kInChannelsInnermost ? P::b_out_channel : P::b_in_channel;
     constexpr int kVector = L::kGroupChannels < 8 ? L::kGroupChannels : 8;  // elements of a copy
     constexpr int kVectors = L::kChannels / kVector;
 #pragma unroll
     for (int i = threadIdx.x; i < L::kChannels * kVectors; i += kWarpgroupThreads) {
       const int row = i / kVectors, first = i % kVectors * kVector;
       const bool inside = row / L::kGroupChannels == first / L::kGroupChannels;
-      const T* source = b + (group * P::merged + row / L::kGroupChannels) * P::b_group +
+      const T* source = b + (group * P::packed + row / L::kGroupChannels) * P::b_group +
                         row % L::kGroupChannels * kRowStride + first % L::kGroupChannels;
 #pragma unroll 1
       for (int slice = 0; slice < P::slice_taps; ++slice) {
@@ -74,15 +75,15 @@ class GroupedPairs {
     commit_copies();
   }
 
-  // Reads them as both rows of a pair see them from each row of A. Little code: it is read once, from
-  // where no instruction has been read before.
+  // Reads them as both rows of a pair see them from each row of A. Little code: it is read once,
+  // from where no instruction has been read before.
   static __device__ __forceinline__ void load_weights(Weights& weight, unsigned shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const bool odd = warp / 2 != 0;
-    const int column = warp % 2 * 16 + lane / 8 % 2 * 8, depth = lane / 16 * 8;
+    const int column = warp % 2 * 16 + lane / 8 % 2 * 8, in_channels = lane / 16 * 8;
     const unsigned first =
-        shared + (kDepthInnermost ? (column + lane % 8) * L::kWeightPitch + depth * 2
-                                  : (depth + lane % 8) * L::kWeightPitch + column * 2);
+        shared + (kInChannelsInnermost ? (column + lane % 8) * L::kWeightPitch + in_channels * 2
+                                  : (in_channels + lane % 8) * L::kWeightPitch + column * 2);
     static_for<L::kWindowRows>([&](auto row_) {
       constexpr int row = decltype(row_)::value;
       constexpr int even_tap = L::row_tap(0, row), odd_tap = L::row_tap(1, row);
@@ -97,7 +98,7 @@ class GroupedPairs {
             auto& fragment = weight[row][col][step];
             if (tap < 0) {
               for (int i = 0; i < 4; ++i) fragment[i] = 0;
-            } else if constexpr (kDepthInnermost) {
+            } else if constexpr (kInChannelsInnermost) {
               load_matrices(fragment, matrix + step * 32);
             } else {
               load_matrices_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
@@ -108,8 +109,8 @@ class GroupedPairs {
     });
   }
 
-  // The strips of a block: every so many of its group, so that all blocks together read one stretch of
-  // memory after the other.
+  // The strips of a block: every so many of its group, so that all blocks together read one stretch
+  // of memory after the other.
   static constexpr int kAllStrips = P::images * P::slices * L::kStrips;
   struct Strips {
     int group = blockIdx.x % P::groups, first = blockIdx.x / P::groups;
@@ -120,7 +121,7 @@ class GroupedPairs {
     __device__ __forceinline__ explicit Place(int strip)
         : image(strip / (P::slices * L::kStrips)),
           slice(strip / L::kStrips % P::slices),
-          row(strip % L::kStrips * (2 * S::pairs)) {}
+          row(strip % L::kStrips * (2 * S::row_pairs)) {}
     // The slice of A that a tap reads, and whether it has one.
     __device__ __forceinline__ int source(int tap) const {
       return P::slice_origin + slice * P::slice_step + tap * P::slice_tap_step;
@@ -141,7 +142,7 @@ class GroupedPairs {
       do {
         if (++tap < P::slice_taps) continue;
         tap = 0;
-        strip += S::parts;
+        strip += S::group_blocks;
       } while (are_left() && !Place(strip).reads(tap));
     }
   };
@@ -169,7 +170,7 @@ class GroupedPairs {
     }
   }
 
-  // One step of some positions, if they read anything at that row of the window.
+  // One step of some output pixels, if they read anything at that row of the window.
   template <class Group, int kBegin, int kEnd, int kRow>
   static __device__ __forceinline__ void multiply_part(float* sum, const unsigned (&weight)[4],
                                                        unsigned pixels) {
@@ -180,11 +181,11 @@ class GroupedPairs {
     }
   }
 
-  // The products of a warpgroup, `kPairs` pairs from `kFirst` on; `pixels` has the first plane.
-  template <int kFirst, int kPairs, int kCount>
+  // The products of a warpgroup, `kRowPairs` pairs from `kFirst` on; `pixels` has the first plane.
+  template <int kFirst, int kRowPairs, int kCount>
   static __device__ __forceinline__ void multiply(float (&sum)[kCount], const Weights& weight,
                                                   unsigned pixels) {
-    using Group = typename L::template Parts<kFirst, kPairs>;
+    using Group = typename L::template Parts<kFirst, kRowPairs>;
     constexpr int kBegin = Group::after_first(), kEnd = Group::before_last();
     hopper::wgmma_fence();
     static_for<L::kWindowRows>([&](auto row_) {
@@ -206,8 +207,9 @@ class GroupedPairs {
     hopper::wgmma_commit();
   }
 
-  // What is stored for two sums of a channel, at position `position` of the warpgroup and the next.
-  template <int kPairs>
+  // What is stored for two accumulators of a channel, at position `position` of the warpgroup and
+  // the next.
+  template <int kRowPairs>
   static __device__ __forceinline__ unsigned finished(float low, float high, const Target<P>& out,
                                                       const Place& at, int row, int position,
                                                       int channel) {
@@ -220,7 +222,7 @@ class GroupedPairs {
         const int pixel = position + i, col = pixel % L::kPitch;
         const int at_row = row + pixel / L::kPitch * 2;
         // What is not stored reads the operands of element 0.
-        const bool is_inside = pixel < kPairs * L::kPitch && col < P::cols && at_row < P::rows;
+        const bool is_inside = pixel < kRowPairs * L::kPitch && col < P::cols && at_row < P::rows;
         const long long element = at.image * static_cast<long long>(P::c_image) +
                                   at.slice * static_cast<long long>(P::c_slice) +
                                   at_row * static_cast<long long>(P::c_row_stride) +
@@ -235,9 +237,9 @@ class GroupedPairs {
     }
   }
 
-  // Writes sums as they are stored, both rows of every pair, to shared memory at `stage`.
-  template <int kPairs, int kCount>
-  static __device__ __forceinline__ void stage_sums(const float (&sum)[kCount], unsigned stage,
+  // Writes accumulators as they are stored, both rows of every pair, to shared memory at `stage`.
+  template <int kRowPairs, int kCount>
+  static __device__ __forceinline__ void stage_accumulators(const float (&sum)[kCount], unsigned stage,
                                                     unsigned nowhere, const Target<P>& out,
                                                     const Place& at, int row, int group) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, half = warp / 2;
@@ -248,7 +250,7 @@ class GroupedPairs {
       unsigned word[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        word[i] = finished<kPairs>(sum[tile * 4 + i * 2], sum[tile * 4 + i * 2 + 1], out, at,
+        word[i] = finished<kRowPairs>(sum[tile * 4 + i * 2], sum[tile * 4 + i * 2 + 1], out, at,
                                    row + half, (tile + i / 2) * 8 + lane % 4 * 2,
                                    channel + i % 2 * 8);
       }
@@ -256,29 +258,29 @@ class GroupedPairs {
       const int pair = position / L::kPitch, col = position - pair * L::kPitch;
       const unsigned pixel = stage + ((2 * pair + half) * L::kPitch + col) * L::kPixelBytes;
       // Lanes store together, also what is behind the last position.
-      const bool is_inside = position < kPairs * L::kPitch;
+      const bool is_inside = position < kRowPairs * L::kPitch;
       store_transposed(is_inside ? swizzled(pixel, chunk) : nowhere, word);
     }
   }
 
-  static constexpr int pairs_of(int group) {
-    return group == 0 ? L::kFirstPairs : S::pairs - L::kFirstPairs;
+  static constexpr int row_pairs_of(int group) {
+    return group == 0 ? L::kFirstRowPairs : S::row_pairs - L::kFirstRowPairs;
   }
 
   template <int kGroup>
   static __device__ __forceinline__ void compute(Weights& weight, const Strips& strips,
                                                  unsigned shared, const Target<P>& out) {
-    constexpr int kFirst = kGroup * L::kFirstPairs;
-    constexpr int kPairs = pairs_of(kGroup);
-    constexpr int kSums = divide_up(kPairs * L::kPitch, 16) * 8;
+    constexpr int kFirst = kGroup * L::kFirstRowPairs;
+    constexpr int kRowPairs = row_pairs_of(kGroup);
+    constexpr int kAccumulators = divide_up(kRowPairs * L::kPitch, 16) * 8;
     const unsigned stage = shared + L::kStage + kFirst * L::kPairBytes;
-    PipelineState<S::slots> ring;
+    PipelineState<S::stages> ring;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
+    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
       const Place at(strip);
-      float sum[kSums];
+      float sum[kAccumulators];
 #pragma unroll
-      for (int i = 0; i < kSums; ++i) sum[i] = 0.0f;
+      for (int i = 0; i < kAccumulators; ++i) sum[i] = 0.0f;
       hopper::hold(sum);
 #pragma unroll 1
       for (int tap = 0; tap < P::slice_taps; ++tap) {
@@ -287,21 +289,21 @@ class GroupedPairs {
           load_weights(weight, shared + L::kWeights + tap * L::kSliceBytes);
         }
         // Warpgroups take turns: one multiplies while the other stores.
-        hopper::named_sync(kTurn + kGroup, kMath);
+        hopper::named_sync(kTurn + kGroup, kConsumerThreads);
 #pragma unroll
         for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
           wait_barrier(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
         }
-        multiply<kFirst, kPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
-        hopper::named_arrive(kTurn + 1 - kGroup, kMath);
+        multiply<kFirst, kRowPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
+        hopper::named_arrive(kTurn + 1 - kGroup, kConsumerThreads);
         hopper::wgmma_wait<0>();
         hopper::hold(sum);
         if (threadIdx.x % 32 == 0) arrive(shared + L::kEmpty + ring.stage * 8);
         ring.advance();
       }
-      if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kMath);
+      if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kConsumerThreads);
       hopper::named_sync(kFreed + kGroup, kStoring);
-      stage_sums<kPairs>(sum, stage, shared + L::kNowhere, out, at, at.row + 2 * kFirst,
+      stage_accumulators<kRowPairs>(sum, stage, shared + L::kNowhere, out, at, at.row + 2 * kFirst,
                          strips.group);
       hopper::fence_proxy();
       hopper::named_arrive(kStaged + kGroup, kStoring);
@@ -311,11 +313,11 @@ class GroupedPairs {
   // A warp stores what a warpgroup has staged.
   static __device__ __forceinline__ void store(int group, const Strips& strips, unsigned shared,
                                                const hopper::TensorMap* c) {
-    const int first = group * L::kFirstPairs, pairs = pairs_of(group);
+    const int first = group * L::kFirstRowPairs, row_pairs = row_pairs_of(group);
     const unsigned stage = shared + L::kStage + first * L::kPairBytes;
     const bool asks = threadIdx.x % 32 == 0;
 #pragma unroll 1
-    for (int strip = strips.first; strip < kAllStrips; strip += S::parts) {
+    for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
       if (asks) hopper::wait_stores_read();
       __syncwarp();
       hopper::named_arrive(kFreed + group, kStoring);
@@ -324,7 +326,7 @@ class GroupedPairs {
       const Place at(strip);
       const int row = at.row + 2 * first;
 #pragma unroll 1
-      for (int pair = 0; pair < pairs && row + 2 * pair < P::rows; ++pair) {
+      for (int pair = 0; pair < row_pairs && row + 2 * pair < P::rows; ++pair) {
         const unsigned from = stage + pair * L::kPairBytes;
         if constexpr (P::volume) {
           hopper::store_5d(c, from, strips.group * L::kChannels, 0, row + 2 * pair, at.slice,
@@ -345,21 +347,21 @@ class GroupedPairs {
     const unsigned shared = shared_address(memory);
     const Strips strips;
     Loads loads(strips);
-    const bool asks = threadIdx.x == kMath;
+    const bool asks = threadIdx.x == kConsumerThreads;
     if (threadIdx.x < kWarpgroupThreads) stage_weights(b, shared + L::kWeights, strips.group);
     if (asks) {
       hopper::prefetch_map(a);
-      for (int i = 0; i < S::slots * S::boxes; ++i) {
+      for (int i = 0; i < S::stages * S::boxes; ++i) {
         init_barrier(shared + L::kFull + i * 8, 1);
       }
-      for (int i = 0; i < S::slots; ++i) {
-        init_barrier(shared + L::kEmpty + i * 8, kMath / 32);
+      for (int i = 0; i < S::stages; ++i) {
+        init_barrier(shared + L::kEmpty + i * 8, kConsumerThreads / 32);
       }
       fence_barrier_init();
     }
     // The pixels that every plane's first row begins behind.
     constexpr int kZeros = L::kShared * L::kPixelBytes / 4;
-    for (int i = threadIdx.x; i < 2 * S::slots * kZeros; i += S::threads) {
+    for (int i = threadIdx.x; i < 2 * S::stages * kZeros; i += S::threads) {
       const int plane = i / larger(1, kZeros), word = i % larger(1, kZeros);
       unsigned char* first =
           memory + L::kLead + plane * L::kPlaneBytes - L::kShared * L::kPixelBytes;
@@ -369,14 +371,14 @@ class GroupedPairs {
     __syncthreads();
     // Behind the weights, without which nothing begins.
     if (asks && loads.are_left()) load(a, strips.group, loads, 0, shared);
-    if (threadIdx.x >= kMath) {
+    if (threadIdx.x >= kConsumerThreads) {
       Both::become_producer();
-      const int warp = (threadIdx.x - kMath) / 32;
+      const int warp = (threadIdx.x - kConsumerThreads) / 32;
       if (warp == 0) {
         // Further strips are asked for when weights are there.
         hopper::named_sync(kFurther, kStoring);
         if (!asks) return;
-        PipelineState<S::slots> ring;
+        PipelineState<S::stages> ring;
         loads.advance();
         ring.advance();
 #pragma unroll 1
@@ -397,14 +399,14 @@ class GroupedPairs {
       hopper::named_arrive(kFurther, kStoring);
       Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
-      hopper::named_arrive(kSecond, kMath);
+      hopper::named_arrive(kSecond, kConsumerThreads);
       compute<0>(weight, strips, shared, out);
     } else {
-      hopper::named_arrive(kTurn, kMath);
-      hopper::named_sync(kSecond, kMath);
+      hopper::named_arrive(kTurn, kConsumerThreads);
+      hopper::named_sync(kSecond, kConsumerThreads);
       Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
-      hopper::named_arrive(kRead, kMath);
+      hopper::named_arrive(kRead, kConsumerThreads);
       compute<1>(weight, strips, shared, out);
     }
   }

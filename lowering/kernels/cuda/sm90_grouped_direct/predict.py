@@ -1,4 +1,4 @@
-"""`grouped-pairs`: strips of pairs of rows, and the positions of their instructions."""
+"""`sm90_grouped_direct`: strips of pairs of rows, and the output pixels of their instructions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
-from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
+from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as sm90_grouped_direct
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
+    from convir.lowering.kernels.cuda.sm90_grouped_direct.config import Sm90GroupedDirectConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -43,34 +43,38 @@ class Work:
 
     strips: int
     """Of the busiest multiprocessor."""
-    positions: int
+    pixels: int
     """Of a strip."""
     taps: int
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: GroupedPairsConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: Sm90GroupedDirectConfig, target: Target
+) -> Work:
     """Count."""
-    read = reading(spec, epilogue, grouped_pairs.groups_of, anywhere=True)
+    read = reading(spec, epilogue, sm90_grouped_direct.groups_of, anywhere=True)
     assert not isinstance(read, Refusal)
-    problem, merged = read
-    of_image = -(-problem.row_count // (2 * config.pairs))
+    problem, packed = read
+    of_image = -(-problem.row_count // (2 * config.row_pairs))
     strips = problem.images * problem.slices.size * of_image
-    rounds = -(-merged.groups * config.parts // config.blocks[0]) * -(-strips // config.parts)
+    rounds = -(-packed.groups * config.group_blocks // config.blocks[0]) * -(
+        -strips // config.group_blocks
+    )
     taps = (problem.rows.window + 1) * problem.cols.window * problem.slices.taps
-    positions = sum(grouped_pairs.group_positions(problem, config.pairs))
-    return Work(rounds, positions, taps, traffic_of(spec, epilogue))
+    pixels = sum(sm90_grouped_direct.group_pixels(problem, config.row_pairs))
+    return Work(rounds, pixels, taps, traffic_of(spec, epilogue))
 
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
-    busy = work.strips * (k.strip + k.position * work.positions * work.taps)
+    busy = work.strips * (k.strip + k.position * work.pixels * work.taps)
     time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
     return target.launch + k.start + time
 
 
 def predict(
-    spec: Contraction, epilogue: Epilogue, config: GroupedPairsConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: Sm90GroupedDirectConfig, target: Target
 ) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

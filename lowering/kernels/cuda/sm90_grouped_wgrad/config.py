@@ -1,4 +1,4 @@
-"""The configs of `grouped-wgrad-pairs`: frozen choices, one canonical string each."""
+"""The configs of `sm90_grouped_wgrad`: frozen choices, one canonical string each."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from convir.lowering.kernels.cuda.config import Config
 
 
 @dataclass(frozen=True)
-class GroupedWgradPairsConfig(Config, family="grouped-wgrad-pairs", sizes=1):
+class Sm90GroupedWgradConfig(Config, family="sm90_grouped_wgrad", sizes=1):
     """How blocks of `kernel.cuh` share the work.
 
-    Prints as `grouped-wgrad-pairs 13 slots=4 blocks=132x1`.
+    Prints as `sm90_grouped_wgrad 13 stages=4 blocks=132x1`.
     """
 
     rows: int
-    """Rows of positions of a strip."""
-    slots: int
+    """Rows of output pixels of a strip."""
+    stages: int
     """Strips that are under way or in use."""
     blocks: tuple[int, int]
     """Multiprocessors, and blocks of each."""

@@ -1,4 +1,4 @@
-"""`grouped-wgrad-pairs`: what the registry knows of the family."""
+"""`sm90_grouped_wgrad`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reads(contraction: Contraction, epilogue: Epilogue) -> object:
 
 
 SM90_GROUPED_WGRAD = Family(
-    config=config.GroupedWgradPairsConfig,
+    config=config.Sm90GroupedWgradConfig,
     reads=_reads,
     plan=launch.plan,
     time=predict.predict,

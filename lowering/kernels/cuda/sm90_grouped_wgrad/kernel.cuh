@@ -1,30 +1,30 @@
 // Gradient of the weights of groups of 32 channels, 3x3 windows with a step of 1:
 //
-//   B[g, tap, d, n] = sum over positions x of A[x + tap, g, d] * C[x, g, n]
+//   B[g, tap, d, n] = sum over output pixels x of A[x + tap, g, d] * C[x, g, n]
 //
-// A matrix instruction (wgmma) has 64 rows: the 32 channels of C at 16 positions, and those at the
-// same positions moved by a tap, from registers. Its columns are the channels of A where windows of
-// these positions have their taps of one column, in shared memory as TMA put them. So
-// the second half of the rows has the sums of other taps, and 9 taps are 96 and 64 columns, which
-// two warpgroups multiply. Blocks publish their sums, and each adds a slice of those of all blocks,
-// in a fixed order.
+// A matrix instruction (wgmma) has 64 rows: the 32 channels of C at 16 output pixels, and those at
+// the same output pixels moved by a tap, from registers. Its columns are the channels of A where
+// windows of these output pixels have their taps of one column, in shared memory as TMA put them.
+// So the second half of the rows has the accumulators of other taps, and 9 taps are 96 and 64
+// columns, which two warpgroups multiply. Blocks publish their accumulators, and each adds a slice
+// of those of all blocks, in a fixed order.
 #pragma once
 
 #include "epilogue/direct_store.cuh"
 #include "pipeline/state.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/grouped_wgrad_sums.cuh"
+#include "reduce/grouped_wgrad_reduction.cuh"
 
 namespace convir {
 
 template <typename P, typename S>
-class GroupedWgradPairs {
+class Sm90GroupedWgrad {
   using T = typename P::Element;
   using Threads = StepThreads<S>;
   static constexpr int kChannels = 32;  // of a group, of A and of C
   static constexpr int kPixelBytes = kChannels * 2;
   static constexpr int kRepeat = 8 * kPixelBytes;  // bytes after which the swizzle repeats
-  static constexpr int kTile = 16;                 // positions of a matrix instruction
+  static constexpr int kTile = 16;                 // output pixels of a matrix instruction
   static constexpr int kTileBytes = kTile * kPixelBytes;
 
   // Taps are so many rows and columns apart.
@@ -34,8 +34,9 @@ class GroupedWgradPairs {
   static_assert(P::phases[0].row_taps == kTaps && P::phases[0].col_taps == kTaps);
   static_assert(P::window_rows == 2 * kDown + 1 && P::window_cols == 2 * kRight + 1);
 
-  // Rows are `kPitch` pixels in shared memory, of A and of C, so a tap is a constant distance. Zeros
-  // behind a row of A are also those before the next; rows of C end with `kRight` zeros at least.
+  // Rows are `kPitch` pixels in shared memory, of A and of C, so a tap is a constant distance.
+  // Zeros behind a row of A are also those before the next; rows of C end with `kRight` zeros at
+  // least.
   static constexpr int smaller(int a, int b) { return a < b ? a : b; }
   static constexpr int kBefore = larger(0, -P::col_origin);
   static constexpr int kBehind =
@@ -43,25 +44,25 @@ class GroupedWgradPairs {
   static constexpr int kShared = smaller(kRight, smaller(kBefore, kBehind));
   static constexpr int kPitch = P::cols + P::window_cols - 1 - kShared;
 
-  // Positions are those of C and `kDown` rows more, where only what is moved down lies inside. A
-  // strip is `rows` rows of them.
+  // Output pixels are those of C and `kDown` rows more, where only what is moved down lies inside.
+  // A strip is `rows` rows of them.
   static constexpr int kStrips = divide_up(P::rows + kDown, S::rows);
   static constexpr int kAllStrips = P::images * kStrips;
-  static constexpr int kPositions = S::rows * kPitch;
+  static constexpr int kPixels = S::rows * kPitch;
   static constexpr int kRowsOfA = S::rows + 2 * kDown, kRowsOfC = S::rows + kDown;
 
-  static constexpr int kTiles = divide_up(kPositions, kTile);
-  static constexpr int kInLast = kPositions - (kTiles - 1) * kTile;
+  static constexpr int kTiles = divide_up(kPixels, kTile);
+  static constexpr int kInLast = kPixels - (kTiles - 1) * kTile;
   // Tiles of a turn of the loop, and those of whole turns before the last tile.
   static constexpr int kTurn = 4;
   static constexpr int kInTurns = (kTiles - 1) / kTurn * kTurn;
 
-  // One warpgroup has the taps of the first two columns, whose windows it multiplies with positions
-  // and those `kRight` before; one has those of the third, of whose windows it needs every other
-  // row, as it multiplies them with positions and those `kDown` rows before.
+  // One warpgroup has the taps of the first two columns, whose windows it multiplies with output
+  // pixels and those `kRight` before; one has those of the third, of whose windows it needs every
+  // other row, as it multiplies them with output pixels and those `kDown` rows before.
   static constexpr int kGroups = 2;
   static constexpr int kWarpgroupThreads = 128;
-  static constexpr int kMath = kGroups * kWarpgroupThreads;
+  static constexpr int kConsumerThreads = kGroups * kWarpgroupThreads;
   static constexpr int kWarps = kWarpgroupThreads / 32;
   static constexpr int moved_by(int group) { return group == 0 ? kRight : kDown * kPitch; }
   static constexpr int window_at(int group) { return group == 0 ? 0 : 2 * kRight; }
@@ -76,35 +77,35 @@ class GroupedWgradPairs {
   static constexpr int kSlotBytes =
       kBytesOfC + divide_up(kCopyOfA + kZeroPixels * kPixelBytes, kRepeat) * kRepeat;
 
-  // Fours of sums that warps publish: of the last row of windows, half of the warps of the second
-  // warpgroup have no tap.
+  // Fours of accumulators that warps publish: of the last row of windows, half of the warps of the
+  // second warpgroup have no tap.
   static constexpr int kEights = kChannels / 8;
   static constexpr int kFirstFours = kWarps * window_rows(0) * kEights;
   static constexpr int kFours =
       kFirstFours + kWarps * window_rows(1) * kEights - kWarps / 2 * kEights;
-  using Sums = PublishedSums<S, kFours * 32>;
+  using Accumulators = PublishedAccumulators<S, kFours * 32>;
 
-  static constexpr int kFull = larger(S::slots * kSlotBytes, Sums::kBytes);
-  static constexpr int kEmpty = kFull + S::slots * 8;
-  static_assert(kEmpty + S::slots * 8 == S::shared_bytes);
-  static_assert(S::threads == kMath + 32 && S::loaders == 1, "a warp asks for copies");
+  static constexpr int kFull = larger(S::stages * kSlotBytes, Accumulators::kBytes);
+  static constexpr int kEmpty = kFull + S::stages * 8;
+  static_assert(kEmpty + S::stages * 8 == S::shared_bytes);
+  static_assert(S::threads == kConsumerThreads + 32 && S::producer_warps == 1, "a warp asks for copies");
 
   // The strips of a block.
   struct Range {
     int begin, end;
-    __device__ __forceinline__ explicit Range(int part)
-        : begin(static_cast<int>(static_cast<long long>(part) * kAllStrips / S::parts)),
-          end(static_cast<int>((part + 1ll) * kAllStrips / S::parts)) {}
+    __device__ __forceinline__ explicit Range(int split)
+        : begin(static_cast<int>(static_cast<long long>(split) * kAllStrips / S::splits)),
+          end(static_cast<int>((split + 1ll) * kAllStrips / S::splits)) {}
   };
 
   // One thread asks for the rows of all strips.
   static __device__ __forceinline__ void load_all(const hopper::TensorMap* a,
                                                   const hopper::TensorMap* c, const Range& range,
                                                   int group, unsigned shared) {
-    PipelineState<S::slots> ring;
+    PipelineState<S::stages> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
-      if (strip >= range.begin + S::slots) {
+      if (strip >= range.begin + S::stages) {
         wait_barrier(shared + kEmpty + ring.stage * 8, ring.phase ^ 1);
       }
       const unsigned full = shared + kFull + ring.stage * 8;
@@ -127,9 +128,9 @@ class GroupedWgradPairs {
   }
 
   // Adds the products of a strip.
-  template <int kGroup, int kSums>
-  static __device__ __forceinline__ void multiply(float (&sum)[kSums], unsigned slot) {
-    // What a lane reads of C: positions of its warp's 16 channels, which the upper warps move.
+  template <int kGroup, int kAccumulators>
+  static __device__ __forceinline__ void multiply(float (&sum)[kAccumulators], unsigned slot) {
+    // What a lane reads of C: output pixels of its warp's 16 channels, which the upper warps move.
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % kWarps;
     const int position = kDown * kPitch + lane % 8 + lane / 16 * 8 -
                          (warp / 2 != 0 ? moved_by(kGroup) : 0);
@@ -138,8 +139,8 @@ class GroupedWgradPairs {
     const unsigned from = pixel + ((chunk ^ (pixel >> 7 & 3)) << 4);
     const auto windows = hopper::block_descriptor<kPixelBytes, window_step(kGroup)>(
         slot + kBytesOfC + window_at(kGroup) * kPixelBytes);
-    // What a tile multiplies is loaded two tiles before, when wgmma has read what was there: it reads
-    // registers until the next one but one is under way.
+    // What a tile multiplies is loaded two tiles before, when wgmma has read what was there: it
+    // reads registers until the next one but one is under way.
     unsigned x[kTurn][4];
     const auto load = [&](auto to, int tile) {
       load_matrices_transposed(x[to.value % kTurn], from + tile * kTileBytes);
@@ -172,7 +173,7 @@ class GroupedWgradPairs {
     hopper::wgmma_wait<0>();
     hopper::hold(sum);
   }
-  // Which bits of an operand, of two positions of the last tile, are of the strip.
+  // Which bits of an operand, of two output pixels of the last tile, are of the strip.
   static __device__ __forceinline__ unsigned inside(int position) {
     return (position < kInLast ? 0xffffu : 0) | (position + 1 < kInLast ? 0xffff0000u : 0);
   }
@@ -186,20 +187,21 @@ class GroupedWgradPairs {
     return group == 0 ? window_rows(0) * kEights : kEights * (warp / 2 != 0 ? 1 : 2);
   }
 
-  // Whether neighbouring depths of B are words.
+  // Whether adjacent input channels of B are words.
   static constexpr bool has_words() {
-    if (P::b_depth != 1 || P::b_column % 2 != 0 || P::b_group % 2 != 0) return false;
+    if (P::b_in_channel != 1 || P::b_out_channel % 2 != 0 || P::b_group % 2 != 0) return false;
     for (int i = 0; i < kTaps; ++i) {
       if (P::phases[0].row_weight[i] % 2 != 0 || P::phases[0].col_weight[i] % 2 != 0) return false;
     }
     return true;
   }
 
-  // The elements of B that the first and the third sum of a vector are; the others are a depth further.
+  // The elements of B that the first and the third sum of a vector are; the others are a depth
+  // further.
   struct Target {
     long long at[2];
   };
-  // Vector v of a block's sums, four of a lane.
+  // Vector v of a block's accumulators, four of a lane.
   static __device__ __forceinline__ Target target(int group, int v) {
     const int lane = v % 32, four = v / 32, is_third = four >= kFirstFours;
     int warp = 0;
@@ -207,23 +209,23 @@ class GroupedWgradPairs {
     for (int i = 1; i < kWarps; ++i) warp += four >= first_four(is_third, i);
     const int moved = warp / 2, eight = four - first_four(is_third, warp);
     const int row = is_third != 0 ? eight / kEights * 2 + moved : eight / kEights;
-    const int depth = eight % kEights * 8 + lane % 4 * 2;
+    const int in_channels = eight % kEights * 8 + lane % 4 * 2;
     const long long first = group * P::b_group +
                             chosen_weight<P>(row, is_third != 0 ? 2 : moved) +
-                            depth * static_cast<long long>(P::b_depth);
+                            in_channels * static_cast<long long>(P::b_in_channel);
     Target found;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int column = warp % 2 * 16 + lane / 4 + i * 8;
-      found.at[i] = first + column * static_cast<long long>(P::b_column);
+      found.at[i] = first + column * static_cast<long long>(P::b_out_channel);
       // Here, and not where it is stored to.
       asm volatile("" : "+l"(found.at[i]));
     }
     return found;
   }
   static __device__ __forceinline__ void store(T* b, const Target& to,
-                                               const float4& sums) {
-    const float total[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
+                                               const float4& accumulators) {
+    const float total[2][2] = {{accumulators.x, accumulators.y}, {accumulators.z, accumulators.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       T* const at = b + to.at[i];
@@ -234,20 +236,20 @@ class GroupedWgradPairs {
         *reinterpret_cast<unsigned*>(at) = word;
       } else {
         at[0] = both[0];
-        at[P::b_depth] = both[1];
+        at[P::b_in_channel] = both[1];
       }
     }
   }
 
-  // Multiplies all strips of a block and publishes the sums of a warpgroup.
+  // Multiplies all strips of a block and publishes the accumulators of a warpgroup.
   template <int kGroup>
   static __device__ __forceinline__ void reduce(const Range& range, unsigned shared,
                                                 float4* published) {
-    constexpr int kSums = window_rows(kGroup) * kChannels / 2;
-    float sum[kSums];
+    constexpr int kAccumulators = window_rows(kGroup) * kChannels / 2;
+    float sum[kAccumulators];
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) sum[i] = 0.0f;
-    PipelineState<S::slots> ring;
+    for (int i = 0; i < kAccumulators; ++i) sum[i] = 0.0f;
+    PipelineState<S::stages> ring;
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
       wait_barrier(shared + kFull + ring.stage * 8, ring.phase);
@@ -258,7 +260,7 @@ class GroupedWgradPairs {
     const int warp = threadIdx.x / 32 % kWarps, count = four_count(kGroup, warp);
     float4* to = published + first_four(kGroup, warp) * 32 + threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < kSums / 4; ++i) {
+    for (int i = 0; i < kAccumulators / 4; ++i) {
       const float* four = sum + i * 4;
       if (i < count) __stcg(to + i * 32, make_float4(four[0], four[1], four[2], four[3]));
     }
@@ -270,36 +272,36 @@ class GroupedWgradPairs {
                                              unsigned* counters) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const unsigned shared = shared_address(memory);
-    const int group = blockIdx.x % P::groups, part = blockIdx.x / P::groups;
-    const Range range(part);
-    if (threadIdx.x == kMath) {
-      init_stages<S::slots>(shared + kFull, shared + kEmpty, 1, kMath / 32);
+    const int group = blockIdx.x % P::groups, split = blockIdx.x / P::groups;
+    const Range range(split);
+    if (threadIdx.x == kConsumerThreads) {
+      init_stages<S::stages>(shared + kFull, shared + kEmpty, 1, kConsumerThreads / 32);
       fence_barrier_init();
     }
     constexpr int kZeros = kZeroPixels * kPixelBytes / 4;
-    for (int i = threadIdx.x; i < S::slots * kZeros; i += kMath) {
-      if (threadIdx.x >= kMath) break;
+    for (int i = threadIdx.x; i < S::stages * kZeros; i += kConsumerThreads) {
+      if (threadIdx.x >= kConsumerThreads) break;
       unsigned char* zeros = memory + i / kZeros * kSlotBytes + kBytesOfC + kCopyOfA;
       reinterpret_cast<unsigned*>(zeros)[i % kZeros] = 0;
     }
-    if (threadIdx.x >= kMath) {
+    if (threadIdx.x >= kConsumerThreads) {
       __syncwarp();
       hopper::named_arrive(0, S::threads);
-      if (threadIdx.x == kMath) load_all(a, c, range, group, shared);
+      if (threadIdx.x == kConsumerThreads) load_all(a, c, range, group, shared);
       return;
     }
     hopper::fence_proxy();
     hopper::named_sync(0, S::threads);
 
-    float4* slots = reinterpret_cast<float4*>(workspace) + group * (kFours * 32);
+    float4* stages = reinterpret_cast<float4*>(workspace) + group * (kFours * 32);
     constexpr long long kStep = static_cast<long long>(P::groups) * kFours * 32;
     if (threadIdx.x < kWarpgroupThreads) {
-      reduce<0>(range, shared, slots + part * kStep);
+      reduce<0>(range, shared, stages + split * kStep);
     } else {
-      reduce<1>(range, shared, slots + part * kStep);
+      reduce<1>(range, shared, stages + split * kStep);
     }
-    Sums{reinterpret_cast<float4*>(memory), slots, counters + group * partition::kCounterWords}(
-        part, kStep, [&](int v) { return target(group, v); },
+    Accumulators{reinterpret_cast<float4*>(memory), stages, counters + group * partition::kCounterWords}(
+        split, kStep, [&](int v) { return target(group, v); },
         [&](const Target& to, const float4& total) { store(b, to, total); });
   }
 };

@@ -1,4 +1,4 @@
-"""`grouped-wgrad-pairs`: the gradient of the weights of groups of 32 channels,
+"""`sm90_grouped_wgrad`: the gradient of the weights of groups of 32 channels,
 `kernel.cuh`.
 
 A matrix instruction has a group's 32 channels of the gradient at two places as its rows, and those
@@ -19,12 +19,12 @@ from convir.lowering.kernels.cuda.direct.ring import (
     MOST_BOX,
     map_strides,
 )
-from convir.lowering.kernels.cuda.direct.source import launch_sums, reading
+from convir.lowering.kernels.cuda.direct.source import launch_reduction, reading
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
-from convir.lowering.kernels.cuda.grouped_wgrad.launch import SUM_BYTES
+from convir.lowering.kernels.cuda.grouped_wgrad.launch import ACCUMULATOR_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
-from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
+from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import Sm90GroupedWgradConfig
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.grouped_direct.launch import MergedGroups
+    from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups
     from convir.lowering.kernels.cuda.launch import KernelPlan
 
 CHANNELS = 32
@@ -47,40 +47,40 @@ REPEAT = 8 * PIXEL_BYTES
 TAPS = 3
 """Along rows, and along columns."""
 
-MATH_WARPS = 2 * WARPGROUP
+CONSUMER_WARPS = 2 * WARPGROUP
 """Those that have the taps of the first two columns, and of the third."""
 
 VECTOR_BYTES = 16
-"""Of four sums."""
+"""Of four accumulators."""
 
 SUMS = TAPS * TAPS * CHANNELS * CHANNELS
 """Of a block."""
 
 
-MOST_SLOTS = 3
+MOST_STAGES = 3
 """Strips past which more of them are no use."""
 
-SLOT_COST = 0.2
+STAGE_COST = 0.2
 """What a strip less that is under way costs, in images."""
 
 MOST_CONFIGS = 3
 
 
-def groups_of(problem: DirectProblem) -> MergedGroups | Refusal:
+def groups_of(problem: DirectProblem) -> PackedGroups | Refusal:
     """The groups of a contraction, or why the family does not take it."""
     spec, rows, cols = problem.contraction, problem.rows, problem.cols
-    if (spec.depth, spec.columns) != (CHANNELS, CHANNELS):
-        return Refusal(f"groups have {spec.depth} and {spec.columns} channels")
-    legal = grouped_wgrad.merged_groups(problem)
+    if (spec.in_channels, spec.out_channels) != (CHANNELS, CHANNELS):
+        return Refusal(f"groups have {spec.in_channels} and {spec.out_channels} channels")
+    legal = grouped_wgrad.packed_groups(problem)
     if isinstance(legal, Refusal):
         return legal
     if len(problem.phases) != 1 or rows.step != 1 or cols.step != 1:
         return Refusal("windows are not one step apart")
     (phase,) = problem.phases
-    if not _is_even(phase.rows.positions) or not _is_even(phase.cols.positions):
+    if not _is_even(phase.rows.pixels) or not _is_even(phase.cols.pixels):
         return Refusal("windows have not three taps along rows and columns")
     if pitch_of(problem) > MOST_BOX:
-        return Refusal(f"TMA does not bring {pitch_of(problem)} pixels at once")
+        return Refusal(f"TMA does not load {pitch_of(problem)} pixels at once")
     return legal
 
 
@@ -107,17 +107,17 @@ def strips_of(problem: DirectProblem, rows: int) -> int:
     return -(-(problem.row_count + _apart(problem.rows)) // rows)
 
 
-def _rows_of_a(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def _rows_of_a(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Rows of A of a strip."""
     return config.rows + 2 * _apart(problem.rows)
 
 
-def rows_of_c(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def rows_of_c(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Rows of C of a strip."""
     return config.rows + _apart(problem.rows)
 
 
-def _slot_bytes(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def _slot_bytes(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Shared memory of a strip."""
     row = pitch_of(problem) * PIXEL_BYTES
     zeros = (TILE + 2 * _apart(problem.cols)) * PIXEL_BYTES
@@ -129,13 +129,13 @@ def _whole(size: int) -> int:
     return -(-size // REPEAT) * REPEAT
 
 
-def shared_bytes(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def shared_bytes(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Shared memory of a block: strips, or a vector of every thread, and barriers."""
-    strips = config.slots * _slot_bytes(problem, config)
-    return max(strips, MATH_WARPS * WARP * VECTOR_BYTES) + 2 * config.slots * BARRIER_BYTES
+    strips = config.stages * _slot_bytes(problem, config)
+    return max(strips, CONSUMER_WARPS * WARP * VECTOR_BYTES) + 2 * config.stages * BARRIER_BYTES
 
 
-def _parts(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
+def _splits(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> int:
     """Blocks that share the strips of a group."""
     resident = config.blocks[0] * config.blocks[1]
     most = max(1, resident // problem.contraction.groups)
@@ -144,8 +144,8 @@ def _parts(problem: DirectProblem, config: GroupedWgradPairsConfig) -> int:
 
 def plan(
     contraction: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[GroupedWgradPairsConfig, ...] | Refusal:
-    """The configs for a contraction, best first, or why the template does not take it."""
+) -> tuple[Sm90GroupedWgradConfig, ...] | Refusal:
+    """The configs for a contraction, best first, or why the kernel family does not take it."""
     read = reading(contraction, epilogue, groups_of, "B")
     if isinstance(read, Refusal):
         return read
@@ -167,66 +167,64 @@ def _strip_rows(problem: DirectProblem) -> Iterator[int]:
     return (-(-rows // strips) for strips in range(1, rows + 1))
 
 
-def _configs_of(
-    problem: DirectProblem, rows: int, gpu: Target
-) -> Iterator[GroupedWgradPairsConfig]:
+def _configs_of(problem: DirectProblem, rows: int, gpu: Target) -> Iterator[Sm90GroupedWgradConfig]:
     """The config whose strips have so many rows, with as many slots as shared memory has."""
     blocks = gpu.multiprocessors, 1
-    for slots in range(MOST_SLOTS, 1, -1):
-        config = GroupedWgradPairsConfig(rows, slots, blocks)
+    for stages in range(MOST_STAGES, 1, -1):
+        config = Sm90GroupedWgradConfig(rows, stages, blocks)
         if refusal(problem, config, gpu) is None:
             yield config
             return
 
 
-def _brought(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
+def _brought(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> float:
     """Rows of A and C that strips bring, over those of a strip that is a whole image."""
 
-    def rows_of(config: GroupedWgradPairsConfig) -> int:
+    def rows_of(config: Sm90GroupedWgradConfig) -> int:
         return _rows_of_a(problem, config) + rows_of_c(problem, config)
 
     whole = replace(config, rows=problem.row_count + _apart(problem.rows))
     return strips_of(problem, config.rows) * rows_of(config) / rows_of(whole)
 
 
-def _cost(problem: DirectProblem, config: GroupedWgradPairsConfig) -> float:
+def _cost(problem: DirectProblem, config: Sm90GroupedWgradConfig) -> float:
     """Rows that strips bring, and what it costs that few of them are under way."""
-    return _brought(problem, config) + (MOST_SLOTS - config.slots) * SLOT_COST
+    return _brought(problem, config) + (MOST_STAGES - config.stages) * STAGE_COST
 
 
 def refusal(
-    problem: DirectProblem, config: GroupedWgradPairsConfig, target: Target
+    problem: DirectProblem, config: Sm90GroupedWgradConfig, target: Target
 ) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
     if _rows_of_a(problem, config) > MOST_BOX:
-        return Refusal(f"TMA does not bring {_rows_of_a(problem, config)} rows at once")
+        return Refusal(f"TMA does not load {_rows_of_a(problem, config)} rows at once")
     return target.shared_refusal(shared_bytes(problem, config), config.blocks[1])
 
 
 def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
-    config: GroupedWgradPairsConfig,
+    config: Sm90GroupedWgradConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
-    """The launch of one config, whose blocks add up their sums; or why it is not legal."""
+    """The launch of one config, whose blocks add up their accumulators; or why it is not legal."""
     read = reading(contraction, epilogue, groups_of, "B")
     if isinstance(read, Refusal):
         return read
-    problem, merged = read
+    problem, packed = read
     refused = refusal(problem, config, target)
     if refused is not None:
         return refused
     schedule = {
         "rows": config.rows,
-        "slots": config.slots,
-        "threads": (MATH_WARPS + 1) * WARP,
-        "loaders": 1,
-        "parts": _parts(problem, config),
-        "read_once": int(grouped_wgrad.is_read_once(problem, merged)),
+        "stages": config.stages,
+        "threads": (CONSUMER_WARPS + 1) * WARP,
+        "producer_warps": 1,
+        "splits": _splits(problem, config),
+        "read_once": int(grouped_wgrad.is_read_once(problem, packed)),
         "shared_bytes": shared_bytes(problem, config),
     }
-    of_all = merged.groups * CHANNELS
+    of_all = packed.groups * CHANNELS
     rows = _map(
         problem,
         Pointer("a"),
@@ -245,17 +243,17 @@ def kernels(
         (problem.cols.c_stride, problem.rows.c_stride, problem.c_image),
         rows_of_c(problem, config),
     )
-    return launch_sums(
+    return launch_reduction(
         "sm90_grouped_wgrad/kernel.cuh",
-        "GroupedWgradPairs",
+        "Sm90GroupedWgrad",
         problem,
         epilogue,
-        asdict(merged),
+        asdict(packed),
         schedule,
         (rows, gradients),
-        merged.groups,
+        packed.groups,
         config.blocks[1],
-        SUMS * SUM_BYTES,
+        SUMS * ACCUMULATOR_BYTES,
     )
 
 

@@ -1,4 +1,4 @@
-"""`grouped-wgrad-pairs`: strips of rows of both operands, and the positions multiplied."""
+"""`sm90_grouped_wgrad`: strips of rows of both operands, and the output pixels multiplied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.sm90_grouped_wgrad import launch as family
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import GroupedWgradPairsConfig
+    from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import Sm90GroupedWgradConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -46,28 +46,28 @@ class Work:
 
     strips: int
     """Of the busiest multiprocessor."""
-    positions: int
+    pixels: int
     traffic: Traffic
 
 
 def work(
     spec: Contraction,
     epilogue: Epilogue,
-    config: GroupedWgradPairsConfig,
+    config: Sm90GroupedWgradConfig,
     target: Target,
 ) -> Work:
     """Count."""
     read = reading(spec, epilogue, family.groups_of, "B")
     assert not isinstance(read, Refusal)
-    problem, merged = read
-    strips = merged.groups * problem.images * family.strips_of(problem, config.rows)
-    positions = family.rows_of_c(problem, config) * family.pitch_of(problem)
-    return Work(ceil(strips / config.blocks[0]), positions, traffic_of(spec, epilogue))
+    problem, packed = read
+    strips = packed.groups * problem.images * family.strips_of(problem, config.rows)
+    pixels = family.rows_of_c(problem, config) * family.pitch_of(problem)
+    return Work(ceil(strips / config.blocks[0]), pixels, traffic_of(spec, epilogue))
 
 
 def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     """µs."""
-    busy = work.strips * (k.strip + k.position * work.positions)
+    busy = work.strips * (k.strip + k.position * work.pixels)
     time = overlap(k.dram_power, busy / target.clock_mhz, k.dram * work.traffic.time(target))
     return target.launch + k.start + time
 
@@ -75,7 +75,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
 def predict(
     spec: Contraction,
     epilogue: Epilogue,
-    config: GroupedWgradPairsConfig,
+    config: Sm90GroupedWgradConfig,
     target: Target,
 ) -> float:
     """µs of `config`."""

@@ -1,4 +1,4 @@
-"""Which configs of the wgmma template may compute a contraction, and their estimated times."""
+"""Which configs of the wgmma kernel family may compute a contraction, and their estimated times."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
-    BLOCK_COLUMNS,
-    WgmmaConfig,
+    BLOCK_N,
+    Sm90ImplicitGemmConfig,
     refusal,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import wgmma_problem
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
     from convir.lowering.kernels.target import Target
 
 _ROWS = (64, 128, 256)
@@ -27,14 +27,14 @@ _MAX_STAGED = 128
 _MATHS: tuple[Literal["cooperative", "pingpong"], ...] = ("cooperative", "pingpong")
 
 
-def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
+def candidates(problem: Sm90ImplicitGemmProblem, gpu: Target) -> list[Sm90ImplicitGemmConfig]:
     """One config per tile and role, with as many stages as the GPU's shared memory holds."""
-    found: list[WgmmaConfig] = []
-    for block_m, block_n, math in product(_ROWS, BLOCK_COLUMNS, _MATHS):
-        if block_n - min(BLOCK_COLUMNS) >= problem.columns or block_n < _joined(problem):
+    found: list[Sm90ImplicitGemmConfig] = []
+    for block_m, block_n, schedule in product(_ROWS, BLOCK_N, _MATHS):
+        if block_n - min(BLOCK_N) >= problem.out_channels or block_n < _joined(problem):
             continue
         configs = [
-            WgmmaConfig(block_m, block_n, stages, math, staged, gpu.multiprocessors)
+            Sm90ImplicitGemmConfig(block_m, block_n, stages, schedule, staged, gpu.multiprocessors)
             for stages in _STAGES
             for staged in _staged(problem, block_n)
         ]
@@ -43,23 +43,25 @@ def candidates(problem: WgmmaProblem, gpu: Target) -> list[WgmmaConfig]:
     return found
 
 
-def _joined(problem: WgmmaProblem) -> int:
+def _joined(problem: Sm90ImplicitGemmProblem) -> int:
     """Columns that a tile has at least: pieces in one tile read their rows once."""
-    is_one_tile = len(problem.pieces) > 1 and problem.columns in BLOCK_COLUMNS
-    return problem.columns if is_one_tile else 0
+    is_one_tile = len(problem.pieces) > 1 and problem.out_channels in BLOCK_N
+    return problem.out_channels if is_one_tile else 0
 
 
-def _staged(problem: WgmmaProblem, block_n: int) -> list[int]:
+def _staged(problem: Sm90ImplicitGemmProblem, block_n: int) -> list[int]:
     """Columns that may be staged at a time, the longest runs of C first."""
-    piece = problem.columns // len(problem.pieces)
+    piece = problem.out_channels // len(problem.pieces)
     divided = block_n if len(problem.pieces) == 1 else gcd(block_n, piece)
-    limit = max(_MAX_STAGED, problem.columns if problem.fused_holes else 0)
+    limit = max(_MAX_STAGED, problem.out_channels if problem.fused_zero_fills else 0)
     return [n for n in range(divided, 0, -16) if divided % n == 0 and n <= limit]
 
 
-def plan(spec: Contraction, epilogue: Epilogue, gpu: Target) -> tuple[WgmmaConfig, ...] | Refusal:
+def plan(
+    spec: Contraction, epilogue: Epilogue, gpu: Target
+) -> tuple[Sm90ImplicitGemmConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, one for each tile and role."""
-    problem = wgmma_problem(spec, epilogue)
+    problem = sm90_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     configs = candidates(problem, gpu)

@@ -1,4 +1,4 @@
-"""The choices that make one instance of the wgmma template, and what they take of a GPU."""
+"""The choices that make one kernel of wgmma, and what they take of a GPU."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from typing import Self
 
     from convir.lowering.contraction.spec import StorageType
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
     from convir.lowering.kernels.target import Target
 
 BLOCK_K = 64
-"""Depths of 16 bits of a stage: a row of the 128-byte swizzle."""
+"""Input channels of 16 bits of a stage: a row of the 128-byte swizzle."""
 CONSUMERS = 2
 """Warpgroups that multiply."""
 THREADS = (1 + CONSUMERS) * 128
-BLOCK_COLUMNS = (32, 64, 96, 128, 160, 192, 224, 256)
-"""Columns of a tile: the widths of the instruction that the template has."""
-MAX_SUMS = 64 * 256
-"""Sums that a warpgroup keeps at most: half of its registers."""
+BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
+"""Columns of a tile: the widths of the instruction that the kernel family has."""
+MAX_ACCUMULATORS = 64 * 256
+"""Accumulators that a warpgroup keeps at most: half of its registers."""
 
 MAX_ZERO_BYTES = 2048
-"""Zeros in shared memory, which holes are copied from."""
+"""Zeros in shared memory, which zero-filled outputs are copied from."""
 
 _WITHOUT_CLUSTERS = re.compile(r" cluster=1 store=direct:(\d+)")
 """How configs of older records say that no blocks share tiles and that threads store rows."""
@@ -38,21 +38,21 @@ _ATOM_BYTES = 1024
 _CHUNK_BYTES = 16
 
 
-def depths_of_stage(element: StorageType) -> int:
+def channels_of_stage(element: StorageType) -> int:
     """Elements of a row of the swizzle."""
     return _SWIZZLE_BYTES // STORAGE_BYTES[element]
 
 
 @dataclass(frozen=True)
-class WgmmaConfig(Config, family="wgmma", sizes=2):
-    """Prints as `wgmma 128x256 stages=4 math=pingpong store=64 blocks=132`."""
+class Sm90ImplicitGemmConfig(Config, family="sm90_implicit_gemm", sizes=2):
+    """Prints as `sm90_implicit_gemm 128x256 stages=4 schedule=pingpong store=64 blocks=132`."""
 
     block_m: int
-    block_n: Annotated[int, OneOf(*BLOCK_COLUMNS)]
+    block_n: Annotated[int, OneOf(*BLOCK_N)]
     stages: Annotated[int, Range(2)]
-    math: Literal["cooperative", "pingpong"]
+    schedule: Literal["cooperative", "pingpong"]
     """The warpgroups multiply half of the rows of every tile each, or every other tile each."""
-    store_columns: Annotated[int, Key("store"), Range(16, multiple=16)]
+    store_channels: Annotated[int, Key("store"), Range(16, multiple=16)]
     """Columns that are staged in shared memory at a time."""
     blocks: int
     """Persistent blocks at most, one for each multiprocessor."""
@@ -68,37 +68,43 @@ class WgmmaConfig(Config, family="wgmma", sizes=2):
 
     def refusal(self) -> Refusal | None:
         """Why no kernel has this config, whatever it computes."""
-        sharing = 1 if self.math == "pingpong" else CONSUMERS
+        sharing = 1 if self.schedule == "pingpong" else CONSUMERS
         rows = (sharing * 64, sharing * 128)
         if self.block_m not in rows:
-            return Refusal(f"block_m={self.block_m}: one of {rows[0]}, {rows[1]} if {self.math}")
-        if self.block_m * self.block_n > sharing * MAX_SUMS:
-            return Refusal("a tile's sums exceed the registers")
-        if self.block_n % self.store_columns:
-            return Refusal(f"{self.store_columns} staged columns do not divide a tile's")
+            return Refusal(
+                f"block_m={self.block_m}: one of {rows[0]}, {rows[1]} if {self.schedule}"
+            )
+        if self.block_m * self.block_n > sharing * MAX_ACCUMULATORS:
+            return Refusal("a tile's accumulators exceed the registers")
+        if self.block_n % self.store_channels:
+            return Refusal(f"{self.store_channels} staged output channels do not divide a tile's")
         return super().refusal()
 
 
-def shared_bytes(problem: WgmmaProblem, config: WgmmaConfig) -> int:
+def shared_bytes(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig) -> int:
     """Dynamic shared memory of a block that computes `problem`."""
-    is_by_depth = problem.weights_by_depth
+    is_by_depth = problem.filter_by_in_channel
     block_n = config.block_n
     loaded = block_n if is_by_depth else -(-block_n // BLOCK_K) * BLOCK_K
     stage = (config.block_m + loaded) * _SWIZZLE_BYTES
-    staging = CONSUMERS * 64 * (config.store_columns * problem.result_bytes + _CHUNK_BYTES)
+    staging = CONSUMERS * 64 * (config.store_channels * problem.result_bytes + _CHUNK_BYTES)
     barriers = 2 * 8 * config.stages + _CHUNK_BYTES
-    zeros = min(problem.columns * 2, MAX_ZERO_BYTES)
+    zeros = min(problem.out_channels * 2, MAX_ZERO_BYTES)
     return _ATOM_BYTES + config.stages * stage + staging + zeros + barriers
 
 
-def refusal(problem: WgmmaProblem, config: WgmmaConfig, target: Target) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+def refusal(
+    problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig, target: Target
+) -> Refusal | None:
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
     refused = config.refusal()
     if refused is not None:
         return refused
-    piece = problem.columns // len(problem.pieces)
-    if problem.fused_holes and config.store_columns < problem.columns:
-        return Refusal("holes behind narrow rows are stored with them, whole")
-    if len(problem.pieces) > 1 and piece % config.store_columns:
-        return Refusal("staged columns belong to different positions")
+    piece = problem.out_channels // len(problem.pieces)
+    if problem.fused_zero_fills and config.store_channels < problem.out_channels:
+        return Refusal(
+            "zero-filled outputs behind rows of few channels are stored with them, whole"
+        )
+    if len(problem.pieces) > 1 and piece % config.store_channels:
+        return Refusal("staged output channels belong to different output pixels")
     return target.shared_refusal(shared_bytes(problem, config))

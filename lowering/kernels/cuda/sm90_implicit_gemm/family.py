@@ -12,8 +12,8 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm import (
 )
 
 SM90_IMPLICIT_GEMM = Family(
-    config=config.WgmmaConfig,
-    reads=problem.wgmma_problem,
+    config=config.Sm90ImplicitGemmConfig,
+    reads=problem.sm90_problem,
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,

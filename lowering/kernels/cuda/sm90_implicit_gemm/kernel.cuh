@@ -1,19 +1,20 @@
-// C[out(x), n] = sum over taps and depths of A[row(x, tap), d] * B[weight(tap), d, n], holes of C
-// included, in one persistent launch (sm_90a): a producer warp drives TMA, two
-// warpgroups multiply, and the producer's idle neighbours fill the holes.
+// C[out(x), n] = sum over taps and input channels of A[row(x, tap), d] * B[weight(tap), d, n],
+// zero-filled outputs of C included, in one persistent launch (sm_90a): a producer warp drives TMA,
+// two warpgroups multiply, and the producer's idle neighbours fill the zero-filled outputs.
 //
 // Problem (generated):
 //   Input                    the type of A and B: of 16 bits, or float, which is multiplied as TF32
-//   Epilogue, Operands       from sums to what is stored, and what is stored in holes
-//   kDepth, kColumns         of one tap
+// Epilogue, Operands       from accumulators to what is stored, and what is stored in zero-filled
+// outputs
+//   kInChannels, kOutChannels         of one tap
 //   kSpatial                 axes of A that an im2col map slides over; 0 if A is a plain matrix
-//   kWeightsByDepth          whether depths, not columns, of B have stride 1
-//   kPieces, kPieceColumns   parts of the columns that belong to different positions; piece(i)
+//   kFilterByInChannel          whether input channels, not columns, of B have stride 1
+//   kPieces, kPieceChannels   parts of the columns that belong to different output pixels; piece(i)
 //   kPhases, kTaps, kTileGroups, phase(i), tap(i), tile_group(i)
-//   kTurns, turn(i)          tiles of a block at most, and the table of all; 0 without one
-//   kCellHoles, cell_hole(i), kHoles, hole(i)
-//   kFusedHoles, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
-//   kPieceChunks             16-byte chunks of a piece of a hole
+//   kOrdered, turn(i)          tiles of a block at most, and the table of all; 0 without one
+//   kCellZeroFills, cell_zero_fill(i), kZeroFills, zero_fill(i)
+//   kFusedZeroFills, kRowPixels  pixels of zeros behind every row, within rows of so many pixels
+//   kPieceChunks             16-byte chunks of a piece of a zero-filled output
 //   kSharedBytes             dynamic shared memory of a block
 #pragma once
 
@@ -33,24 +34,24 @@ namespace convir::wgmma {
 constexpr int kConsumers = 2;    // warpgroups that multiply
 constexpr int kWarpgroup = 128;  // threads
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup;
-constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill holes
+constexpr int kFillBarrier = kConsumers + 1;  // of the warps that fill zero-filled outputs
 constexpr int kConsumerRegisters = 232;
 
 // How the two warpgroups share tiles: half of the rows of every tile each, or every other tile
 // each, so that one stores while the other multiplies.
-enum Math : int { kCooperative = 0, kPingPong = 1 };
+enum MainloopSchedule : int { kCooperative = 0, kPingPong = 1 };
 
-template <int kBlockM_, int kBlockN_, int kStages_, Math kMath_, int kStoreColumns_>
+template <int kBlockM_, int kBlockN_, int kStages_, MainloopSchedule kSchedule_, int kStoreChannels_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
-  static constexpr bool kIsPingPong = kMath_ == kPingPong;
-  static constexpr int kStoreColumns = kStoreColumns_;  // staged at a time
+  static constexpr bool kIsPingPong = kSchedule_ == kPingPong;
+  static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
   // Of a tile, per warpgroup that multiplies it.
   static constexpr int kSharing = kIsPingPong ? 1 : kConsumers;
   static constexpr int kWarpgroupTiles = kBlockM / kSharing / 64;  // of 64 rows
   static_assert(kBlockM % (kSharing * 64) == 0 && kBlockM <= 256);
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256);
-  static_assert(kBlockN % kStoreColumns == 0 && kStoreColumns % 16 == 0);
+  static_assert(kBlockN % kStoreChannels == 0 && kStoreChannels % 16 == 0);
 };
 
 template <class Problem, class Config>
@@ -61,7 +62,7 @@ struct Kernel {
   using Pointers = typename Epilogue::Pointers;
 
   static constexpr hopper::Major kMajorB =
-      Problem::kWeightsByDepth ? hopper::kMajorK : hopper::kMajorMN;
+      Problem::kFilterByInChannel ? hopper::kMajorK : hopper::kMajorMN;
   static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
   static constexpr int kStages = Config::kStages;
   static constexpr int kRowBytes = hopper::kSwizzleBytes;
@@ -74,17 +75,17 @@ struct Kernel {
       (kMajorB == hopper::kMajorMN ? kBlockK : kBlockN) * kRowBytes;
   static constexpr int kBytesB = kCopiesB * kCopyBytesB;
   static constexpr int kStageBytes = kBytesA + kBytesB;
-  using WarpStaging = Staging<Config::kStoreColumns, sizeof(Output)>;
+  using WarpStaging = Staging<Config::kStoreChannels, sizeof(Output)>;
   static constexpr int kStagingBytes = WarpStaging::kBytes * kConsumers * 4;
-  static constexpr int kZeroBytes = Problem::kColumns * 2 < 2048 ? Problem::kColumns * 2 : 2048;
+  static constexpr int kZeroBytes = Problem::kOutChannels * 2 < 2048 ? Problem::kOutChannels * 2 : 2048;
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kStagingBytes +
                                       kZeroBytes + 2 * kStages * 8 + 16;
-  static_assert(Problem::kPieces == 1 || Problem::kPieceColumns % Config::kStoreColumns == 0);
-  static_assert(Problem::kFusedHoles == 0 ||
-                Config::kStoreColumns >= Problem::kColumns);
+  static_assert(Problem::kPieces == 1 || Problem::kPieceChannels % Config::kStoreChannels == 0);
+  static_assert(Problem::kFusedZeroFills == 0 ||
+                Config::kStoreChannels >= Problem::kOutChannels);
 
-  static constexpr int kChunksK = (Problem::kDepth + kBlockK - 1) / kBlockK;
-  static constexpr int kNTiles = (Problem::kColumns + kBlockN - 1) / kBlockN;
+  static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
+  static constexpr int kNTiles = (Problem::kOutChannels + kBlockN - 1) / kBlockN;
 
   unsigned stages, staging, zeros, full, empty;
   unsigned progress;  // how many stages were loaded
@@ -120,8 +121,8 @@ struct Kernel {
     }
   }
 
-  __device__ __forceinline__ bool tile_of_turn(int turn, Tile& tile) const {
-    return tile_of<Problem>(block, blocks, turn, kNTiles, tile);
+  __device__ __forceinline__ bool tile_in_order(int next, Tile& tile) const {
+    return tile_of<Problem>(block, blocks, next, kNTiles, tile);
   }
   __device__ int m_of(const Tile& tile) const { return tile.m * kBlockM; }
 
@@ -141,14 +142,14 @@ struct Kernel {
   __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
     PipelineState<kStages> ring;
     Tile tile;
-    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+    for (int next = 0; tile_in_order(next, tile); ++next) {
       const Phase& phase = Problem::phase(tile.phase);
       const hopper::TensorMap* map = pick(phase.map, a...);
       const int m = m_of(tile), n = tile.n * kBlockN;
       int at[5] = {0, m, 0, 0, 0};
       if constexpr (Problem::kSpatial > 0) {
         int x[kMaxAxes];
-        positions_of(m, phase.sizes, x);
+        pixels_of(m, phase.sizes, x);
 #pragma unroll
         for (int axis = 0; axis < Problem::kSpatial; ++axis) {
           at[1 + axis] = x[axis] * phase.steps[axis] + phase.corner[axis];
@@ -188,16 +189,16 @@ struct Kernel {
     }
   }
 
-  // A few warps: zeros for holes, while others load and multiply.
+  // A few warps: zeros for zero-filled outputs, while others load and multiply.
   __device__ __forceinline__ void fill(Output* c, int warp, int warps) const {
     int before = 0;
     Tile tile;
-    if constexpr (Problem::kCellHoles > 0 && Problem::kFusedHoles == 0) {
+    if constexpr (Problem::kCellZeroFills > 0 && Problem::kFusedZeroFills == 0) {
       for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
-        fill_chunk(zeros + i * kChunkBytes, hole_pair<Problem>());
+        fill_chunk(zeros + i * kChunkBytes, zero_fill_pair<Problem>());
       hopper::fence_proxy();
       hopper::named_sync(kFillBarrier, warps * 32);
-      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+      for (int next = 0; tile_in_order(next, tile); ++next) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
         fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
@@ -206,12 +207,12 @@ struct Kernel {
       }
       hopper::wait_stores_read();
     }
-    if constexpr (Problem::kHoles > 0) {
+    if constexpr (Problem::kZeroFills > 0) {
       int iterations = 0;
-      for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+      for (int next = 0; tile_in_order(next, tile); ++next) {
         iterations += Problem::phase(tile.phase).taps * kChunksK;
       }
-      fill_holes<Problem>(c, progress, iterations, warp, warps);
+      store_zero_fills<Problem>(c, progress, iterations, warp, warps);
     }
   }
 
@@ -225,8 +226,8 @@ struct Kernel {
     PipelineState<kStages> ring;
     Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
-    if (Config::kIsPingPong && consumer == 1) pass_turn(consumer);
-    for (int turn = 0; tile_of_turn(turn, tile); ++turn) {
+    if (Config::kIsPingPong && consumer == 1) pass_pingpong(consumer);
+    for (int next = 0; tile_in_order(next, tile); ++next) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
         ring.advance(phase.taps * kChunksK);
@@ -246,8 +247,8 @@ struct Kernel {
           const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
           hopper::hold(d);
           hopper::wgmma_fence();
-          // All of a chunk even if its depths end before: a branch here makes the compiler wait for
-          // every wgmma.
+          // All of a chunk even if its input channels end before: a branch here makes the compiler
+          // wait for every wgmma.
           mma::multiply<Input, kBlockN, hopper::kMajorK, kMajorB, kBlockK, 64 * kRowBytes,
                         kRowBytes / hopper::kStepBytes>(d, a, b, is_first);
           hopper::wgmma_commit();
@@ -259,7 +260,7 @@ struct Kernel {
           ring.advance();
         }
       }
-      if constexpr (Config::kIsPingPong) pass_turn(consumer);
+      if constexpr (Config::kIsPingPong) pass_pingpong(consumer);
       hopper::wgmma_wait<0>();
       hopper::hold(d);
       release(held, lane);
@@ -273,7 +274,7 @@ struct Kernel {
   }
 
   // The other warpgroup may multiply its tile.
-  static __device__ __forceinline__ void pass_turn(int consumer) {
+  static __device__ __forceinline__ void pass_pingpong(int consumer) {
     hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
   }
 
@@ -285,23 +286,23 @@ struct Kernel {
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
                                                int m, int n, unsigned to, Output* c,
                                                const Pointers& operands) {
-    constexpr int kColumns = Config::kStoreColumns;
+    constexpr int kOutChannels = Config::kStoreChannels;
     const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
     Finish<Problem> finish(operands, row);
 #pragma unroll
-    for (int first = 0; first < kBlockN; first += kColumns) {
-      const int columns = min(kColumns, Problem::kColumns - n - first);
+    for (int first = 0; first < kBlockN; first += kOutChannels) {
+      const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
       long long shift = n + first;
       int channel = n + first;
       if constexpr (Problem::kPieces > 1) {
-        const int piece = (n + first) / Problem::kPieceColumns;
-        channel -= piece * Problem::kPieceColumns;
-        if (columns > 0) shift = Problem::piece(piece).offset + channel;
+        const int piece = (n + first) / Problem::kPieceChannels;
+        channel -= piece * Problem::kPieceChannels;
+        if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
       }
       Output* at = c + shift;
-      finish.begin(shift, channel, columns);
-      stage<kColumns, Finish<Problem>::kTogether>(to, d, first, finish);
-      store_rows<Problem, kColumns>(at, to, row, columns);
+      finish.begin(shift, channel, out_channels);
+      stage<kOutChannels, Finish<Problem>::kTogether>(to, d, first, finish);
+      store_rows<Problem, kOutChannels>(at, to, row, out_channels);
     }
   }
 };

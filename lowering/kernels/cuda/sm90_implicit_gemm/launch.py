@@ -1,7 +1,7 @@
 """`wgmma`: contractions with dense 16-bit channels by Hopper's tensor cores and TMA.
 
-Kernels are persistent and have warp roles; the store of a tile is the scatter, holes included.
-They are in `kernel.cuh`; see `README.md`.
+Kernels are persistent and have warp roles; the store of a tile is the scatter, zero-filled outputs
+included. They are in `kernel.cuh`; see `README.md`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from convir.lowering.kernels.cuda.launch import (
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     THREADS,
-    WgmmaConfig,
-    depths_of_stage,
+    Sm90ImplicitGemmConfig,
+    channels_of_stage,
     refusal,
     shared_bytes,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem, wgmma_problem
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
+    Sm90ImplicitGemmProblem,
+    sm90_problem,
+)
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
@@ -40,18 +43,18 @@ TF32_SPILL_BYTES = 8
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: WgmmaConfig,
+    config: Sm90ImplicitGemmConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = wgmma_problem(spec, epilogue)
+    problem = sm90_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     refused = refusal(problem, config, target)
     if refused is not None:
         return refused
-    rows = sum(-(-phase.positions // config.block_m) for phase in problem.phases)
-    tiles = rows * -(-problem.columns // config.block_n)
+    rows = sum(-(-phase.pixels // config.block_m) for phase in problem.phases)
+    tiles = rows * -(-problem.out_channels // config.block_n)
     maps = [_row_map(spec, problem, i, config) for i in range(len(problem.maps))]
     operands = [Pointer("epilogue", i) for i in range(len(epilogue.operands))]
     kernel = CudaKernel(
@@ -67,27 +70,29 @@ def kernels(
 
 
 def _row_map(
-    spec: Contraction, problem: WgmmaProblem, index: int, config: WgmmaConfig
+    spec: Contraction, problem: Sm90ImplicitGemmProblem, index: int, config: Sm90ImplicitGemmConfig
 ) -> TensorMap | Im2colMap:
     rows, a = problem.maps[index], spec.a
-    depths = depths_of_stage(a.type)
+    in_channels_ = channels_of_stage(a.type)
     if not rows.slides:
-        sizes, box = (spec.depth, rows.rows), (depths, config.block_m)
+        sizes, box = (spec.in_channels, rows.rows), (in_channels_, config.block_m)
         strides = (stride_bytes(rows.row_stride, a.type),)
         return TensorMap(Pointer("a"), a.type, sizes, strides, box, 128, is_tf32=spec.tf32)
-    return im2col_map(Pointer("a"), a.type, spec.depth, rows, depths, config.block_m)
+    return im2col_map(Pointer("a"), a.type, spec.in_channels, rows, in_channels_, config.block_m)
 
 
-def _weight_map(spec: Contraction, problem: WgmmaProblem, config: WgmmaConfig) -> TensorMap:
+def _weight_map(
+    spec: Contraction, problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig
+) -> TensorMap:
     b = spec.b
-    depths = depths_of_stage(b.type)
+    in_channels_ = channels_of_stage(b.type)
     tap_bytes = stride_bytes(problem.tap_stride, b.type)
-    if problem.weights_by_depth:
-        sizes = (spec.depth, problem.matrices, problem.columns)
-        strides = (tap_bytes, stride_bytes(b.column_stride, b.type))
-        box = (depths, 1, config.block_n)
+    if problem.filter_by_in_channel:
+        sizes = (spec.in_channels, problem.matrices, problem.out_channels)
+        strides = (tap_bytes, stride_bytes(b.out_channel_stride, b.type))
+        box = (in_channels_, 1, config.block_n)
     else:
-        sizes = (problem.columns, problem.matrices, spec.depth)
-        strides = (tap_bytes, stride_bytes(b.depth_stride, b.type))
-        box = (depths, 1, depths)
+        sizes = (problem.out_channels, problem.matrices, spec.in_channels)
+        strides = (tap_bytes, stride_bytes(b.in_channel_stride, b.type))
+        box = (in_channels_, 1, in_channels_)
     return TensorMap(Pointer("b"), b.type, sizes, strides, box, 128, is_tf32=spec.tf32)

@@ -1,4 +1,4 @@
-"""`wgmma`: persistent blocks, chunks of 64 depths, and the stores between tiles."""
+"""`wgmma`: persistent blocks, chunks of 64 input channels, and the stores between tiles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, depths_of_stage
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import wgmma_problem
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, channels_of_stage
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import Tiles, busiest_cycles
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -38,10 +38,10 @@ class Constants:
     chunk: float = 216.0
     """Cycles of a chunk at least."""
     tile: float = 423.8
-    """Cycles between the sums of a tile and of the next one."""
+    """Cycles between the accumulators of a tile and of the next one."""
     stored: float = 15.08
-    """Sums that become stores in a cycle."""
-    turn: float = 840.8
+    """Accumulators that become stores in a cycle."""
+    next: float = 840.8
     """Cycles between the last wgmma of a warpgroup and the first one of the other."""
     straddling: float = 1.639
     """A factor of copies of rows of A that are parts of cache lines."""
@@ -78,7 +78,7 @@ class Work:
     pixels: int
     """Of a box, that slide over several axes."""
     spatial: int
-    sums: int
+    accumulators: int
     """Of a tile."""
     pingpong: bool
     outside: float
@@ -91,34 +91,36 @@ class Work:
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: Sm90ImplicitGemmConfig, target: Target
+) -> Work:
     """Count."""
-    problem = wgmma_problem(spec, epilogue)
+    problem = sm90_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
-    depths = depths_of_stage(spec.a.type)
-    depths_bytes = LINE // depths
-    chunks = -(-spec.depth // depths)
-    columns = -(-problem.columns // config.block_n)
+    in_channels_ = channels_of_stage(spec.a.type)
+    depths_bytes = LINE // in_channels_
+    chunks = -(-spec.in_channels // in_channels_)
+    out_channels = -(-problem.out_channels // config.block_n)
     groups: list[tuple[int, int]] = []
     for group in problem.groups():
-        rows = -(-group[0].positions // config.block_m)
-        groups.append((rows * columns * len(group), len(group[0].taps) * chunks))
+        rows = -(-group[0].pixels // config.block_m)
+        groups.append((rows * out_channels * len(group), len(group[0].taps) * chunks))
     loaded = -(-config.block_n // BLOCK_K) * BLOCK_K
     spatial = problem.spatial
     results = traffic_of(spec, epilogue)
     return Work(
         groups=tuple(groups),
-        products=config.block_m * config.block_n * depths,
+        products=config.block_m * config.block_n * in_channels_,
         rate="tf32" if spec.tf32 else spec.a.type,
         a_bytes=config.block_m * 128,
         b_bytes=loaded * 128,
         pixels=config.block_m * max(0, spatial - 2),
         spatial=spatial,
-        sums=config.block_m * config.block_n,
-        pingpong=config.math == "pingpong",
+        accumulators=config.block_m * config.block_n,
+        pingpong=config.schedule == "pingpong",
         outside=config.block_m * outside_of(spec) if spatial else 0.0,
-        straddles=bool(spec.depth * depths_bytes % LINE),
-        part_rows=config.block_m if problem.columns * problem.result_bytes % LINE else 0,
+        straddles=bool(spec.in_channels * depths_bytes % LINE),
+        part_rows=config.block_m if problem.out_channels * problem.result_bytes % LINE else 0,
         blocks=config.blocks,
         traffic=results,
     )
@@ -133,14 +135,14 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     copied += work.b_bytes / beside * (1 + far)
     copied += k.pixel * work.pixels + k.outside * work.outside
     chunk = max(multiplied, copied, k.chunk)
-    store = k.tile + work.sums / k.stored
+    store = k.tile + work.accumulators / k.stored
     store += k.parts * work.part_rows
     tiles: list[Tiles] = []
     for count, chunks in work.groups:
         products = chunks * chunk
         cycles = products + store
         if work.pingpong:
-            cycles = max(products + k.turn, cycles / 2)
+            cycles = max(products + k.next, cycles / 2)
         tiles.append(Tiles(count, cycles))
     busy = busiest_cycles(tiles, work.blocks)
     if work.pingpong:
@@ -153,6 +155,8 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     return target.launch + k.start + time
 
 
-def predict(spec: Contraction, epilogue: Epilogue, config: WgmmaConfig, target: Target) -> float:
+def predict(
+    spec: Contraction, epilogue: Epilogue, config: Sm90ImplicitGemmConfig, target: Target
+) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

@@ -1,4 +1,5 @@
-"""A contraction as the wgmma template sees it: phases, taps, tensor maps and holes."""
+"""A contraction as the wgmma kernel family sees it: phases, taps, tensor maps and zero-filled
+outputs."""
 
 from __future__ import annotations
 
@@ -23,17 +24,20 @@ MAX_SPATIAL = 3
 MAX_AXES = MAX_SPATIAL + 1
 MAX_ROWS = 1 << 30
 TF32_MULTIPLE = 32
-"""What depths and columns of TF32 are multiples of: other forms were not run on a GPU yet."""
-HOLE_BYTES = 2
-"""Of an element of a result whose holes the template fills."""
+"""What input channels and columns of TF32 are multiples of: other forms were not run on a GPU
+yet."""
+ZERO_FILL_BYTES = 2
+"""Of an element of a result whose zero-filled outputs the kernel family fills."""
 ALIGNMENT = 8
 """Elements of 16 bits that TMA's addresses and strides are multiples of."""
 MAX_FUSED_BYTES = 128
-"""Rows of C up to so long are stored together with the holes behind them, whole cache lines."""
-PIECE_COLUMNS = 32
+"""Rows of C up to so long are stored together with the zero-filled outputs behind them, whole
+cache lines."""
+PIECE_CHANNELS = 32
 """Phases are joined if their columns are a multiple of this, which tiles are divided by."""
 PIECE_CHUNKS = 256
-"""Chunks of 16 bytes that a warp fills of a hole before it looks for another piece."""
+"""Chunks of 16 bytes that a warp fills of a zero-filled output before it looks for another
+piece."""
 
 # The driver's limits of im2col maps, by their number of spatial axes: corners in
 # [-limit, limit), offsets below twice that.
@@ -46,11 +50,11 @@ class Slide:
     """Where the pixels of an im2col map lie along one spatial axis."""
 
     size: int
-    """Output positions."""
+    """Output pixels."""
     extent: int
     step: int
     corner: int
-    """The position of A that output position 0 maps to."""
+    """The position of A that output pixel 0 maps to."""
     row_stride: int
 
     @property
@@ -72,7 +76,7 @@ class RowMap:
 
 @dataclass(frozen=True)
 class PlannedPhase:
-    """Output positions with their taps; axes innermost first, the batch last."""
+    """Output pixels with their taps; axes innermost first, the batch last."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -82,13 +86,13 @@ class PlannedPhase:
     """Per tap the offsets from the corner, innermost first, and the number of its matrix."""
 
     @property
-    def positions(self) -> int:
+    def pixels(self) -> int:
         """Rows of the product."""
         return prod(self.sizes)
 
 
 @dataclass(frozen=True)
-class Hole:
+class ZeroFill:
     """Runs of `run` zero elements, at every position of axes, innermost first."""
 
     run: int
@@ -98,28 +102,29 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class WgmmaProblem:
+class Sm90ImplicitGemmProblem:
     """What the generated `Problem` struct says."""
 
     maps: tuple[RowMap, ...]
     phases: tuple[PlannedPhase, ...]
     """The longest first."""
-    holes: tuple[Hole, ...]
+    zero_fills: tuple[ZeroFill, ...]
     tap_stride: int
     """Elements of B between two of its matrices."""
     matrices: int
-    weights_by_depth: bool
-    """Whether depths, not columns, have stride 1 in B."""
-    columns: int
+    filter_by_in_channel: bool
+    """Whether input channels, not columns, have stride 1 in B."""
+    out_channels: int
     """Of the product, all pieces together."""
     pieces: tuple[int, ...] = (0,)
     """Parts of the columns, and the elements of C from a row's position to where each begins."""
-    cell_holes: tuple[Hole, ...] = ()
-    """Holes at the positions of the only phase; their offsets are relative to its own."""
-    fused_holes: int = 0
+    cell_zero_fills: tuple[ZeroFill, ...] = ()
+    """Zero-filled outputs at the output pixels of the only phase; their offsets are relative to
+    its own."""
+    fused_zero_fills: int = 0
     """Pixels of zeros that are stored behind every row, and behind every row of zeros."""
     row_pixels: int = 0
-    """Pixels of C along the innermost axis, where holes are fused."""
+    """Pixels of C along the innermost axis, where zero-filled outputs are fused."""
     operands: tuple[LinearOperand, ...] = ()
     """What the epilogue reads besides."""
     result_bytes: int = 2
@@ -131,18 +136,18 @@ class WgmmaProblem:
         return len(self.maps[0].slides)
 
     @property
-    def has_holes(self) -> bool:
+    def has_zero_fills(self) -> bool:
         """Whether some elements of C are stored without being computed."""
-        return bool(self.holes or self.cell_holes or self.fused_holes)
+        return bool(self.zero_fills or self.cell_zero_fills or self.fused_zero_fills)
 
     def groups(self) -> list[list[PlannedPhase]]:
         """Neighbouring phases whose tiles may alternate."""
-        keyed = groupby(self.phases, key=lambda phase: (len(phase.taps), phase.positions))
+        keyed = groupby(self.phases, key=lambda phase: (len(phase.taps), phase.pixels))
         return [list(group) for _, group in keyed]
 
 
-def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
-    """Plan a contraction that computes C, or say why the template cannot compute it."""
+def problem_of(contraction: Contraction) -> Sm90ImplicitGemmProblem | Refusal:
+    """Plan a contraction that computes C, or say why the kernel family cannot compute it."""
     refusal = unsupported(contraction, takes_tf32=True)
     if refusal is not None:
         return refusal
@@ -169,20 +174,24 @@ def problem_of(contraction: Contraction) -> WgmmaProblem | Refusal:
         )
         for phase, row_map in zip(active, maps, strict=True)
     )
-    ordered = tuple(sorted(phases, key=lambda p: (-len(p.taps), -p.positions)))
-    holes = [_hole(phase, contraction.columns) for phase in contraction.phases if not phase.taps]
-    problem = WgmmaProblem(
+    ordered = tuple(sorted(phases, key=lambda p: (-len(p.taps), -p.pixels)))
+    zero_fills = [
+        _zero_fill(phase, contraction.out_channels)
+        for phase in contraction.phases
+        if not phase.taps
+    ]
+    problem = Sm90ImplicitGemmProblem(
         maps=distinct,
         phases=ordered,
-        holes=tuple(holes),
+        zero_fills=tuple(zero_fills),
         tap_stride=tap_stride,
         matrices=matrices,
-        weights_by_depth=contraction.b.column_stride != 1,
-        columns=contraction.columns,
+        filter_by_in_channel=contraction.b.out_channel_stride != 1,
+        out_channels=contraction.out_channels,
         pieces=pieces,
         result_bytes=STORAGE_BYTES[contraction.c.type],
     )
-    return _with_holes(problem, contraction.columns)
+    return _with_zero_fills(problem, contraction.out_channels)
 
 
 def in_pieces(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
@@ -190,16 +199,16 @@ def in_pieces(contraction: Contraction) -> tuple[Contraction, tuple[int, ...]]:
 
     So a transposed convolution without overlap is one GEMM whose store shuffles pixels.
     """
-    columns, step = contraction.columns, contraction.b.column_stride
+    out_channels, step = contraction.out_channels, contraction.b.out_channel_stride
     phases = sorted(contraction.phases, key=_first_weight)
     first = phases[0]
     same = all(_without_weights(phase) == _without_weights(first) for phase in phases)
     weights = [_first_weight(phase) - _first_weight(first) for phase in phases]
-    in_order = weights == [i * columns * step for i in range(len(phases))]
-    if not same or first.taps != 1 or not in_order or columns % PIECE_COLUMNS:
+    in_order = weights == [i * out_channels * step for i in range(len(phases))]
+    if not same or first.taps != 1 or not in_order or out_channels % PIECE_CHANNELS:
         return contraction, (0,)
     pieces = tuple(phase.out_offset - first.out_offset for phase in phases)
-    return replace(contraction, phases=(first,), columns=columns * len(phases)), pieces
+    return replace(contraction, phases=(first,), out_channels=out_channels * len(phases)), pieces
 
 
 def _first_weight(phase: Phase) -> int:
@@ -211,7 +220,7 @@ def _without_weights(phase: Phase) -> list[Axis]:
 
 
 def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusal | None:
-    """Why a template of Hopper's does not take a contraction, whatever its phases are."""
+    """Why a kernel family of Hopper's does not take a contraction, whatever its phases are."""
     types = {contraction.a.type, contraction.b.type}
     is_tf32 = takes_tf32 and contraction.tf32
     if contraction.result != "C" or contraction.accumulate:
@@ -226,10 +235,10 @@ def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusa
     if contraction.a.stride != 1 or contraction.c.stride != 1:
         return Refusal("channels are not innermost")
     b = contraction.b
-    if is_tf32 and b.depth_stride != 1:
-        return Refusal("depths of B are not contiguous, as TF32 has to have them")
-    if 1 not in (b.depth_stride, b.column_stride):
-        return Refusal("neither depths nor columns of B are contiguous")
+    if is_tf32 and b.in_channel_stride != 1:
+        return Refusal("input channels of B are not contiguous, as TF32 has to have them")
+    if 1 not in (b.in_channel_stride, b.out_channel_stride):
+        return Refusal("neither input nor output channels of B are contiguous")
     if len(contraction.phases[0].axes) > MAX_AXES:
         return Refusal(f"it has more than {MAX_AXES} axes")
     axes = [axis for phase in contraction.phases for axis in phase.axes]
@@ -237,11 +246,11 @@ def unsupported(contraction: Contraction, *, takes_tf32: bool = False) -> Refusa
     strides += [axis.out_stride for axis in axes if axis.size > 1]
     strides += [phase.out_offset for phase in contraction.phases]
     # The stride that is not 1; one matrix row alone has none.
-    strides.append(max(b.depth_stride, b.column_stride))
-    if any(stride % ALIGNMENT for stride in (*strides, contraction.columns)):
+    strides.append(max(b.in_channel_stride, b.out_channel_stride))
+    if any(stride % ALIGNMENT for stride in (*strides, contraction.out_channels)):
         return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
     # Rows are numbered in 32 bits, those of the last tile that lie outside included.
-    if max(phase.positions for phase in contraction.phases) >= MAX_ROWS:
+    if max(phase.pixels for phase in contraction.phases) >= MAX_ROWS:
         return Refusal(f"it has {MAX_ROWS} rows or more")
     return None
 
@@ -267,7 +276,7 @@ def _matrix_maps(active: Sequence[Phase]) -> tuple[list[RowMap], tuple[int, ...]
         ]
         if not all(dense):
             return None
-        maps.append(RowMap(phase.positions, axes[-1].row_stride if axes else ALIGNMENT, ()))
+        maps.append(RowMap(phase.pixels, axes[-1].row_stride if axes else ALIGNMENT, ()))
     return maps, (0,) * MAX_SPATIAL
 
 
@@ -336,80 +345,98 @@ def padded(values: Sequence[int], unit: int) -> tuple[int, ...]:
     return (*reversed(inner), *(unit,) * (MAX_AXES - len(values)), batch)
 
 
-def _hole(phase: Phase, columns: int) -> Hole:
-    return Hole(
-        columns,
+def _zero_fill(phase: Phase, out_channels: int) -> ZeroFill:
+    return ZeroFill(
+        out_channels,
         padded([axis.size for axis in phase.axes], 1),
         padded([axis.out_stride for axis in phase.axes], 0),
         phase.out_offset,
     )
 
 
-def _with_holes(problem: WgmmaProblem, columns: int) -> WgmmaProblem:
-    """The problem with its holes in cells around the rows where that can be, or in long runs."""
-    if len(problem.phases) == 1 and all(_in_cell(h, problem.phases[0]) for h in problem.holes):
-        return _in_cells(problem, columns)
-    holes: list[Hole] = []
-    for line in _lines(problem.holes, columns):
+def _with_zero_fills(
+    problem: Sm90ImplicitGemmProblem, out_channels: int
+) -> Sm90ImplicitGemmProblem:
+    """The problem with its zero-filled outputs in cells around the rows where that can be, or in
+    long runs."""
+    if len(problem.phases) == 1 and all(_in_cell(h, problem.phases[0]) for h in problem.zero_fills):
+        return _in_cells(problem, out_channels)
+    zero_fills: list[ZeroFill] = []
+    for line in _lines(problem.zero_fills, out_channels):
         first = line[0]
-        if first.strides[0] == len(line) * columns:
-            pixels = sum(hole.sizes[0] for hole in line)
+        if first.strides[0] == len(line) * out_channels:
+            pixels = sum(zero_fill.sizes[0] for zero_fill in line)
             sizes, strides = (1, *first.sizes[1:]), (0, *first.strides[1:])
-            holes.append(Hole(pixels * columns, sizes, strides, first.offset))
+            zero_fills.append(ZeroFill(pixels * out_channels, sizes, strides, first.offset))
         else:
-            holes.extend(line)
-    return replace(problem, holes=tuple(holes))
+            zero_fills.extend(line)
+    return replace(problem, zero_fills=tuple(zero_fills))
 
 
-def _in_cell(hole: Hole, phase: PlannedPhase) -> bool:
-    """Whether every position of a hole has a position of the phase."""
-    fits = all(size <= limit for size, limit in zip(hole.sizes, phase.sizes, strict=True))
-    return fits and hole.strides == phase.strides
+def _in_cell(zero_fill: ZeroFill, phase: PlannedPhase) -> bool:
+    """Whether every position of a zero-filled output has a position of the phase."""
+    fits = all(size <= limit for size, limit in zip(zero_fill.sizes, phase.sizes, strict=True))
+    return fits and zero_fill.strides == phase.strides
 
 
-def _in_cells(problem: WgmmaProblem, columns: int) -> WgmmaProblem:
+def _in_cells(problem: Sm90ImplicitGemmProblem, out_channels: int) -> Sm90ImplicitGemmProblem:
     phase = problem.phases[0]
-    cells = [replace(hole, offset=hole.offset - phase.offset) for hole in problem.holes]
-    behind = [hole for hole in cells if 0 < hole.offset < phase.strides[0]]
-    is_whole = len(behind) == phase.strides[0] // columns - 1 > 0
-    if columns * 2 > MAX_FUSED_BYTES or not is_whole:
-        return replace(problem, holes=(), cell_holes=tuple(cells))
-    pixels = phase.sizes[0] + sum(hole.sizes[0] for hole in behind)
+    cells = [
+        replace(zero_fill, offset=zero_fill.offset - phase.offset)
+        for zero_fill in problem.zero_fills
+    ]
+    behind = [zero_fill for zero_fill in cells if 0 < zero_fill.offset < phase.strides[0]]
+    is_whole = len(behind) == phase.strides[0] // out_channels - 1 > 0
+    if out_channels * 2 > MAX_FUSED_BYTES or not is_whole:
+        return replace(problem, zero_fills=(), cell_zero_fills=tuple(cells))
+    pixels = phase.sizes[0] + sum(zero_fill.sizes[0] for zero_fill in behind)
     lines = tuple(
-        hole
-        for hole in cells
-        if hole not in behind
-        and hole.sizes[0] == phase.sizes[0]
-        and _starts_line(hole, cells, behind)
+        zero_fill
+        for zero_fill in cells
+        if zero_fill not in behind
+        and zero_fill.sizes[0] == phase.sizes[0]
+        and _starts_line(zero_fill, cells, behind)
     )
-    return replace(problem, holes=(), cell_holes=lines, fused_holes=len(behind), row_pixels=pixels)
+    return replace(
+        problem,
+        zero_fills=(),
+        cell_zero_fills=lines,
+        fused_zero_fills=len(behind),
+        row_pixels=pixels,
+    )
 
 
-def _starts_line(hole: Hole, cells: Sequence[Hole], behind: Sequence[Hole]) -> bool:
-    """Whether the pixels behind a hole's are holes as well."""
+def _starts_line(
+    zero_fill: ZeroFill, cells: Sequence[ZeroFill], behind: Sequence[ZeroFill]
+) -> bool:
+    """Whether the pixels behind a zero-filled output's are zero-filled outputs as well."""
     offsets = {cell.offset for cell in cells}
-    return all(hole.offset + pixel.offset in offsets for pixel in behind)
+    return all(zero_fill.offset + pixel.offset in offsets for pixel in behind)
 
 
-def _lines(holes: Sequence[Hole], columns: int) -> list[list[Hole]]:
-    """Holes that are neighbours along the innermost axis, put together."""
-    lines: list[list[Hole]] = []
-    for hole in sorted(holes, key=lambda h: h.offset):
+def _lines(zero_fills: Sequence[ZeroFill], out_channels: int) -> list[list[ZeroFill]]:
+    """Zero-filled outputs that are contiguous along the innermost axis, put together."""
+    lines: list[list[ZeroFill]] = []
+    for zero_fill in sorted(zero_fills, key=lambda h: h.offset):
         for line in lines:
             if (
-                hole
-                == replace(line[-1], sizes=(hole.sizes[0], *line[-1].sizes[1:]), offset=hole.offset)
-                and hole.offset == line[-1].offset + columns
+                zero_fill
+                == replace(
+                    line[-1],
+                    sizes=(zero_fill.sizes[0], *line[-1].sizes[1:]),
+                    offset=zero_fill.offset,
+                )
+                and zero_fill.offset == line[-1].offset + out_channels
             ):
-                line.append(hole)
+                line.append(zero_fill)
                 break
         else:
-            lines.append([hole])
+            lines.append([zero_fill])
     return lines
 
 
 @lru_cache(maxsize=256)
-def wgmma_problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refusal:
+def sm90_problem(spec: Contraction, epilogue: Epilogue) -> Sm90ImplicitGemmProblem | Refusal:
     """What the family sees of a contraction and its epilogue, or why it does not take them."""
     operands = linear_operands(spec, epilogue)
     if isinstance(operands, Refusal):
@@ -417,12 +444,12 @@ def wgmma_problem(spec: Contraction, epilogue: Epilogue) -> WgmmaProblem | Refus
     problem = problem_of(spec)
     if isinstance(problem, Refusal):
         return problem
-    if problem.has_holes and problem.result_bytes != HOLE_BYTES:
-        return Refusal("it stores holes of 32 bits")
+    if problem.has_zero_fills and problem.result_bytes != ZERO_FILL_BYTES:
+        return Refusal("it stores zero-filled outputs of 32 bits")
     if spec.tf32 and epilogue.operands:
         return Refusal("its epilogue reads operands beside sums of TF32")
-    if spec.tf32 and (spec.depth % TF32_MULTIPLE or spec.columns % TF32_MULTIPLE):
-        return Refusal(f"depths or columns of TF32 are no multiples of {TF32_MULTIPLE}")
-    if epilogue.holes_read_operands and problem.has_holes:
-        return Refusal("its epilogue reads operands in holes")
+    if spec.tf32 and (spec.in_channels % TF32_MULTIPLE or spec.out_channels % TF32_MULTIPLE):
+        return Refusal(f"input or output channels of TF32 are no multiples of {TF32_MULTIPLE}")
+    if epilogue.zero_fills_read_operands and problem.has_zero_fills:
+        return Refusal("its epilogue reads operands for zero-filled outputs")
     return replace(problem, operands=operands)

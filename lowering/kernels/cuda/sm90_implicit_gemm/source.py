@@ -13,31 +13,34 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_SPATIAL,
     PIECE_CHUNKS,
-    WgmmaProblem,
+    Sm90ImplicitGemmProblem,
 )
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import tiles_of, turns_of
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import tile_order_of, tiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
 
-SYMBOL = "wgmma_contraction"
+SYMBOL = "sm90_implicit_gemm"
 
-_MATH = {"cooperative": "convir::wgmma::kCooperative", "pingpong": "convir::wgmma::kPingPong"}
+_SCHEDULES = {"cooperative": "convir::wgmma::kCooperative", "pingpong": "convir::wgmma::kPingPong"}
 
 
 def source_of(
-    contraction: Contraction, epilogue: Epilogue, problem: WgmmaProblem, config: WgmmaConfig
+    contraction: Contraction,
+    epilogue: Epilogue,
+    problem: Sm90ImplicitGemmProblem,
+    config: Sm90ImplicitGemmConfig,
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
     Its arguments are C, the operands of the epilogue, the tensor map of B, and those of A.
     """
-    turns = turns_of(tiles_of(contraction, problem, config), config.blocks) or ()
-    tables = [table for table in _tables(problem, config, turns) if table.rows]
+    tile_order = tile_order_of(tiles_of(contraction, problem, config), config.blocks) or ()
+    tables = [table for table in _tables(problem, config, tile_order) if table.rows]
     names = [f"a{i}" for i in range(len(problem.maps))]
     maps = ", ".join(f"const __grid_constant__ TensorMap {name}" for name in ("b", *names))
     operands = [f"e{i}" for i in range(len(epilogue.operands))]
@@ -60,7 +63,7 @@ def source_of(
             f"  static constexpr int {name} = {value};\n"
             for name, value in _constants(contraction, problem, config).items()
         )
-        + f"  static constexpr int kTurns = {max(map(len, turns), default=0)};\n"
+        + f"  static constexpr int kOrdered = {max(map(len, tile_order), default=0)};\n"
         + "".join(table.accessor for table in tables)
         + "};\n"
         f"using Config = {_config(config)};\n"
@@ -72,34 +75,34 @@ def source_of(
     )
 
 
-def _config(config: WgmmaConfig) -> str:
+def _config(config: Sm90ImplicitGemmConfig) -> str:
     values = (
         config.block_m,
         config.block_n,
         config.stages,
-        _MATH[config.math],
-        config.store_columns,
+        _SCHEDULES[config.schedule],
+        config.store_channels,
     )
     return f"convir::wgmma::Config<{', '.join(map(str, values))}>"
 
 
 def _constants(
-    contraction: Contraction, problem: WgmmaProblem, config: WgmmaConfig
+    contraction: Contraction, problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig
 ) -> dict[str, int]:
     return {
-        "kDepth": contraction.depth,
-        "kColumns": problem.columns,
+        "kInChannels": contraction.in_channels,
+        "kOutChannels": problem.out_channels,
         "kSpatial": problem.spatial,
-        "kWeightsByDepth": int(problem.weights_by_depth),
+        "kFilterByInChannel": int(problem.filter_by_in_channel),
         "kPieces": len(problem.pieces),
-        "kPieceColumns": problem.columns // len(problem.pieces),
+        "kPieceChannels": problem.out_channels // len(problem.pieces),
         "kPhases": len(problem.phases),
         "kTaps": sum(len(phase.taps) for phase in problem.phases),
         "kTileGroups": len(problem.groups()),
-        "kCellHoles": len(problem.cell_holes),
-        "kFusedHoles": problem.fused_holes,
+        "kCellZeroFills": len(problem.cell_zero_fills),
+        "kFusedZeroFills": problem.fused_zero_fills,
         "kRowPixels": problem.row_pixels,
-        "kHoles": len(problem.holes),
+        "kZeroFills": len(problem.zero_fills),
         "kPieceChunks": PIECE_CHUNKS,
         "kSharedBytes": shared_bytes(problem, config),
     }
@@ -127,33 +130,37 @@ class _Table:
 
 
 def _tables(
-    problem: WgmmaProblem, config: WgmmaConfig, turns: Sequence[Sequence[int]]
+    problem: Sm90ImplicitGemmProblem,
+    config: Sm90ImplicitGemmConfig,
+    tile_order: Sequence[Sequence[int]],
 ) -> Iterator[_Table]:
     yield _Table("Phase", "phase", tuple(_phases(problem)))
     taps = [tap for phase in problem.phases for tap in phase.taps]
     yield _Table("Tap", "tap", tuple(braced([braced(at), weight]) for at, weight in taps))
     yield _Table("TileGroup", "tile_group", tuple(_groups(problem, config)))
-    yield _Table("Turn", "turn", tuple(_turns(turns)))
+    yield _Table("TileNumber", "next", tuple(_tile_order(tile_order)))
     yield _Table("Piece", "piece", tuple(braced([offset]) for offset in problem.pieces))
-    cells = [braced([braced(hole.sizes), hole.offset]) for hole in problem.cell_holes]
-    yield _Table("CellHole", "cell_hole", tuple(cells))
-    holes: list[str] = []
-    for hole in problem.holes:
-        chunks = hole.run // ALIGNMENT
+    cells = [
+        braced([braced(zero_fill.sizes), zero_fill.offset]) for zero_fill in problem.cell_zero_fills
+    ]
+    yield _Table("CellZeroFill", "cell_zero_fill", tuple(cells))
+    zero_fills: list[str] = []
+    for zero_fill in problem.zero_fills:
+        chunks = zero_fill.run // ALIGNMENT
         pieces = -(-chunks // PIECE_CHUNKS)
-        where = [braced(hole.sizes), braced(hole.strides), hole.offset]
-        holes.append(braced([chunks, pieces, prod(hole.sizes), *where]))
-    yield _Table("Hole", "hole", tuple(holes))
+        where = [braced(zero_fill.sizes), braced(zero_fill.strides), zero_fill.offset]
+        zero_fills.append(braced([chunks, pieces, prod(zero_fill.sizes), *where]))
+    yield _Table("ZeroFill", "zero_fill", tuple(zero_fills))
 
 
-def _phases(problem: WgmmaProblem) -> Iterator[str]:
+def _phases(problem: Sm90ImplicitGemmProblem) -> Iterator[str]:
     first_tap = 0
     for phase in problem.phases:
         slides = problem.maps[phase.map].slides
         blank = (0,) * (MAX_SPATIAL - len(slides))
         yield braced(
             [
-                phase.positions,
+                phase.pixels,
                 braced(phase.sizes),
                 braced(phase.strides),
                 phase.offset,
@@ -167,17 +174,17 @@ def _phases(problem: WgmmaProblem) -> Iterator[str]:
         first_tap += len(phase.taps)
 
 
-def _groups(problem: WgmmaProblem, config: WgmmaConfig) -> Iterator[str]:
+def _groups(problem: Sm90ImplicitGemmProblem, config: Sm90ImplicitGemmConfig) -> Iterator[str]:
     first = 0
     for group in problem.groups():
-        m_tiles = -(-group[0].positions // config.block_m)
+        m_tiles = -(-group[0].pixels // config.block_m)
         yield braced([first, len(group), m_tiles])
         first += len(group)
 
 
-def _turns(turns: Sequence[Sequence[int]]) -> Iterator[str]:
-    longest = max(map(len, turns), default=0)
-    for mine in turns:
+def _tile_order(tile_order: Sequence[Sequence[int]]) -> Iterator[str]:
+    longest = max(map(len, tile_order), default=0)
+    for mine in tile_order:
         yield ", ".join(map(str, (*mine, *["convir::wgmma::kNoTile"] * (longest - len(mine)))))
 
 

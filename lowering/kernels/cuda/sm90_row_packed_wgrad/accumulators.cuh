@@ -1,11 +1,12 @@
-// The sums of a consumer warpgroup of sm90_row_packed_wgrad/kernel.cuh: how slabs are multiplied, and where results lie.
+// The accumulators of a consumer warpgroup of sm90_row_packed_wgrad/kernel.cuh: how slabs are
+// multiplied, and where results lie.
 #pragma once
 
 #include "load/tiles.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
-namespace convir::stacked_wgrad {
+namespace convir::row_packed_wgrad {
 
 // A stage's X and dY, as wgmma finds them.
 template <class P, class C>
@@ -26,20 +27,20 @@ constexpr hopper::Major kMajorX = sizeof(X) == sizeof(unsigned long long) ? hopp
                                                                           : hopper::kMajorK;
 
 template <class P, class C>
-struct Sums {
+struct Accumulators {
   using L = Layout<P, C>;
-  using Operands = stacked_wgrad::Operands<P, C>;
-  float sums[C::kTapCols][L::kStack8][4];
+  using Operands = row_packed_wgrad::Operands<P, C>;
+  float accumulators[C::kTapCols][L::kStack8][4];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int i = 0; i < L::kTiles8; ++i) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sums[i / L::kStack8][i % L::kStack8][k] = 0.0f;
+      for (int k = 0; k < 4; ++k) accumulators[i / L::kStack8][i % L::kStack8][k] = 0.0f;
     }
   }
   __device__ __forceinline__ const float (&operator()(int tile8) const)[4] {
-    return sums[tile8 / L::kStack8][tile8 % L::kStack8];
+    return accumulators[tile8 / L::kStack8][tile8 % L::kStack8];
   }
 
   // Adds one slab of a stage's X and dY; `shift` has where the taps of a row begin.
@@ -62,14 +63,14 @@ struct Sums {
 #pragma unroll
     for (int s = 0; s < C::kTapCols; ++s) {
       hopper::Wgmma<typename P::E, 8 * L::kStack8, kMajorX<X>, hopper::kMajorMN>::run(
-          sums[s][0], x, hopper::moved(from_y, 16 * shift[s]));
+          accumulators[s][0], x, hopper::moved(from_y, 16 * shift[s]));
     }
     hopper::wgmma_commit();
   }
 
   __device__ __forceinline__ void hold() {
 #pragma unroll
-    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(sums[i / L::kStack8][i % L::kStack8]);
+    for (int i = 0; i < L::kTiles8; ++i) hopper::hold(accumulators[i / L::kStack8][i % L::kStack8]);
   }
 
   // Where a slab begins; groups that have rows of their own have every other slab.
@@ -95,26 +96,26 @@ struct Sums {
   }
 };
 
-// Stores four sums of a thread of a consumer warpgroup: those of eight `tile8` of columns.
+// Stores four accumulators of a thread of a consumer warpgroup: those of eight `tile8` of columns.
 template <class P, class C, class Epilogue>
 __device__ __forceinline__ void store(typename Epilogue::Stored* out, const Place<P, C>& place,
-                                      int tile8, int thread, const float (&sums)[4]) {
+                                      int tile8, int thread, const float (&accumulators)[4]) {
   using L = Layout<P, C>;
   const int lane = thread % 32, warp = thread / 32;
   const int tap_col = place.tap_col + tile8 / L::kStack8;
-  int stacked = tile8 % L::kStack8 * kEight + lane % 4 * 2;
+  int packed = tile8 % L::kStack8 * kEight + lane % 4 * 2;
   if constexpr (L::kIsShifted) {
     if (tile8 == L::Groups::kKept && L::Kept::is_given(lane)) return;
-    if (tile8 >= L::Groups::kKept) stacked -= kEight / 2;
+    if (tile8 >= L::Groups::kKept) packed -= kEight / 2;
   }
-  if (L::kIsPacked && (stacked < 0 || stacked >= C::kTapRows * C::kColumns)) return;
-  const int tap_row = place.tap_row + C::kTapRows - 1 - stacked / C::kColumns;
+  if (L::kIsPacked && (packed < 0 || packed >= C::kTapRows * C::kOutChannels)) return;
+  const int tap_row = place.tap_row + C::kTapRows - 1 - packed / C::kOutChannels;
   if (tap_col >= P::kAllTapCols || tap_row >= P::kAllTapRows) return;
-  const int depth = place.depth + warp * 16 + lane / 4;
-  const int column = place.column + stacked % C::kColumns;
+  const int in_channels = place.in_channels + warp * 16 + lane / 4;
+  const int column = place.column + packed % C::kOutChannels;
   out += P::kBGroup * place.group + entry(P::kWeightOfRow, tap_row) +
          entry(P::kWeightOfCol, tap_col);
-  consumer_warpgroups::store_four<P, Epilogue>(out, depth, column, sums);
+  consumer_warpgroups::store_four<P, Epilogue>(out, in_channels, column, accumulators);
 }
 
-}  // namespace convir::stacked_wgrad
+}  // namespace convir::row_packed_wgrad

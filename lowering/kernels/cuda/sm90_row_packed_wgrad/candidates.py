@@ -1,4 +1,5 @@
-"""Which configs of `stacked-wgrad` may compute a gradient of weights, and their estimated times."""
+"""Which configs of `sm90_row_packed_wgrad` may compute a gradient of weights, and their
+estimated times."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
-    DEPTHS,
     EIGHT,
+    MAX_ACCUMULATORS,
     MAX_BOX,
-    MAX_STACKED,
-    MAX_SUMS,
-    MAX_WAITING,
+    MAX_PACKED,
+    MAX_STAGING,
     SLAB,
-    StackedWgradConfig,
+    WGMMA_M,
+    RowPackedWgradConfig,
     refusal,
 )
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
@@ -24,7 +25,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
     is_bound_by_memory,
     step_cycles,
 )
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import row_packed_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem
     from convir.lowering.kernels.target import Target
 
 _STAGES = ((6, 2), (5, 2), (4, 2), (3, 2), (2, 2), (2, 1))
@@ -43,20 +44,20 @@ _FIRST_STEPS = 2
 """Steps taken apart in one go where a block has more than stages."""
 _COL_SPLITS = (1, 2, 3, 4)
 _PIPELINES = (
-    ((4, 8), 2 * DEPTHS, True),
-    ((8, 8), 2 * DEPTHS, True),
-    ((4, 8), 2 * DEPTHS, False),
-    ((4, 8), DEPTHS, True),
-    ((4, 8), DEPTHS, False),
-    ((8, 4), DEPTHS, False),
-    ((4, 4), DEPTHS, False),
-    ((0, 8), DEPTHS, False),
+    ((4, 8), 2 * WGMMA_M, True),
+    ((8, 8), 2 * WGMMA_M, True),
+    ((4, 8), 2 * WGMMA_M, False),
+    ((4, 8), WGMMA_M, True),
+    ((4, 8), WGMMA_M, False),
+    ((8, 4), WGMMA_M, False),
+    ((4, 4), WGMMA_M, False),
+    ((0, 8), WGMMA_M, False),
 )
-"""Roles, depths of a tile, and whether columns are packed."""
+"""Roles, input channels of a tile, and whether columns are packed."""
 _STEPS_TRIED = 2
 """Steps of a tile and pipeline that are tried with partitions: the fastest ones."""
-_FEWER_PARTS = (1.0, 0.75, 0.5, 0.25)
-"""Slices of fewer parts cost less than those of as many as there is room for; of those with equal
+_FEWER_SPLITS = (1.0, 0.75, 0.5, 0.25)
+"""Slices of fewer splits cost less than those of as many as there is room for; of those with equal
 shares, the fewest are taken."""
 _WITH_REGISTERS = ((4, 8), (8, 8))
 """Roles whose warps have registers for X too; where a wgmma has all taps, they do not use them."""
@@ -66,15 +67,17 @@ _MOST = 24
 
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[StackedWgradConfig, ...] | Refusal:
+) -> tuple[RowPackedWgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
-    problem = stacked_problem(spec, epilogue)
+    problem = row_packed_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    if spec.columns > MAX_COLUMNS:
-        return Refusal(f"{spec.columns} columns are several tiles, which all read the other input")
-    if spec.depth < DEPTHS // 2:
-        return Refusal(f"{spec.depth} depths fill less than half of a tile")
+    if spec.out_channels > MAX_COLUMNS:
+        return Refusal(
+            f"{spec.out_channels} output channels are several tiles, which all read the other input"
+        )
+    if spec.in_channels < WGMMA_M // 2:
+        return Refusal(f"{spec.in_channels} input channels fill less than half of a tile")
     if len(problem.rows.tap_rows) == 1:
         return Refusal("no taps are one row apart")
     costs = {config: cycles_of(spec, problem, config) for config in candidates(spec, problem, gpu)}
@@ -84,22 +87,22 @@ def plan(
 
 
 def candidates(
-    spec: Contraction, problem: StackedProblem, gpu: Target
-) -> Iterator[StackedWgradConfig]:
+    spec: Contraction, problem: RowPackedProblem, gpu: Target
+) -> Iterator[RowPackedWgradConfig]:
     """Every tile and pipeline with its fastest steps, in every partition of use."""
-    columns = ceil(spec.columns / EIGHT) * EIGHT
-    rows = _divided(len(problem.rows.tap_rows), MAX_STACKED // columns)[0]
-    y = "bulk" if problem.is_dense else "async"
-    for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_SUMS // (rows * columns)):
-        for roles, depths, is_packed in _PIPELINES:
-            tile = StackedWgradConfig(
-                rows, cols, spec.columns if is_packed else columns, depths, (1, SLAB), 1,
+    out_channels = ceil(spec.out_channels / EIGHT) * EIGHT
+    rows = _divided(len(problem.rows.tap_rows), MAX_PACKED // out_channels)[0]
+    y = "tma" if problem.is_dense else "async"
+    for cols in _divided(len(problem.cols.tap_rows), 2 * MAX_ACCUMULATORS // (rows * out_channels)):
+        for roles, tile_m, is_packed in _PIPELINES:
+            tile = RowPackedWgradConfig(
+                rows, cols, spec.out_channels if is_packed else out_channels, tile_m, (1, SLAB), 1,
                 *_STAGES[-1], 1, "shared", y if roles[0] else "async", roles, 1, Partition(),
                 gpu.multiprocessors,
             )  # fmt: skip
-            if depths >= spec.depth + DEPTHS or tile.is_packed != is_packed:
+            if tile_m >= spec.in_channels + WGMMA_M or tile.is_packed != is_packed:
                 continue
-            for kept in (tile, replace(tile, y="ring")) if tile.y == "bulk" else (tile,):
+            for kept in (tile, replace(tile, y="ring")) if tile.y == "tma" else (tile,):
                 steps = _steps(spec, problem, kept, gpu)
                 fastest = sorted(
                     steps, key=lambda c: step_cycles(problem, spec, c) * c.steps(problem)
@@ -111,14 +114,14 @@ def candidates(
 
 
 def _divided(taps: int, most: int) -> list[int]:
-    """Numbers of taps of a tile that are equal parts of all, the largest first."""
-    sizes = {ceil(taps / parts) for parts in range(1, taps + 1)}
+    """Numbers of taps of a tile that are equal splits of all, the largest first."""
+    sizes = {ceil(taps / splits) for splits in range(1, taps + 1)}
     return sorted((size for size in sizes if size <= most), reverse=True)
 
 
 def _steps(
-    spec: Contraction, problem: StackedProblem, tile: StackedWgradConfig, gpu: Target
-) -> Iterator[StackedWgradConfig]:
+    spec: Contraction, problem: RowPackedProblem, tile: RowPackedWgradConfig, gpu: Target
+) -> Iterator[RowPackedWgradConfig]:
     """A tile with every shape of a step, and as many stages as there is room for."""
     for slab_rows in (1, 2):
         unit = SLAB // slab_rows
@@ -134,53 +137,53 @@ def _steps(
 
 
 def _fitted(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
-) -> Iterator[StackedWgradConfig]:
+    spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig, gpu: Target
+) -> Iterator[RowPackedWgradConfig]:
     """`config` with as many stages as there is room for, if it is legal with any."""
-    for stages, waiting in _STAGES:
-        fitted = replace(config, stages=stages, waiting=waiting)
+    for stages, staging in _STAGES:
+        fitted = replace(config, stages=stages, staging=staging)
         if refusal(spec, problem, fitted, gpu) is None:
             yield fitted
             return
 
 
 def _partitioned(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
-) -> Iterator[StackedWgradConfig]:
+    spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig, gpu: Target
+) -> Iterator[RowPackedWgradConfig]:
     """`config` with every partition worth trying."""
     schedule = config.schedule(spec, problem)
     for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
         yield replace(config, partition=partition)
     room = min(schedule.concurrent // schedule.tiles, schedule.steps)
-    most = {ceil(schedule.steps / max(1, int(room * part))) for part in _FEWER_PARTS}
+    most = {ceil(schedule.steps / max(1, int(room * split))) for split in _FEWER_SPLITS}
     equal = {ceil(schedule.steps / steps) for steps in most}
     if is_bound_by_memory(config):
         equal.add(room)
     if config.y == "ring":
-        equal.add(room // problem.images.size * problem.images.size)  # parts of single images
-    for parts in sorted(equal):
-        if parts > 1:
-            yield replace(config, partition=Partition(SPLIT_K, parts, "slices"))
-    for parts, clusters in gpu.clusters.items() if config.y != "ring" else ():
-        if parts <= room and schedule.tiles <= clusters:
-            within = Partition(SPLIT_K, parts, "slices")
-            clustered = replace(config, partition=within, cluster=parts)
+        equal.add(room // problem.images.size * problem.images.size)  # splits of single images
+    for splits in sorted(equal):
+        if splits > 1:
+            yield replace(config, partition=Partition(SPLIT_K, splits, "reduce-scatter"))
+    for splits, clusters in gpu.clusters.items() if config.y != "ring" else ():
+        if splits <= room and schedule.tiles <= clusters:
+            within = Partition(SPLIT_K, splits, "reduce-scatter")
+            clustered = replace(config, partition=within, cluster=splits)
             yield from _fitted(spec, problem, clustered, gpu)
 
 
 def _asked_at_once(
-    spec: Contraction, problem: StackedProblem, config: StackedWgradConfig, gpu: Target
-) -> Iterator[StackedWgradConfig]:
+    spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig, gpu: Target
+) -> Iterator[RowPackedWgradConfig]:
     """`config` with rows of more steps asked for, and taken apart, at once: of all steps of a
     block, if they are few, or of the first ones."""
     steps = busiest_steps(config.schedule(spec, problem))
-    if config.y != "bulk" or not 1 < steps <= MAX_WAITING:
+    if config.y != "tma" or not 1 < steps <= MAX_STAGING:
         return
     of_all = steps, steps, steps
-    of_first = config.stages, config.waiting + 1, _FIRST_STEPS
-    for stages, waiting, together in (of_all, of_first):
-        at_once = 1 if config.trades_registers else together
-        asked = replace(config, stages=stages, waiting=waiting, together=at_once)
+    of_first = config.stages, config.staging + 1, _FIRST_STEPS
+    for stages, staging, prologue in (of_all, of_first):
+        at_once = 1 if config.trades_registers else prologue
+        asked = replace(config, stages=stages, staging=staging, prologue=at_once)
         if refusal(spec, problem, asked, gpu) is None:
             yield asked
             return

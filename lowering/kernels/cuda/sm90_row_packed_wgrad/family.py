@@ -1,4 +1,4 @@
-"""`stacked-wgrad`: what the registry knows of the family."""
+"""`sm90_row_packed_wgrad`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates, config, launch, predict
 
 SM90_ROW_PACKED_WGRAD = Family(
-    config=config.StackedWgradConfig,
-    reads=launch.stacked_problem,
+    config=config.RowPackedWgradConfig,
+    reads=launch.row_packed_problem,
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,

@@ -1,17 +1,17 @@
-// Backward weight on Hopper where windows move by single positions, with taps that are one row apart
-// stacked along the columns of one wgmma:
+// Backward weight on Hopper where windows move by single output pixels, with taps that are one row
+// apart stacked along the columns of one wgmma:
 //
 //   dW[r, s][d, n] = sum over (y, x) of X[y, x, d] * dY[y - row(r), x - col(s), n]
 //
-// A block keeps, for 64 or 128 depths d, the sums of kTapRows x kTapCols taps and kColumns columns n
-// in registers. X arrives by TMA and is multiplied as it lies. Rows of dY are planes of 8
-// columns in shared memory, and rows follow each other as planes do: so the columns of kTapRows taps
-// stand at equal distances, those of the last row first, and are one wgmma. Taps of a row are other
-// start addresses. So an element of X is read once from memory for all taps.
+// A block keeps, for 64 or 128 input channels d, the accumulators of kTapRows x kTapCols taps and
+// kOutChannels columns n in registers. X arrives by TMA and is multiplied as it lies. Rows of dY
+// are planes of 8 columns in shared memory, and rows follow each other as planes do: so the columns
+// of kTapRows taps stand at equal distances, those of the last row first, and are one wgmma. Taps
+// of a row are other start addresses. So an element of X is read once from memory for all taps.
 //
 // Pipelines: uniform (every warp copies and multiplies), or roles: kLoadWarps warps copy dY, whose
-// rows may be of any length, and the others multiply. One thread asks for X. Partitions: schedule/partition.cuh
-// and reduce/cluster_push.cuh. `P` and `C` are structs of constants, which
+// rows may be of any length, and the others multiply. One thread asks for X. Partitions:
+// schedule/partition.cuh and reduce/pushed_shares.cuh. `P` and `C` are structs of constants, which
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
@@ -19,25 +19,25 @@
 #include "pipeline/state.cuh"
 #include "ptx/mbarrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
-#include "sm90_row_packed_wgrad/column_halves.cuh"
+#include "sm90_row_packed_wgrad/channel_halves.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 #include "sm90_row_packed_wgrad/row_ring.cuh"
 #include "sm90_row_packed_wgrad/staggered_finish.cuh"
 
-namespace convir::stacked_wgrad {
+namespace convir::row_packed_wgrad {
 
 constexpr int kMostUnrolled = 16;  // slabs of a group in a step, where both operands are in memory
 
 template <class P, class C, class S>
 struct Block {
   using L = Layout<P, C>;
-  static constexpr int kMathWarps = L::kConsumerThreads / 32;
+  static constexpr int kConsumerWarps = L::kConsumerThreads / 32;
   // Who arrives at a full stage, beside the thread that asks for X.
   static constexpr int kCopying = !L::kHasRoles ? 0
                                   : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
                                                 : L::kLoadThreads;
 
-  char* memory;  // of the stages, and of their sums
+  char* memory;  // of the stages, and of their accumulators
   unsigned stages, full, empty, drained, arrived;
 
   __device__ __forceinline__ explicit Block(char* shared) {
@@ -55,8 +55,8 @@ struct Block {
   template <class AskRows>
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
-      init_stages<C::kStages>(full, empty, 1 + kCopying, kMathWarps * kWarpArrivals);
-      init_barrier(drained, kMathWarps * kWarpArrivals);
+      init_stages<C::kStages>(full, empty, 1 + kCopying, kConsumerWarps * kWarpArrivals);
+      init_barrier(drained, kConsumerWarps * kWarpArrivals);
       if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
       fence_barrier_init();
     }
@@ -71,10 +71,10 @@ struct Block {
     if constexpr (L::kIsClustered) hopper::cluster_arrive_relaxed();
   }
 
-  // The parts of a tile are one cluster where they are put together in it.
+  // The splits of a tile are one cluster where they are put together in it.
   static __device__ __forceinline__ int unit() {
     if constexpr (!L::kIsClustered) return blockIdx.x;
-    return blockIdx.x % C::kParts * (gridDim.x / C::kParts) + blockIdx.x / C::kParts;
+    return blockIdx.x % C::kSplits * (gridDim.x / C::kSplits) + blockIdx.x / C::kSplits;
   }
 
   __device__ __forceinline__ void load(const Filler<P, C>& filler) const {
@@ -96,8 +96,8 @@ struct Block {
     }
   }
 
-  // The same where rows of dY arrive as they lie. Those of a block's first kTogether steps are taken
-  // apart in one go, as nothing can be multiplied meanwhile.
+  // The same where rows of dY arrive as they lie. Those of a block's first kTogether steps are
+  // taken apart in one go, as nothing can be multiplied meanwhile.
   __device__ __forceinline__ void load(const Filler<P, C>& filler,
                                        const BulkRows<P, C>& rows) const {
     PipelineState<C::kStages> ring;
@@ -116,10 +116,10 @@ struct Block {
           ask(rows, place, i + k, work.end, (taken.stage + k) % C::kWaiting);
         }
       } else if constexpr (C::kTogether > 1) {
-        const int together = min(work.end - i, C::kTogether);
-        for (int k = 0; k < together; ++k) ask_x(i + k, k);
-        fill_y<C::kTogether>(rows, place, i, together, work.end, ring, taken);
-        i += together;
+        const int prologue = min(work.end - i, C::kTogether);
+        for (int k = 0; k < prologue; ++k) ask_x(i + k, k);
+        fill_y<C::kTogether>(rows, place, i, prologue, work.end, ring, taken);
+        i += prologue;
       }
       for (; i < work.end; ++i) {
         wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
@@ -128,14 +128,14 @@ struct Block {
       }
     }
   }
-  // Takes rows of some steps apart whose stages follow each other, and asks for those that come where
-  // these were.
+  // Takes rows of some steps apart whose stages follow each other, and asks for those that come
+  // where these were.
   template <int kMost>
   __device__ __forceinline__ void fill_y(const BulkRows<P, C>& rows, const Place<P, C>& place,
                                          int begin, int steps, int end, PipelineState<C::kStages>& ring,
                                          PipelineState<C::kWaiting>& taken) const {
     for (int k = 0; k < steps; ++k) wait_barrier(arrived + 8 * (taken.stage + k), taken.phase);
-    rows.template take_apart<kMost>(place, begin, steps, waiting(taken.stage),
+    rows.template take_apart<kMost>(place, begin, steps, staging(taken.stage),
                                     stages + ring.stage * L::kStageBytes);
     hopper::fence_proxy();  // wgmma reads what was written
     __syncwarp();
@@ -151,9 +151,9 @@ struct Block {
   }
   __device__ __forceinline__ void ask(const BulkRows<P, C>& rows, const Place<P, C>& place, int step,
                                       int end, int slot) const {
-    if (step < end) rows.ask(place, Step<P, C>(step), waiting(slot), arrived + 8 * slot);
+    if (step < end) rows.ask(place, Step<P, C>(step), staging(slot), arrived + 8 * slot);
   }
-  __device__ __forceinline__ unsigned waiting(int slot) const {
+  __device__ __forceinline__ unsigned staging(int slot) const {
     return stages + L::kStagesBytes + slot * L::kWaitingBytes;
   }
 
@@ -164,17 +164,17 @@ struct Block {
     partition::Work work;
     for (typename S::Walk walk(unit()); walk.next(work);) {
       const Place<P, C> place(work.tile);
-      Sums<P, C> sums;
-      sums.clear();
+      Accumulators<P, C> accumulators;
+      accumulators.clear();
       if constexpr (Halves<P, C>::kAreUsed) {
-        Halves<P, C>::multiply(*this, sums, work.part, ring, thread);
+        Halves<P, C>::multiply(*this, accumulators, work.split, ring, thread);
         return add_pushed<Epilogue>(place, work, out);
       }
       const int group = thread / kWarpgroupThreads;
       in_runs<P, C, S>(work, group, [&](int begin, int end, RingGroup<P, C>& rows) {
-        reduce(sums, place, begin, end, ring, done, rows, group);
+        reduce(accumulators, place, begin, end, ring, done, rows, group);
       });
-      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
       hopper::fence_proxy();
       __syncwarp();
       arrive_for_warp(drained);
@@ -191,8 +191,8 @@ struct Block {
     partition::Work work;
     for (typename S::Walk walk(unit()); walk.next(work);) {
       const Place<P, C> place(work.tile);
-      Sums<P, C> sums;
-      sums.clear();
+      Accumulators<P, C> accumulators;
+      accumulators.clear();
       int filled = work.begin;
       const auto fill_next = [&] {
         if (filled < work.end) {
@@ -208,8 +208,8 @@ struct Block {
       for (int i = 0; i < C::kStages - 1; ++i) fill_next();
       Taps taps(place);
       const int group = thread / kWarpgroupThreads;
-      const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
-      int turn = L::kTurns > 1 ? group : 0;
+      const unsigned tile_m = L::kShareAccumulators ? 0 : group * L::kXChannelsBytes;
+      int turn = L::kSlabGroups > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
         wait_barrier(full + 8 * reading.stage, reading.phase);
@@ -217,23 +217,23 @@ struct Block {
         __syncthreads();
         fill_next();
         const unsigned stage = stages + reading.stage * L::kStageBytes;
-        const Operands<P, C> operands(stage + depths, stage + L::kXBytes);
-        for (int slab = turn; slab < L::kSlabs; slab += L::kTurns) {
-          sums.multiply(operands, slab, taps.shift);
+        const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
+        for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
+          accumulators.multiply(operands, slab, taps.shift);
         }
         hopper::wgmma_wait<0>();
-        sums.hold();
-        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
+        accumulators.hold();
+        if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
         reading.advance();
       }
-      finish<Epilogue>(sums, place, work, out, workspace, flags, thread);
+      finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
       hopper::fence_proxy();
       __syncthreads();
     }
   }
 
   template <class Epilogue>
-  __device__ __forceinline__ void finish(const Sums<P, C>& sums, const Place<P, C>& place,
+  __device__ __forceinline__ void finish(const Accumulators<P, C>& accumulators, const Place<P, C>& place,
                                          const partition::Work& work,
                                          typename Epilogue::Stored* out, float* workspace,
                                          unsigned* flags, int thread) const {
@@ -241,23 +241,23 @@ struct Block {
       store<P, C, Epilogue>(out, place, tile8, of, four);
     };
     if constexpr (Apart<P, C, S>::kFinish) {
-      return Apart<P, C, S>::finish(work, sums, workspace, flags, thread, store_four);
+      return Apart<P, C, S>::finish(work, accumulators, workspace, flags, thread, store_four);
     }
     L::Groups::sync();  // nobody reads the pipeline any more
-    typename L::Kept kept(sums, memory, thread);
+    typename L::Kept kept(accumulators, memory, thread);
     if constexpr (C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree) {
-      L::Groups::sync();  // the exchanged sums have been read
+      L::Groups::sync();  // the exchanged accumulators have been read
     }
     if constexpr (L::kIsClustered) {
-      pushed().push(work.part, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
+      pushed().push(work.split, thread, [&](int i) { return kept.of[i / 4][i % 4]; });
       add_pushed<Epilogue>(place, work, out);
     } else {
-      consumer_warpgroups::finish<C::kReduction, S::kPartsOfTile>(work, kept, memory, workspace, flags,
+      consumer_warpgroups::finish<C::kReduction, S::kSplitsOfTile>(work, kept, memory, workspace, flags,
                                                           thread, store_four);
     }
   }
 
-  // The sums that the blocks of a cluster write to each other.
+  // The accumulators that the blocks of a cluster write to each other.
   __device__ __forceinline__ typename L::Pushed pushed() const {
     return {reinterpret_cast<const float4*>(memory + L::kPushedAt), stages + L::kPushedAt,
             arrived + 8 * C::kWaiting};
@@ -265,14 +265,14 @@ struct Block {
   template <class Epilogue>
   __device__ __forceinline__ void add_pushed(const Place<P, C>& place, const partition::Work& work,
                                              typename Epilogue::Stored* out) const {
-    pushed().template add<L::kThreads>(work.part, threadIdx.x, [&](int v, const float4& sums) {
+    pushed().template add<L::kThreads>(work.split, threadIdx.x, [&](int v, const float4& accumulators) {
       const int tile8 = L::Groups::block_of(v);
       if (tile8 >= L::kTiles8) return;
       store<P, C, Epilogue>(out, place, tile8, L::Groups::thread_of(v),
-                            {sums.x, sums.y, sums.z, sums.w});
+                            {accumulators.x, accumulators.y, accumulators.z, accumulators.w});
     });
   }
-  // What warps that load do when parts meet: they add with the others.
+  // What producer warps do when splits are added: they add with the others.
   template <class Epilogue>
   __device__ __forceinline__ void help_adding(typename Epilogue::Stored* out) const {
     L::Pushed::stand_by();
@@ -294,8 +294,9 @@ struct Block {
     }
   };
 
-  // Groups have depths of their own, or take turns of slabs; one frees a stage when it is in the next.
-  __device__ __forceinline__ void reduce(Sums<P, C>& sums, const Place<P, C>& place,
+  // Groups have input channels of their own, or take turns of slabs; one frees a stage when it is
+  // in the next.
+  __device__ __forceinline__ void reduce(Accumulators<P, C>& accumulators, const Place<P, C>& place,
                                          int begin, int end, PipelineState<C::kStages>& ring,
                                          PipelineState<C::kStages>& done, RingGroup<P, C>& rows,
                                          int group) const {
@@ -304,47 +305,48 @@ struct Block {
       arrive_for_warp(empty + 8 * done.stage);
       done.advance();
     };
-    const unsigned depths = L::kShareSums ? 0 : group * L::kXDepthsBytes;
-    int turn = L::kTurns > 1 ? group : 0;
+    const unsigned tile_m = L::kShareAccumulators ? 0 : group * L::kXChannelsBytes;
+    int turn = L::kSlabGroups > 1 ? group : 0;
     for (int step = begin; step < end; ++step) {
       const unsigned stage = stages + ring.stage * L::kStageBytes;
       if (C::kIsRing && step > begin) rows.advance(false);
       const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
       wait_barrier(full + 8 * ring.stage, ring.phase);
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
-      const Operands<P, C> operands(stage + depths, y);
-      const auto in_turn = [&](int slab, auto&&... a) {
-        sums.multiply(operands, slab, taps.shift, a...);
+      const Operands<P, C> operands(stage + tile_m, y);
+      const auto staggered = [&](int slab, auto&&... a) {
+        accumulators.multiply(operands, slab, taps.shift, a...);
       };
-      // wgmma reads registers until the next one but one is under way; a step of one slab has no others.
+      // wgmma reads registers until the next one but one is under way; a step of one slab has no
+      // others.
       [[maybe_unused]] unsigned first[4], a[2][4];
       if constexpr (C::kHasRegisters) {
-        in_turn(turn, first);
+        staggered(turn, first);
       } else {
-        in_turn(turn);
+        staggered(turn);
       }
-      hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kTurns ? 0 : 1)>();
+      hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kSlabGroups ? 0 : 1)>();
       if (step > begin) release();
       if constexpr (C::kHasRegisters) {
 #pragma unroll
-        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) {
-          in_turn(turn + i * L::kTurns, a[i % 2]);
+        for (int i = 1; i < L::kSlabs / L::kSlabGroups; ++i) {
+          staggered(turn + i * L::kSlabGroups, a[i % 2]);
           hopper::wgmma_wait<1>();
         }
-      } else if constexpr (L::kSlabs % L::kTurns == 0 && L::kSlabs <= kMostUnrolled * L::kTurns) {
+      } else if constexpr (L::kSlabs % L::kSlabGroups == 0 && L::kSlabs <= kMostUnrolled * L::kSlabGroups) {
         // No branches: what is between two products takes longer than a short one.
 #pragma unroll
-        for (int i = 1; i < L::kSlabs / L::kTurns; ++i) in_turn(turn + i * L::kTurns);
+        for (int i = 1; i < L::kSlabs / L::kSlabGroups; ++i) staggered(turn + i * L::kSlabGroups);
       } else {
-        for (int slab = turn + L::kTurns; slab < L::kSlabs; slab += L::kTurns) {
-          in_turn(slab);
+        for (int slab = turn + L::kSlabGroups; slab < L::kSlabs; slab += L::kSlabGroups) {
+          staggered(slab);
         }
-        if constexpr (L::kSlabs % L::kTurns != 0) turn ^= 1;
+        if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
       }
       ring.advance();
     }
     hopper::wgmma_wait<0>();
-    sums.hold();
+    accumulators.hold();
     release();
   }
 };
@@ -356,7 +358,7 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   using L = Layout<P, C>;
   using B = Block<P, C, S>;
   constexpr int kWarps = L::kThreads / 32;
-  using Both = Roles<C::kTradesRegisters, kLoadRegisters<kWarps>, kMathRegisters<kWarps>>;
+  using Both = Roles<C::kTradesRegisters, kLoadRegisters<kWarps>, kConsumerRegisters<kWarps>>;
   extern __shared__ char shared[];
   const B block(shared);
   if (threadIdx.x == 0) hopper::prefetch_map(&x);
@@ -388,4 +390,4 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   }
 }
 
-}  // namespace convir::stacked_wgrad
+}  // namespace convir::row_packed_wgrad

@@ -1,4 +1,4 @@
-"""`stacked-wgrad`: gradients of narrow weights, with the taps of a column in one wgmma.
+"""`sm90_row_packed_wgrad`: gradients of narrow weights, with the taps of a column in one wgmma.
 
 The kernel is in `kernel.cuh`; see `docs/kernels/wgrad.md`.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import DEPTHS, refusal
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import WGMMA_M, refusal
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
 
-SYMBOL = "stacked_wgrad"
+SYMBOL = "row_packed_wgrad"
 SPILL_BYTES = 512
 """What a block keeps from tile to tile may wait in memory while it reduces one."""
 _INT_LIMIT = 1 << 31
-_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
+_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "reduce-scatter": "kReduceScatter"}
 
 
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: StackedWgradConfig,
+    config: RowPackedWgradConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
-    problem = stacked_problem(spec, epilogue)
+    problem = row_packed_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
     refused = refusal(spec, problem, config, target)
@@ -51,44 +51,46 @@ def kernels(
         SYMBOL,
         (schedule.units, 1, 1),
         (config.threads, 1, 1),
-        config.shared_bytes(problem, spec.columns),
+        config.shared_bytes(problem, spec.out_channels),
         (
             _input_map(spec, problem, config),
             Pointer("c"),
             Pointer("b"),
             *((Pointer("workspace"), Pointer("state")) if has_slots else ()),
         ),
-        is_cooperative=schedule.has_slices and config.cluster == 1,
+        is_cooperative=schedule.has_shares and config.cluster == 1,
         spill_bytes=SPILL_BYTES,
     )
     if not has_slots:
         return KernelPlan((kernel,))
-    sums = config.kept * 4 * config.roles[1] * 32
+    accumulators = config.kept * 4 * config.roles[1] * 32
     flags = schedule.flag_bytes * (config.consumer_warpgroups if config.finishes_apart else 1)
-    return KernelPlan((kernel,), (schedule.workspace_bytes(sums),), (flags,))
+    return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (flags,))
 
 
-def stacked_problem(spec: Contraction, epilogue: Epilogue) -> StackedProblem | Refusal:
-    """What the template sees of a contraction and its epilogue, or why it refuses them."""
+def row_packed_problem(spec: Contraction, epilogue: Epilogue) -> RowPackedProblem | Refusal:
+    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
     if epilogue.operands:
         return Refusal("its epilogue has operands")
     return problem_of(spec)
 
 
-def _input_map(spec: Contraction, problem: StackedProblem, config: StackedWgradConfig) -> TensorMap:
-    """64 channels of the positions of X of a step."""
+def _input_map(
+    spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig
+) -> TensorMap:
+    """64 channels of the output pixels of X of a step."""
     axes = (problem.cols, problem.rows, problem.images)
     return TensorMap(
         Pointer("a"),
         spec.a.type,
-        (spec.groups * spec.depth, *(axis.extent for axis in axes)),
+        (spec.groups * spec.in_channels, *(axis.extent for axis in axes)),
         tuple(
             axis.row_stride * 2
             if axis.extent > 1
             else -(-axis.row_stride * 2 // ALIGNMENT) * ALIGNMENT
             for axis in axes
         ),
-        (DEPTHS, config.step[1], config.step[0], 1),
+        (WGMMA_M, config.step[1], config.step[0], 1),
         128,
     )
 
@@ -96,17 +98,17 @@ def _input_map(spec: Contraction, problem: StackedProblem, config: StackedWgradC
 def _source(
     spec: Contraction,
     epilogue: Epilogue,
-    problem: StackedProblem,
-    config: StackedWgradConfig,
+    problem: RowPackedProblem,
+    config: RowPackedWgradConfig,
     schedule: Schedule,
 ) -> str:
     """`#include`, the constants, and the instance."""
     images, rows, cols = problem.images, problem.rows, problem.cols
-    span = sum(axis.size * abs(axis.out_stride) for axis in (rows, cols)) + spec.columns
+    span = sum(axis.size * abs(axis.out_stride) for axis in (rows, cols)) + spec.out_channels
     is_clustered = config.cluster > 1
     constants = {
-        "int kDepth": spec.depth,
-        "int kColumns": spec.columns,
+        "int kInChannels": spec.in_channels,
+        "int kOutChannels": spec.out_channels,
         "int kGroups": spec.groups,
         "int kRows": rows.extent,
         "int kCols": cols.extent,
@@ -122,8 +124,8 @@ def _source(
         "long long kYGroup": spec.c.group_stride,
         "bool kRowsFollow": "true" if problem.rows_follow else "false",
         "long long kBGroup": spec.b.group_stride,
-        "long long kBDepth": spec.b.depth_stride,
-        "long long kBColumn": spec.b.column_stride,
+        "long long kBInChannel": spec.b.in_channel_stride,
+        "long long kBOutChannel": spec.b.out_channel_stride,
         f"int kTapCol[{len(cols.tap_rows)}]": _list(cols.tap_rows),
         f"long long kWeightOfRow[{len(rows.tap_rows)}]": _list(rows.tap_weights),
         f"long long kWeightOfCol[{len(cols.tap_rows)}]": _list(cols.tap_weights),
@@ -133,7 +135,7 @@ def _source(
     choices = {
         "int kTapRows": config.tap_rows,
         "int kTapCols": config.tap_cols,
-        "int kColumns": config.columns,
+        "int kOutChannels": config.out_channels,
         "int kRows": config.step[0],
         "int kCols": config.step[1],
         "int kPitch": config.pitch(problem),
@@ -141,14 +143,14 @@ def _source(
         f"int kLastTapCol[{len(last)}]": _list(last),
         "int kReach": config.reach(problem),
         "int kStages": config.stages,
-        "int kWaiting": config.waiting,
-        "int kTogether": config.together,
+        "int kWaiting": config.staging,
+        "int kTogether": config.prologue,
         "int kLoadWarps": config.roles[0],
         "int kConsumerWarpgroups": config.consumer_warpgroups,
-        "int kDepthGroups": config.depths // DEPTHS,
-        "int kParts": config.cluster,
-        "int kPartSteps": each if rest == 0 else 0,
-        "int kSharedBytes": config.shared_bytes(problem, spec.columns),
+        "int kInChannelGroups": config.tile_m // WGMMA_M,
+        "int kSplits": config.cluster,
+        "int kSplitSteps": each if rest == 0 else 0,
+        "int kSharedBytes": config.shared_bytes(problem, spec.out_channels),
         "bool kHasRegisters": "true" if config.x == "registers" else "false",
         "bool kIsBulk": "true" if config.is_bulk else "false",
         "bool kIsRing": "true" if config.y == "ring" else "false",
@@ -156,7 +158,7 @@ def _source(
     }
     reduction = "kWithinCluster" if is_clustered else _REDUCTIONS[config.partition.reduction]
     has_slots = bool(schedule.slots) and not is_clustered
-    parts = ", float* workspace, unsigned* flags" if has_slots else ""
+    splits = ", float* workspace, unsigned* flags" if has_slots else ""
     given = "workspace, flags" if has_slots else "nullptr, nullptr"
     cluster = f"__cluster_dims__({config.cluster}, 1, 1) " if is_clustered else ""
     return (
@@ -171,8 +173,8 @@ def _source(
         f"{epilogue.source}\n"
         f'extern "C" __global__ void {cluster}__launch_bounds__({config.threads}, 1)\n'
         f"{SYMBOL}(const __grid_constant__ convir::hopper::TensorMap x, const Problem::E* y,\n"
-        f"    Epilogue::Stored* out{parts}) {{\n"
-        "  convir::stacked_wgrad::run<Problem, Config, Schedule, Epilogue>"
+        f"    Epilogue::Stored* out{splits}) {{\n"
+        "  convir::row_packed_wgrad::run<Problem, Config, Schedule, Epilogue>"
         f"(x, y, out, {given});\n}}\n"
     )
 

@@ -6,14 +6,15 @@
 #include "ptx/tma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
-namespace convir::stacked_wgrad {
+namespace convir::row_packed_wgrad {
 
 using hopper::TensorMap;
 
-// Of the warps that load; consumer warpgroups have consumer_warpgroups::kBarrier, and the one behind it.
+// Of the producer warps; consumer warpgroups have consumer_warpgroups::kBarrier, and the one behind
+// it.
 constexpr int kLoadBarrier = 3;
 
-// The window of dY that a step's positions of X read; it may begin and end outside.
+// The window of dY that a step's output pixels of X read; it may begin and end outside.
 template <class P, class C>
 struct Window {
   int row, col;
@@ -34,8 +35,8 @@ struct Filler {
   using L = Layout<P, C>;
   using E = typename P::E;
   using Offset = typename P::Offset;
-  static constexpr int kLiveColumns = L::kColumnTiles == 1 ? P::kColumns : C::kColumns;
-  static constexpr int kPieces = (kLiveColumns * 2 + P::kYPiece - 1) / P::kYPiece;  // of a position
+  static constexpr int kLiveOutChannels = L::kOutChannelTiles == 1 ? P::kOutChannels : C::kOutChannels;
+  static constexpr int kPieces = (kLiveOutChannels * 2 + P::kYPiece - 1) / P::kYPiece;  // of a position
   static constexpr int kRowPieces = L::kWindowCols * kPieces;
   static constexpr int kCopies = L::kWindowRows * kRowPieces;
   // How far apart the pieces of a thread are.
@@ -56,13 +57,13 @@ struct Filler {
     if (!is_asking()) return;
     arrive_expecting(full, L::kXBytes);
 #pragma unroll
-    for (int i = 0; i < C::kDepthGroups; ++i) {
-      const int depth = place.group * P::kDepth + place.depth + i * kDepths;
-      const unsigned to = stage + i * L::kXDepthsBytes;
+    for (int i = 0; i < C::kInChannelGroups; ++i) {
+      const int in_channels = place.group * P::kInChannels + place.in_channels + i * kInChannels_;
+      const unsigned to = stage + i * L::kXChannelsBytes;
       if constexpr (L::kReadsOnce) {
-        hopper::load_4d(to, x, full, depth, step.col, step.row, step.image, hopper::read_once());
+        hopper::load_4d(to, x, full, in_channels, step.col, step.row, step.image, hopper::read_once());
       } else {
-        hopper::load_4d(to, x, full, depth, step.col, step.row, step.image);
+        hopper::load_4d(to, x, full, in_channels, step.col, step.row, step.image);
       }
     }
   }
@@ -80,7 +81,7 @@ struct Filler {
       const Offset at = P::kYRow * static_cast<Offset>(y_row) +
                         P::kYCol * static_cast<Offset>(y_col) + piece * (P::kYPiece / 2);
       const int byte = piece * P::kYPiece;
-      if (L::kColumnTiles == 1 || piece * (P::kYPiece / 2) < P::kColumns - place.column) {
+      if (L::kOutChannelTiles == 1 || piece * (P::kYPiece / 2) < P::kOutChannels - place.column) {
         copy_async<P::kYPiece>(to + row * L::kYRowBytes + byte / 16 * L::kPlaneBytes + col * 16 +
                                    byte % 16,
                                inside ? from + at : y, inside);
@@ -98,7 +99,7 @@ struct Filler {
 template <class P, class C>
 struct BulkRows {
   using L = Layout<P, C>;
-  static constexpr int kPieces = L::kPositionBytes / P::kYPiece;
+  static constexpr int kPieces = L::kPixelBytes_ / P::kYPiece;
 
   const char* y;
   int thread;
@@ -123,7 +124,7 @@ struct BulkRows {
                                  : min(window.col + L::kWindowCols, P::kOutCols) - col;
     if (rows <= 0 || cols <= 0) return arrive(barrier);
     const int copies = L::kIsWhole ? 1 : rows;
-    const int bytes = (L::kIsWhole ? rows : 1) * cols * L::kPositionBytes;
+    const int bytes = (L::kIsWhole ? rows : 1) * cols * L::kPixelBytes_;
     int expected = 0;
     for (int i = 0; i < copies; ++i) {
       expected += round_up(static_cast<int>(offset(step.image, row + i, col) & 15) + bytes);
@@ -139,7 +140,7 @@ struct BulkRows {
   }
   static __device__ __forceinline__ int round_up(int bytes) { return (bytes + 15) / 16 * 16; }
 
-  // Positions of a thread whose loads are all under way before the first one is stored.
+  // Output pixels of a thread whose loads are all under way before the first one is stored.
   static constexpr int kMostAtOnce = !C::kTradesRegisters ? 4 : L::kThreads / 32 == 12 && !L::kIsPacked ? 2 : 1;
 
   // The window of a step, and where its rows lie.
@@ -161,28 +162,28 @@ struct BulkRows {
   template <int kMost>
   __device__ __forceinline__ void take_apart(const Place<P, C>& place, int begin, int steps,
                                              unsigned rows, unsigned stages) const {
-    constexpr int kPositions = L::kWindowRows * L::kWindowCols;
-    constexpr int kTurns = L::ceil(kMost * kPositions, L::kLoadThreads);
-    constexpr int kAtOnce = kTurns < kMostAtOnce ? kTurns : kMostAtOnce;
+    constexpr int kPixels = L::kWindowRows * L::kWindowCols;
+    constexpr int kSlabGroups = L::ceil(kMost * kPixels, L::kLoadThreads);
+    constexpr int kAtOnce = kSlabGroups < kMostAtOnce ? kSlabGroups : kMostAtOnce;
     const Arrived first(place, Step<P, C>(begin), rows);
 #pragma unroll 1
-    for (int turn = 0; turn < kTurns; turn += kAtOnce) {
+    for (int turn = 0; turn < kSlabGroups; turn += kAtOnce) {
       unsigned words[kAtOnce][4 * L::kPlanes] = {};
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPositions;
-        const int row = (i - of * kPositions) / L::kWindowCols;
-        const int col = (i - of * kPositions) % L::kWindowCols;
+        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPixels;
+        const int row = (i - of * kPixels) / L::kWindowCols;
+        const int col = (i - of * kPixels) % L::kWindowCols;
         const Arrived at = kMost == 1 ? first
                                       : Arrived(place, Step<P, C>(begin + of),
                                                 rows + of * L::kWaitingBytes);
         const int y_row = at.window.row + row, y_col = at.window.col + col;
-        if (i >= steps * kPositions || !at.window.is_inside(y_row, y_col)) continue;
+        if (i >= steps * kPixels || !at.window.is_inside(y_row, y_col)) continue;
         unsigned source = at.rows;
         if constexpr (L::kIsWhole) {
-          source += (y_row - at.first_row) * L::kWaitingRowBytes + y_col * L::kPositionBytes;
+          source += (y_row - at.first_row) * L::kWaitingRowBytes + y_col * L::kPixelBytes_;
         } else {
-          source += row * L::kWaitingRowBytes + (y_col - at.first_col) * L::kPositionBytes +
+          source += row * L::kWaitingRowBytes + (y_col - at.first_col) * L::kPixelBytes_ +
                     static_cast<int>(offset(at.image, y_row, at.first_col) & 15);
         }
 #pragma unroll
@@ -192,10 +193,10 @@ struct BulkRows {
       }
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPositions;
-        const int row = (i - of * kPositions) / L::kWindowCols;
-        const int col = (i - of * kPositions) % L::kWindowCols;
-        if (i >= steps * kPositions) continue;
+        const int i = thread + (turn + k) * L::kLoadThreads, of = kMost == 1 ? 0 : i / kPixels;
+        const int row = (i - of * kPixels) / L::kWindowCols;
+        const int col = (i - of * kPixels) % L::kWindowCols;
+        if (i >= steps * kPixels) continue;
         const unsigned to = stages + of * L::kStageBytes + L::kXBytes;
         if constexpr (L::kIsPacked) {
           if (row < L::kCopyRows) store_packed(words[k], to + col * 16, row);
@@ -212,7 +213,7 @@ struct BulkRows {
   // Columns of a position of row `row` of a copy.
   static __device__ __forceinline__ void store_packed(const unsigned (&words)[4 * L::kPlanes],
                                                       unsigned to, int row) {
-    constexpr int kWhole = C::kColumns / kEight;  // planes of a row; four more columns are a half
+    constexpr int kWhole = C::kOutChannels / kEight;  // planes of a row; four more columns are a half
     to += row / 2 * L::kPairBytes;
     if (row % 2 == 0) {
       store_planes<0, kWhole>(words, to);
@@ -261,4 +262,4 @@ struct BulkRows {
   }
 };
 
-}  // namespace convir::stacked_wgrad
+}  // namespace convir::row_packed_wgrad

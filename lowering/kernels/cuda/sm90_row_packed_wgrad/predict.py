@@ -1,4 +1,4 @@
-"""`stacked-wgrad`: the cycles of its rule, beside DRAM."""
+"""`sm90_row_packed_wgrad`: the cycles of its heuristic, beside DRAM."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import START_CYCLES, cycles_of
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import stacked_problem as problem_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import (
+    row_packed_problem as problem_of,
+)
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import StackedWgradConfig
+    from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -23,7 +25,7 @@ class Constants:
     """Fitted."""
 
     cycles: float = 0.8936
-    """A factor of the rule's cycles, those before the first step left out."""
+    """A factor of the heuristic's cycles, those before the first step left out."""
     start: float = 0.3067
     """µs beside an empty launch."""
     dram: float = 1.288
@@ -44,7 +46,9 @@ class Work:
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig, target: Target) -> Work:
+def work(
+    spec: Contraction, epilogue: Epilogue, config: RowPackedWgradConfig, target: Target
+) -> Work:
     """Count."""
     problem = problem_of(spec, epilogue)
     assert not isinstance(problem, Refusal)
@@ -60,7 +64,7 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
 
 
 def predict(
-    spec: Contraction, epilogue: Epilogue, config: StackedWgradConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: RowPackedWgradConfig, target: Target
 ) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

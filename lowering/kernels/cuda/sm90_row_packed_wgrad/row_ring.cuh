@@ -1,17 +1,18 @@
-// Rows of dY that stay in shared memory from step to step of an image; see sm90_row_packed_wgrad/kernel.cuh.
+// Rows of dY that stay in shared memory from step to step of an image; see
+// sm90_row_packed_wgrad/kernel.cuh.
 //
-// A step's window has kRows rows and kHalo more, which the step below has as well. A ring holds them
-// in groups of kRows rows: a step's window begins with a group, and those of an image follow each
-// other, so that each step brings only rows kHalo and on. The first rows of the ring stand behind
-// its last ones again, for windows that begin with its last group. An image begins a group further on
-// and brings all rows of its window, kRows and the others; a part brings all at once, and they wait
-// where X of a later step will be, if there is room.
+// A step's window has kRows rows and kHalo more, which the step below has as well. A ring holds
+// them in groups of kRows rows: a step's window begins with a group, and those of an image follow
+// each other, so that each step brings only rows kHalo and on. The first rows of the ring stand
+// behind its last ones again, for windows that begin with its last group. An image begins a group
+// further on and brings all rows of its window, kRows and the others; a part brings all at once,
+// and they wait where X of a later step will be, if there is room.
 #pragma once
 
 #include "pipeline/state.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 
-namespace convir::stacked_wgrad {
+namespace convir::row_packed_wgrad {
 
 // The group that a step's window begins with.
 template <class P, class C>
@@ -96,15 +97,15 @@ struct RingRows {
     const Window<P, C> window(place, step);
     const Span span(window.row, chunk);
     from += Bulk::offset(step.image, span.begin, 0) & 15;
-    const int positions = (chunk.end - chunk.first) * L::kWindowCols;
+    const int pixels = (chunk.end - chunk.first) * L::kWindowCols;
 #pragma unroll 1
-    for (int i = thread; i < positions; i += L::kLoadThreads) {
+    for (int i = thread; i < pixels; i += L::kLoadThreads) {
       const int row = i / L::kWindowCols, col = i % L::kWindowCols;
       const int y_row = window.row + chunk.first + row, y_col = window.col + col;
       unsigned words[4 * L::kPlanes] = {};
       if (Window<P, C>::is_inside(y_row, y_col)) {
         const unsigned source = from + (y_row - span.begin) * L::kWaitingRowBytes +
-                                y_col * L::kPositionBytes;
+                                y_col * L::kPixelBytes_;
 #pragma unroll
         for (int plane = 0; plane < L::kPlanes; ++plane) {
           Bulk::load_plane(words + 4 * plane, source, plane);
@@ -141,7 +142,7 @@ template <class P, class C, class Block>
 __device__ __forceinline__ unsigned place_of(const Block& block, const RingChunk<P, C>& chunk,
                                              int slot, int last_stage) {
   return chunk.is_whole() ? block.stages + last_stage * Layout<P, C>::kStageBytes
-                          : block.waiting(slot);
+                          : block.staging(slot);
 }
 
 // Asks for a block's first rows.
@@ -210,4 +211,4 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
   }
 }
 
-}  // namespace convir::stacked_wgrad
+}  // namespace convir::row_packed_wgrad

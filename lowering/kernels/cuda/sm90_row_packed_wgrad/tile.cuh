@@ -1,47 +1,47 @@
-// A tile of sm90_row_packed_wgrad/kernel.cuh: what it holds in shared memory, and which results and positions it
-// has.
+// A tile of sm90_row_packed_wgrad/kernel.cuh: what it holds in shared memory, and which results and
+// output pixels it has.
 #pragma once
 
 #include "ptx/wgmma.cuh"
-#include "reduce/cluster_push.cuh"
+#include "reduce/pushed_shares.cuh"
 #include "reduce/consumer_warpgroups.cuh"
 
-namespace convir::stacked_wgrad {
+namespace convir::row_packed_wgrad {
 
 using consumer_warpgroups::kWarpgroupThreads;
 
-constexpr int kDepths = 64;  // of a wgmma: its rows
-constexpr int kEight = 8;    // positions, or columns, that lie together in shared memory
-constexpr int kSlab = 16;    // positions of a wgmma
+constexpr int kInChannels_ = 64;  // of a wgmma: its rows
+constexpr int kEight = 8;    // output pixels, or columns, that lie together in shared memory
+constexpr int kSlab = 16;    // output pixels of a wgmma
 // Registers of a thread where twelve or sixteen warps trade those that they begin with.
 template <int kWarps>
 constexpr int kLoadRegisters = kWarps == 12 ? 56 : 40;
 template <int kWarps>
-constexpr int kMathRegisters = kWarps == 12 ? 224 : 216;
+constexpr int kConsumerRegisters = kWarps == 12 ? 224 : 216;
 
 template <class P, class C>
 struct Layout {
   static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
-  static constexpr int kStack8 = ceil(C::kTapRows * C::kColumns, kEight);  // of columns of a wgmma
+  static constexpr int kStack8 = ceil(C::kTapRows * C::kOutChannels, kEight);  // of columns of a wgmma
 
   static constexpr int kXRowBytes = C::kCols * hopper::kSwizzleBytes;
-  static constexpr int kXDepthsBytes = C::kRows * kXRowBytes;
-  static constexpr int kXBytes = C::kDepthGroups * kXDepthsBytes;
+  static constexpr int kXChannelsBytes = C::kRows * kXRowBytes;
+  static constexpr int kXBytes = C::kInChannelGroups * kXChannelsBytes;
 
-  // dY: rows of planes of 8 columns, in which positions follow each other, 16 bytes each.
+  // dY: rows of planes of 8 columns, in which output pixels follow each other, 16 bytes each.
   static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
   static constexpr int kWindowCols = C::kCols + C::kReach;
   static constexpr int kPlaneBytes = C::kPitch * 16;
-  static constexpr int kPlanes = ceil(C::kColumns, kEight);  // that a row's columns lie in
+  static constexpr int kPlanes = ceil(C::kOutChannels, kEight);  // that a row's columns lie in
   static constexpr int kYRowBytes = kPlanes * kPlaneBytes;
-  // Rows of 8 n + 4 columns are packed: two of them are 2 n + 1 planes, so taps of every other row begin
-  // in the middle of one. Where consumer warpgroups take turns, one has the rows that begin with a plane, and
-  // sums of the other stand four columns further. Else there are two copies of the window, one that
-  // begins with its first row, and one with the second.
-  static constexpr bool kIsPacked = C::kColumns % kEight != 0;
-  static constexpr bool kIsShifted = kIsPacked && C::kConsumerWarpgroups / C::kDepthGroups == 2;
+  // Rows of 8 n + 4 columns are packed: two of them are 2 n + 1 planes, so taps of every other row
+  // begin in the middle of one. Where consumer warpgroups take turns, one has the rows that begin
+  // with a plane, and accumulators of the other stand four columns further. Else there are two
+  // copies of the window, one that begins with its first row, and one with the second.
+  static constexpr bool kIsPacked = C::kOutChannels % kEight != 0;
+  static constexpr bool kIsShifted = kIsPacked && C::kConsumerWarpgroups / C::kInChannelGroups == 2;
   static constexpr int kCopies = kIsShifted ? 1 : 2;
-  static constexpr int kPairBytes = 2 * C::kColumns / kEight * kPlaneBytes;
+  static constexpr int kPairBytes = 2 * C::kOutChannels / kEight * kPlaneBytes;
   static constexpr int kCopyRows = kIsPacked && !kIsShifted ? C::kRows - 2 + C::kTapRows : kWindowRows;
   // Rows that stay from step to step: a ring, whose first rows stand behind the last ones again.
   static constexpr int kHalo = C::kTapRows - 1;  // that two windows of an image share
@@ -51,14 +51,14 @@ struct Layout {
   static constexpr int kGroupBytes = kIsPacked ? C::kRows / 2 * kPairBytes : C::kRows * kYRowBytes;
   static_assert(!C::kIsRing || (kHalo > 0 && kHalo <= C::kRows), "windows share rows of one group");
   static constexpr int kRowsOfCopy = C::kIsRing ? kRingRows + kAgainRows : kCopyRows;
-  static constexpr int kCopyBytes = ceil(kRowsOfCopy * C::kColumns, kEight) * kPlaneBytes;
-  static_assert(!kIsPacked || (2 * C::kColumns % kEight == 0 && C::kRows % 2 == 0));
+  static constexpr int kCopyBytes = ceil(kRowsOfCopy * C::kOutChannels, kEight) * kPlaneBytes;
+  static_assert(!kIsPacked || (2 * C::kOutChannels % kEight == 0 && C::kRows % 2 == 0));
   static_assert(!kIsShifted || (C::kTapRows % 2 == 1 && C::kRows % (2 * C::kSlabRows) == 0));
   static constexpr int kYBytes = kIsPacked ? kCopies * kCopyBytes : kRowsOfCopy * kYRowBytes;
   // Where the plane is in which the taps of a row of X begin.
   static __device__ __forceinline__ int y_of(int row) {
     if constexpr (kIsShifted) {
-      return row / 2 * kPairBytes + row % 2 * (C::kColumns / kEight) * kPlaneBytes;
+      return row / 2 * kPairBytes + row % 2 * (C::kOutChannels / kEight) * kPlaneBytes;
     } else if constexpr (kIsPacked) {
       return row % 2 * kCopyBytes + row / 2 * kPairBytes;
     }
@@ -76,25 +76,26 @@ struct Layout {
 
   // Where rows of dY wait as they lie in memory: all rows that a window may have, or those of its
   // columns each for itself. Copies begin and end at multiples of 16 bytes.
-  static constexpr int kPositionBytes = P::kColumns * 2;
+  static constexpr int kPixelBytes_ = P::kOutChannels * 2;
   static constexpr bool kIsWhole = P::kRowsFollow && C::kCols >= P::kCols;
   static constexpr int kWaitingRowBytes =
-      kIsWhole ? P::kOutCols * kPositionBytes : (kWindowCols * kPositionBytes + 2 * 15) / 16 * 16;
+      kIsWhole ? P::kOutCols * kPixelBytes_ : (kWindowCols * kPixelBytes_ + 2 * 15) / 16 * 16;
   static constexpr int kWaitingRows = C::kIsRing                              ? C::kRows
                                       : kIsWhole && P::kOutRows < kWindowRows ? P::kOutRows
                                                                               : kWindowRows;
   static constexpr int kWaitingBytes = (kWaitingRows * kWaitingRowBytes + 2 * 15) / 16 * 16;
   static constexpr int kPipelineBytes = kStagesBytes + (C::kIsBulk ? C::kWaiting * kWaitingBytes : 0);
 
-  // A slab is 16 positions of one row, or 8 of each of two rows: neighbours, or those of one group.
+  // A slab is 16 output pixels of one row, or 8 of each of two rows: neighbours, or those of one
+  // group.
   static constexpr int kSlabCols = kSlab / C::kSlabRows;
   static constexpr int kSlabsOfRow = C::kCols / kSlabCols;
   static constexpr int kSlabs = C::kRows / C::kSlabRows * kSlabsOfRow;
   static_assert(C::kCols % kSlabCols == 0 && C::kRows % C::kSlabRows == 0);
-  // Consumer warpgroups have depths of their own, or take turns of slabs.
-  static_assert(C::kDepthGroups == 1 || C::kDepthGroups == C::kConsumerWarpgroups);
-  static constexpr int kTurns = C::kConsumerWarpgroups / C::kDepthGroups;
-  static_assert(kSlabs >= kTurns, "every group has a slab of a stage");
+  // Consumer warpgroups have input channels of their own, or take turns of slabs.
+  static_assert(C::kInChannelGroups == 1 || C::kInChannelGroups == C::kConsumerWarpgroups);
+  static constexpr int kSlabGroups = C::kConsumerWarpgroups / C::kInChannelGroups;
+  static_assert(kSlabs >= kSlabGroups, "every group has a slab of a stage");
   static constexpr int kBetweenRows = kIsShifted ? 2 : 1;
   static constexpr int kAlongX =
       C::kSlabRows == 2 ? kBetweenRows * kXRowBytes : hopper::kAtomBytes;
@@ -104,14 +105,15 @@ struct Layout {
                                                   : kYRowBytes;
 
   static constexpr int kTiles8 = C::kTapCols * kStack8;
-  static constexpr bool kShareSums = C::kDepthGroups == 1;
-  using Groups = consumer_warpgroups::Layout<C::kConsumerWarpgroups, kTiles8, kShareSums>;
-  using Kept = consumer_warpgroups::Kept<C::kConsumerWarpgroups, kTiles8, kShareSums, kIsShifted>;
-  // Memory of sums that other blocks of a cluster write, behind the pipeline or the exchanged sums.
+  static constexpr bool kShareAccumulators = C::kInChannelGroups == 1;
+  using Groups = consumer_warpgroups::Layout<C::kConsumerWarpgroups, kTiles8, kShareAccumulators>;
+  using Kept = consumer_warpgroups::Kept<C::kConsumerWarpgroups, kTiles8, kShareAccumulators, kIsShifted>;
+  // Memory of accumulators that other blocks of a cluster write, behind the pipeline or the
+  // exchanged accumulators.
   static constexpr bool kIsClustered = C::kReduction == consumer_warpgroups::kWithinCluster;
-  using Pushed = partition::PushedSlices<Groups::kThreads, 4 * Groups::kKept, C::kParts>;
+  using Pushed = partition::PushedShares<Groups::kThreads, 4 * Groups::kKept, C::kSplits>;
   static constexpr bool kHasExchange =
-      kTurns > 1 || C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree;
+      kSlabGroups > 1 || C::kReduction == consumer_warpgroups::kLinear || C::kReduction == consumer_warpgroups::kTree;
   static constexpr int kExchangeBytes = kHasExchange ? Groups::kExchangeBytes : 0;
   static constexpr int kPushedAt = kPipelineBytes > kExchangeBytes ? kPipelineBytes : kExchangeBytes;
   static constexpr int kBarriersAt = kPushedAt + (kIsClustered ? Pushed::kBytes : 0);
@@ -119,13 +121,13 @@ struct Layout {
       hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + C::kWaiting + (kIsClustered ? 1 : 0));
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
-  static constexpr int kColumnTiles = ceil(P::kColumns, C::kColumns);
-  static constexpr int kTileDepths = C::kDepthGroups * kDepths;
-  static constexpr int kDepthTiles = ceil(P::kDepth, kTileDepths);
+  static constexpr int kOutChannelTiles = ceil(P::kOutChannels, C::kOutChannels);
+  static constexpr int kTileM = C::kInChannelGroups * kInChannels_;
+  static constexpr int kInChannelTiles = ceil(P::kInChannels, kTileM);
   static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
   static constexpr int kColSets = ceil(P::kAllTapCols, C::kTapCols);
-  static constexpr int kTiles = P::kGroups * kRowSets * kColSets * kColumnTiles * kDepthTiles;
-  static constexpr bool kReadsOnce = kRowSets * kColSets * kColumnTiles == 1;  // X
+  static constexpr int kTiles = P::kGroups * kRowSets * kColSets * kOutChannelTiles * kInChannelTiles;
+  static constexpr bool kReadsOnce = kRowSets * kColSets * kOutChannelTiles == 1;  // X
   static constexpr int kRowSteps = ceil(P::kRows, C::kRows);
   static constexpr int kColSteps = ceil(P::kCols, C::kCols);
   static_assert(!C::kIsRing || (!kIsClustered && kIsWhole && kColSteps == 1 && kRowSteps >= C::kStages),
@@ -137,8 +139,8 @@ struct Layout {
   static constexpr int kThreads = kConsumerThreads + C::kLoadWarps * 32;
 };
 
-// Entry `i` of a table of constants, chosen by comparisons: in memory it would be fetched, from beyond
-// the caches, where a kernel begins and ends.
+// Entry `i` of a table of constants, chosen by comparisons: in memory it would be fetched, from
+// beyond the caches, where a kernel begins and ends.
 template <class T, int kEntries>
 __device__ __forceinline__ constexpr T entry(const T (&table)[kEntries], int i) {
   T found = table[0];
@@ -150,16 +152,16 @@ __device__ __forceinline__ constexpr T entry(const T (&table)[kEntries], int i) 
 // Which results a tile has.
 template <class P, class C>
 struct Place {
-  int group, column, depth;  // group of channels; first column and depth
+  int group, column, in_channels;  // group of channels; first column and depth
   int tap_row, tap_col;      // the first ones
   int last_col;              // where the tap of a row is that reads furthest to the right
 
   __device__ __forceinline__ explicit Place(int tile) {
     using L = Layout<P, C>;
-    depth = tile % L::kDepthTiles * L::kTileDepths;
-    int rest = tile / L::kDepthTiles;
-    column = L::kColumnTiles == 1 ? 0 : rest % L::kColumnTiles * C::kColumns;
-    rest /= L::kColumnTiles;
+    in_channels = tile % L::kInChannelTiles * L::kTileM;
+    int rest = tile / L::kInChannelTiles;
+    column = L::kOutChannelTiles == 1 ? 0 : rest % L::kOutChannelTiles * C::kOutChannels;
+    rest /= L::kOutChannelTiles;
     const int set = L::kColSets == 1 ? 0 : rest % L::kColSets;
     tap_col = set * C::kTapCols;
     last_col = entry(C::kLastTapCol, set);
@@ -169,7 +171,7 @@ struct Place {
   }
 };
 
-// The positions of X of a step: rows and columns from these on, of an image.
+// The output pixels of X of a step: rows and columns from these on, of an image.
 template <class P, class C>
 struct Step {
   int image, row, col;
@@ -183,4 +185,4 @@ struct Step {
   }
 };
 
-}  // namespace convir::stacked_wgrad
+}  // namespace convir::row_packed_wgrad

@@ -1,4 +1,4 @@
-"""Which configs of the wgmma template for gradients of weights are tried, and their times."""
+"""Which configs of the wgmma kernel family for gradients of weights are tried, and their times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
     CHUNK,
-    WgmmaWgradConfig,
+    Sm90WgradConfig,
     refusal,
     schedule_of,
 )
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 
 _STAGES = (8, 7, 6, 5, 4, 3)
 _ROLES = ((1, 4), (4, 8))
-"""Pipelines that are tried: the first one whose registers hold a tile's sums, and, where warpgroups
-take turns, the other one for sums that all blocks add."""
+"""Pipelines that are tried: the first one whose registers hold a tile's accumulators, and, where
+warpgroups take turns, the other one for accumulators that all blocks add."""
 _MIN_SLICED_STEPS = 2
-"""Steps of a part whose sums all units add together."""
+"""Steps of a part whose accumulators all units add together."""
 
 _WORTH_MEASURING, _MOST = 1.35, 12
 """Configs that are estimated to take so many times what the best does are not planned, nor more."""
 _LEAST_PUSHED_STAGES = 5
-"""Fewer are waited for longer than sums that are read."""
-_HIDING_SUMS = 128 * 128
-"""Sums of two warpgroups whose step takes longer than one of them asks for another."""
+"""Fewer are waited for longer than accumulators that are read."""
+_HIDING_ACCUMULATORS = 128 * 128
+"""Accumulators of two warpgroups whose step takes longer than one of them asks for another."""
 _ALL_SUMS = 256 * 128
-"""Sums that take half of the registers of two warpgroups."""
+"""Accumulators that take half of the registers of two warpgroups."""
 _UNROLLED_PARTS = (16, 32)
 _SHARED_CLUSTER = 2
-"""Blocks of a cluster where several clusters have the parts of a tile."""
+"""Blocks of a cluster where several clusters have the splits of a tile."""
 
 
 def ranked(
     spec: Contraction, epilogue: Epilogue, problem: WgradProblem, gpu: Target
-) -> list[WgmmaWgradConfig]:
+) -> list[Sm90WgradConfig]:
     """The configs worth measuring, by falling prediction of their speed."""
     configs = (c for c in _candidates(problem, gpu) if not _spills(c))
     costs = {c: predict(spec, epilogue, c, gpu) for c in configs}
@@ -67,19 +67,19 @@ def ranked(
     return found[:_MOST]
 
 
-def _spills(config: WgmmaWgradConfig) -> bool:
-    """Whether a tile's sums leave too few registers to put its parts together, as seen of ptxas:
-    those of a tree, and slices of numbers of parts for which loops are unrolled."""
+def _spills(config: Sm90WgradConfig) -> bool:
+    """Whether a tile's accumulators leave too few registers to put its splits together, as seen of
+    ptxas: those of a tree, and shares of numbers of splits for which loops are unrolled."""
     if config.block_m * config.block_n < _ALL_SUMS or config.partition.kind != SPLIT_K:
         return False
     if config.partition.reduction == "tree":
         return config.block_m > config.block_n
-    parts = config.partition.parts
-    return config.partition.reduction == "slices" and parts in _UNROLLED_PARTS
+    splits = config.partition.splits
+    return config.partition.reduction == "reduce-scatter" and splits in _UNROLLED_PARTS
 
 
-def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) -> bool:
-    """Whether warps that multiply may ask for copies as well as warps that do nothing else: for one
+def _hides_asking(problem: WgradProblem, config: Sm90WgradConfig, gpu: Target) -> bool:
+    """Whether consumer warps may ask for copies as well as warps that do nothing else: for one
     part of a tile, all of which fits into the ring, or whose products are longer than asking, which
     takes longer where stages drain."""
     if refusal(problem, config, gpu) is not None or config.partition.kind == STREAM_K:
@@ -89,19 +89,19 @@ def _hides_asking(problem: WgradProblem, config: WgmmaWgradConfig, gpu: Target) 
         return False
     if busiest_steps(schedule) <= config.stages:
         return True
-    is_long = config.block_m * config.block_n >= _HIDING_SUMS
+    is_long = config.block_m * config.block_n >= _HIDING_ACCUMULATORS
     return config.consumer_warpgroups > 1 and is_long and not config.drained
 
 
-def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[WgmmaWgradConfig]:
+def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[Sm90WgradConfig]:
     """Every tile, with as many stages as the shared memory holds, in every partition of use."""
     # Squares first: of equal estimates they are the faster ones.
     for block_m, block_n in sorted(product(BLOCKS_M, BLOCKS_N), key=lambda tile: max(tile)):
-        if block_m - BLOCKS_M[0] >= problem.columns:
+        if block_m - BLOCKS_M[0] >= problem.out_channels:
             continue
         if block_n - BLOCKS_N[0] >= problem.chunks_n * CHUNK:
             continue
-        divided: list[WgmmaWgradConfig] = []
+        divided: list[Sm90WgradConfig] = []
         for roles in _ROLES:
             found = _deepest(problem, gpu, block_m, block_n, roles)
             if found is None:
@@ -115,10 +115,10 @@ def _candidates(problem: WgradProblem, gpu: Target) -> Iterator[WgmmaWgradConfig
 
 def _deepest(
     problem: WgradProblem, gpu: Target, block_m: int, block_n: int, roles: tuple[int, int]
-) -> tuple[WgmmaWgradConfig, Schedule] | None:
+) -> tuple[Sm90WgradConfig, Schedule] | None:
     """Whole tiles with as many stages as the shared memory holds."""
     for stages in _STAGES:
-        whole = WgmmaWgradConfig(
+        whole = Sm90WgradConfig(
             block_m, block_n, stages, roles, 1, Partition(), gpu.multiprocessors
         )
         if refusal(problem, whole, gpu) is None:
@@ -126,30 +126,30 @@ def _deepest(
     return None
 
 
-def _divided(whole: WgmmaWgradConfig, schedule: Schedule) -> Iterator[WgmmaWgradConfig]:
-    """Whole tiles, and those whose parts one block adds."""
+def _divided(whole: Sm90WgradConfig, schedule: Schedule) -> Iterator[Sm90WgradConfig]:
+    """Whole tiles, and those whose splits one block adds."""
     for partition in partitions(schedule.tiles, schedule.steps, schedule.concurrent):
         yield replace(whole, partition=partition)
 
 
-def _sliced(whole: WgmmaWgradConfig, schedule: Schedule, gpu: Target) -> Iterator[WgmmaWgradConfig]:
-    """Tiles whose parts all blocks add, which two warpgroups do apart."""
+def _sliced(whole: Sm90WgradConfig, schedule: Schedule, gpu: Target) -> Iterator[Sm90WgradConfig]:
+    """Tiles whose splits all blocks add, which two warpgroups do apart."""
     most = min(schedule.concurrent // schedule.tiles, schedule.steps // _MIN_SLICED_STEPS)
-    for parts in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
-        if parts > 1:
-            yield replace(whole, partition=Partition(SPLIT_K, parts, "slices"))
+    for splits in sorted({most, 7 * most // 8, 3 * most // 4, most // 2, most // 4}):
+        if splits > 1:
+            yield replace(whole, partition=Partition(SPLIT_K, splits, "reduce-scatter"))
     for blocks, clusters in gpu.clusters.items():
         of_tile = min(clusters // schedule.tiles, most // blocks)
         for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
             if 0 < count <= of_tile:
-                within = Partition(SPLIT_K, blocks * count, "slices")
+                within = Partition(SPLIT_K, blocks * count, "reduce-scatter")
                 pulled = replace(whole, partition=within, cluster=blocks)
                 yield pulled
                 yield from _pushed(pulled)
 
 
-def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
-    """The same with fewer stages, if that makes room for sums that neighbours write."""
+def _pushed(pulled: Sm90WgradConfig) -> Iterator[Sm90WgradConfig]:
+    """The same with fewer stages, if that makes room for accumulators that neighbours write."""
     if pulled.is_pushed:
         return
     for stages in range(pulled.stages - 1, _LEAST_PUSHED_STAGES - 1, -1):
@@ -161,7 +161,7 @@ def _pushed(pulled: WgmmaWgradConfig) -> Iterator[WgmmaWgradConfig]:
 
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
-) -> tuple[WgmmaWgradConfig, ...] | Refusal:
+) -> tuple[Sm90WgradConfig, ...] | Refusal:
     """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
     problem = wgrad_problem(spec, epilogue)
     if isinstance(problem, Refusal):

@@ -1,4 +1,4 @@
-"""The choices that make one instance of the wgmma template for gradients of weights."""
+"""The choices that make one kernel of wgmma for gradients of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.config import (
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K, CHUNK, WgradProblem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import (
-    SUM_BYTES,
+    ACCUMULATOR_BYTES,
     Schedule,
     schedule_refusal,
 )
@@ -25,54 +25,56 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
 
 ROLES = ((0, 4), (0, 8), (1, 4), (4, 4), (4, 8))
-"""Warps that load, of which one thread copies, and that multiply: one or two warpgroups. Four that
+"""Producer warps, of which one thread copies, and that multiply: one or two warpgroups. Four that
 load give registers to eight that multiply; where none does, a thread that multiplies copies."""
 BLOCKS_M = (64, 128, 256)
 BLOCKS_N = (64, 128, 160, 192, 256)
-MOST_SUMS = {1: 64 * 192, 2: 2 * 64 * 256}
-"""Sums of a tile at most, by warpgroups that multiply. Two get registers from those that load."""
+MOST_ACCUMULATORS = {1: 64 * 192, 2: 2 * 64 * 256}
+"""Accumulators of a tile at most, by warpgroups that multiply. Two get registers from those that
+load."""
 
 _BOX_BYTES = BLOCK_K * CHUNK * 2
 _ATOM_BYTES = 1024
 _STAGED_ROW_BYTES = CHUNK * 2 + 16
 _BARRIER_BYTES, _PUSHED_BARRIER_BYTES = 16, 8
-"""Barriers of a stage, and of a warpgroup for sums that neighbours write."""
+"""Barriers of a stage, and of a warpgroup for accumulators that neighbours write."""
 _PUSHED_COLUMN = 4 * 128
-"""Sums of a warpgroup that go to one block: four of each thread."""
+"""Accumulators of a warpgroup that go to one block: four of each thread."""
 _LEAST_KEPT = 3
-"""Stages that are in use while neighbours write sums over the others."""
+"""Stages that are in use while neighbours write accumulators over the others."""
 _MOST_SHARED_BYTES = 227 << 10
 """Of a block on sm_90."""
 
 
 @dataclass(frozen=True)
-class WgmmaWgradConfig(WithRoles, family="wgmma-wgrad", sizes=2):
-    """Prints as `wgmma-wgrad 64x64 stages=8 roles=1:4 cluster=2 partition=split-k:6:slices …`."""
+class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
+    """Prints as `sm90_wgrad 64x64 stages=8 roles=1:4 cluster=2
+    partition=split-k:6:reduce-scatter …`."""
 
     block_m: Annotated[int, OneOf(*BLOCKS_M)]
-    """Columns of C, output channels, of a tile."""
+    """Output channels, of a tile."""
     block_n: Annotated[int, OneOf(*BLOCKS_N)]
-    """Depths of A, input channels of one or several taps, of a tile."""
+    """Input channels of one or several taps, of a tile."""
     stages: Annotated[int, Range(2)]
     roles: Annotated[tuple[int, int], Roles(*ROLES)]
-    """Warps that load and that multiply."""
+    """Producer and consumer warps."""
     cluster: Annotated[int, Range(1, MAX_CLUSTER)]
-    """Blocks of a cluster, which have neighbouring parts of a tile and add them through their
-    shared memory; 1 if all parts meet in global memory."""
+    """Blocks of a cluster, which have adjacent splits of a tile and add them through their
+    shared memory; 1 if all splits are added in global memory."""
     partition: Partition
     blocks: int
     """Blocks that run at a time, one for each multiprocessor."""
 
     @property
-    def columns(self) -> int:
+    def out_channels(self) -> int:
         """Columns that a warpgroup multiplies at a time."""
         by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
         return self.block_n if by_rows else self.block_n // self.consumer_warpgroups
 
     @property
     def clusters(self) -> int:
-        """Clusters that have the parts of a tile."""
-        return self.partition.parts // self.cluster
+        """Clusters that have the splits of a tile."""
+        return self.partition.splits // self.cluster
 
     @property
     def shared_bytes(self) -> int:
@@ -86,13 +88,14 @@ class WgmmaWgradConfig(WithRoles, family="wgmma-wgrad", sizes=2):
 
     @property
     def is_pushed(self) -> bool:
-        """Whether blocks of a cluster write sums to where they are added: if there is room."""
+        """Whether blocks of a cluster write accumulators to where they are added: if there is
+        room."""
         return self.drained is not None
 
     @property
     def drained(self) -> int | None:
-        """The stages that pushed sums are written over, which are used no more by then; 0 if all of
-        them have room beside, None if there is none."""
+        """The stages that pushed accumulators are written over, which are used no more by then; 0
+        if all of them have room beside, None if there is none."""
         if self.cluster == 1 or self.clusters > 1:
             return None
         barriers = self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
@@ -116,11 +119,11 @@ class WgmmaWgradConfig(WithRoles, family="wgmma-wgrad", sizes=2):
 
     @property
     def _pushed_bytes(self) -> int:
-        """Sums of a tile that meet in a block of a cluster."""
-        columns = self.block_m * self.block_n // self.consumer_warpgroups // _PUSHED_COLUMN
+        """Accumulators of a tile that meet in a block of a cluster."""
+        out_channels = self.block_m * self.block_n // self.consumer_warpgroups // _PUSHED_COLUMN
         return (
             self.consumer_warpgroups
-            * -(-columns // self.cluster)
+            * -(-out_channels // self.cluster)
             * self.cluster
             * 4
             * _PUSHED_COLUMN
@@ -135,22 +138,25 @@ class WgmmaWgradConfig(WithRoles, family="wgmma-wgrad", sizes=2):
         narrow = 1 if by_rows else self.consumer_warpgroups
         if narrow > 1 and self.block_n % (narrow * CHUNK):
             return Refusal(f"block_n={self.block_n}: {CHUNK} for each of {narrow} warpgroups")
-        if self.block_m * self.block_n > MOST_SUMS[self.consumer_warpgroups]:
-            return Refusal("a tile's sums exceed the registers")
+        if self.block_m * self.block_n > MOST_ACCUMULATORS[self.consumer_warpgroups]:
+            return Refusal("a tile's accumulators exceed the registers")
         partition = self.partition
-        is_sliced = partition.reduction == "slices" and partition.parts % self.cluster == 0
+        is_sliced = partition.reduction == "reduce-scatter" and partition.splits % self.cluster == 0
         if self.cluster > 1 and not is_sliced:
             return Refusal(
-                f"cluster={self.cluster} needs partition={SPLIT_K}:PARTS:slices, PARTS a multiple "
+                f"cluster={self.cluster} needs "
+                f"partition={SPLIT_K}:SPLITS:reduce-scatter, PARTS a multiple "
                 f"of {self.cluster}, not {partition}"
             )
-        has_room = self.is_pushed or SUM_BYTES * self.block_m * self.block_n <= self._ring_bytes
+        has_room = (
+            self.is_pushed or ACCUMULATOR_BYTES * self.block_m * self.block_n <= self._ring_bytes
+        )
         if self.cluster > 1 and not has_room:
-            return Refusal(f"{self.stages} stages have no room for the sums of a tile")
+            return Refusal(f"{self.stages} stages have no room for the accumulators of a tile")
         return None
 
 
-def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
+def tiles_of(problem: WgradProblem, config: Sm90WgradConfig) -> int:
     """Tiles of B."""
     rows = -(-problem.chunks_m // (config.block_m // CHUNK))
     # Of the last chunk a tile has a part, and others the rest.
@@ -159,8 +165,8 @@ def tiles_of(problem: WgradProblem, config: WgmmaWgradConfig) -> int:
     return rows * -(-problem.chunks_n * sharing // (whole * sharing + (rest > 0)))
 
 
-def refusal(problem: WgradProblem, config: WgmmaWgradConfig, target: Target) -> Refusal | None:
-    """Why the template's assertions, or the GPU, refuse `config`; None if they do not."""
+def refusal(problem: WgradProblem, config: Sm90WgradConfig, target: Target) -> Refusal | None:
+    """Why the kernel family's assertions, or the GPU, refuse `config`; None if they do not."""
     refused = config.refusal() or target.shared_refusal(config.shared_bytes)
     if refused is not None:
         return refused
@@ -168,6 +174,6 @@ def refusal(problem: WgradProblem, config: WgmmaWgradConfig, target: Target) -> 
     return schedule_refusal(config.partition, tiles, problem.steps, config.blocks)
 
 
-def schedule_of(problem: WgradProblem, config: WgmmaWgradConfig) -> Schedule:
+def schedule_of(problem: WgradProblem, config: Sm90WgradConfig) -> Schedule:
     """How blocks divide the tiles of a legal config."""
     return Schedule(config.partition, tiles_of(problem, config), problem.steps, config.blocks)

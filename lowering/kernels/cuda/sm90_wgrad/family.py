@@ -1,4 +1,4 @@
-"""`wgmma-wgrad`: what the registry knows of the family."""
+"""`sm90_wgrad`: what the registry knows of the family."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates, config, launch, predict, problem
 
 SM90_WGRAD = Family(
-    config=config.WgmmaWgradConfig,
+    config=config.Sm90WgradConfig,
     reads=problem.wgrad_problem,
     plan=candidates.plan,
     time=predict.predict,

@@ -6,7 +6,7 @@
 
 namespace convir::wgrad {
 
-// Warps that multiply come first, then those that load.
+// Consumer warps come first, then those that load.
 template <class Problem, class Config>
 __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, float* workspace,
                                     unsigned* flags, const TensorMap& c, const TensorMap& a) {
@@ -30,13 +30,14 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     while (ask.is_left()) ask();
     __syncwarp();
     if constexpr (Config::kIsPushed) {
-      // Over drained stages nobody writes before warps that multiply have arrived, which have read all
-      // that is loaded there. What they still read is loaded to stages that they have given back, so
-      // these warps are here soon, even if arriving is to wait for all others: under racecheck it does.
+      // Over drained stages nobody writes before consumer warps have arrived, which have read all
+      // that is loaded there. What they still read is loaded to stages that they have given back,
+      // so these warps are here soon, even if arriving is to wait for all others: under racecheck
+      // it does.
       if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
       hopper::cluster_wait();
     } else if constexpr (Kernel::kIsClustered) {
-      Kernel::Parts::stand_by();
+      Kernel::Splits::stand_by();
     }
   } else {
     __syncwarp();
@@ -47,7 +48,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
   }
 }
 
-// Warps that multiply ask between two multiplications, into the stage that all have just given back.
+// Consumer warps ask between two multiplications, into the stage that all have just given back.
 // Warpgroups take turns: one multiplies while the other asks.
 template <class Problem, class Config>
 __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* out,
@@ -55,7 +56,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
                                             const TensorMap& a) {
   using Kernel = wgrad::Kernel<Problem, Config>;
   static_assert(Kernel::kSharedBytes == Problem::kSharedBytes);
-  static_assert(!Kernel::kTakesTurns || Kernel::kLag < Kernel::kStages,
+  static_assert(!Kernel::kStaggers || Kernel::kLag < Kernel::kStages,
                 "a warpgroup asks for all that the other one needs before it waits for its turn");
   extern __shared__ char memory[];
   const Kernel kernel(memory);

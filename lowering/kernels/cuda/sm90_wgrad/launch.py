@@ -1,4 +1,4 @@
-"""`wgmma-wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and TMA.
+"""`sm90_wgrad`: gradients of dense 16-bit weights by Hopper's tensor cores and TMA.
 
 Both operands are read as they lie, channels innermost, by wgmma's MN-major mode. The kernel is in
 `mainloop.cuh`; see `README.md`.
@@ -20,7 +20,7 @@ from convir.lowering.kernels.cuda.launch import (
 from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCK_K,
     CHUNK,
-    WgmmaWgradConfig,
+    Sm90WgradConfig,
     refusal,
     schedule_of,
 )
@@ -43,7 +43,7 @@ FEW_TILES = 4
 def kernels(
     spec: Contraction,
     epilogue: Epilogue,
-    config: WgmmaWgradConfig,
+    config: Sm90WgradConfig,
     target: Target = DEFAULT_TARGET,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
@@ -63,7 +63,7 @@ def kernels(
             problem,
             config,
             reads_once=reads_once,
-            parts_take_turns=reads_once and config.partition.kind == SPLIT_K,
+            interleaves_splits=reads_once and config.partition.kind == SPLIT_K,
         ),
         SYMBOL,
         (blocks_of(schedule, config), 1, 1),
@@ -76,20 +76,20 @@ def kernels(
             _gradient_map(spec, problem, target),
             _row_map(spec, problem, target),
         ),
-        is_cooperative=schedule.has_slices and not is_whole,
+        is_cooperative=schedule.has_shares and not is_whole,
     )
     # Whole tiles need neither; a pointer points somewhere all the same.
     workspace = state = POINTER_ALIGNMENT
     if not is_whole:
-        # A cluster publishes the sums of its blocks once; blocks of a cluster, and warpgroups of a
-        # block, have counters of their own.
+        # A cluster publishes the accumulators of its blocks once; blocks of a cluster, and
+        # warpgroups of a block, have counters of their own.
         tile = config.block_m * config.block_n
         workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
         state = max(state, schedule.flag_bytes * max(config.consumer_warpgroups, config.cluster))
     return KernelPlan((kernel,), (workspace,), (state,))
 
 
-def blocks_of(schedule: Schedule, config: WgmmaWgradConfig) -> int:
+def blocks_of(schedule: Schedule, config: Sm90WgradConfig) -> int:
     """Blocks of a launch: those that run at a time go round whole tiles."""
     is_whole = config.partition.kind == DATA_PARALLEL
     return min(schedule.units, schedule.concurrent) if is_whole else schedule.units
@@ -102,24 +102,28 @@ def _reads_once(problem: WgradProblem, schedule: Schedule) -> bool:
 
 
 def _gradient_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap:
-    """64 channels of 64 positions of C."""
+    """64 channels of 64 output pixels of C."""
     return TensorMap(
         Pointer("c"),
         spec.c.type,
-        (spec.columns, problem.positions),
+        (spec.out_channels, problem.pixels),
         (problem.row_stride * 2,),
         (CHUNK, BLOCK_K),
         128,
         problem.row_offset * 2,
-        promotion=promotion_of(problem.positions * problem.row_stride * 2, target),
+        promotion=promotion_of(problem.pixels * problem.row_stride * 2, target),
     )
 
 
 def _row_map(spec: Contraction, problem: WgradProblem, target: Target) -> TensorMap | Im2colMap:
-    """64 channels of the 64 pixels of A that positions have at a tap."""
+    """64 channels of the 64 pixels of A that output pixels have at a tap."""
     rows = problem.rows
     promotion = promotion_of(rows.rows * rows.row_stride * 2, target)
     if not rows.slides:
-        sizes, strides, box = (spec.depth, rows.rows), (rows.row_stride * 2,), (CHUNK, BLOCK_K)
+        sizes, strides, box = (
+            (spec.in_channels, rows.rows),
+            (rows.row_stride * 2,),
+            (CHUNK, BLOCK_K),
+        )
         return TensorMap(Pointer("a"), spec.a.type, sizes, strides, box, 128, promotion=promotion)
-    return im2col_map(Pointer("a"), spec.a.type, spec.depth, rows, CHUNK, BLOCK_K, promotion)
+    return im2col_map(Pointer("a"), spec.a.type, spec.in_channels, rows, CHUNK, BLOCK_K, promotion)

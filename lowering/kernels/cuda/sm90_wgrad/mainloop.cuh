@@ -1,7 +1,8 @@
-// The gradient of weights on Hopper: B[n, m] = sum over positions of C[position, m] * A[position at
-// the tap of n, channel of n], where m is a column of C (an output channel) and n counts the depths
-// (input channels) of all taps, in chunks of 64. Both operands lie in shared memory as TMA
-// brings them, 64 positions times 64 channels, and are multiplied as they lie (MN major).
+// The gradient of weights on Hopper: B[n, m] = sum over output pixels of C[position, m] *
+// A[position at the tap of n, channel of n], where m is a column of C (an output channel) and n
+// counts the input channels (input channels) of all taps, in chunks of 64. Both operands lie in
+// shared memory as TMA brings them, 64 output pixels times 64 channels, and are multiplied as they
+// lie (MN major).
 #pragma once
 
 #include "mma/sm90_tile.cuh"
@@ -11,8 +12,8 @@
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/cluster_slices.cuh"
-#include "reduce/pushed_sums.cuh"
+#include "reduce/cluster_reduce_scatter.cuh"
+#include "reduce/pushed_accumulators.cuh"
 #include "schedule/partition.cuh"
 #include "sm90_wgrad/store.cuh"
 
@@ -21,7 +22,7 @@ namespace convir::wgrad {
 using hopper::TensorMap;
 using partition::Work;
 
-constexpr int kBlockK = 64;  // positions of a stage
+constexpr int kBlockK = 64;  // output pixels of a stage
 constexpr int kBoxBytes = kBlockK * hopper::kSwizzleBytes;
 constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
@@ -43,23 +44,23 @@ struct Kernel {
   static constexpr int kStages = Config::kStages;
   static constexpr int kBoxesM = Layout::kBoxesM, kBoxesN = Layout::kBoxesN;
   static constexpr int kStageBytes = (kBoxesM + kBoxesN) * kBoxBytes;
-  static constexpr int kIterations = (Problem::kPositions + kBlockK - 1) / kBlockK;
+  static constexpr int kIterations = (Problem::kPixels + kBlockK - 1) / kBlockK;
   static constexpr int kN = Config::kN, kTiles = Config::kWarpgroupTiles;
-  static constexpr int kSums = kTiles * kN / 2;  // of a thread
+  static constexpr int kAccumulators = kTiles * kN / 2;  // of a thread
 
   using Schedule = partition::Schedule<Config::kKind, Layout::kTiles, kIterations,
-                                       Config::kBlocks, Config::kParts, Config::kWholeAreBlocks>;
+                                       Config::kBlocks, Config::kSplits, Config::kWholeAreBlocks>;
   using Walk = typename Schedule::Walk;
 
   static constexpr bool kIsClustered = Config::kCluster > 1;
-  using Parts = partition::ClusterSlices<Config::kConsumerThreads, kSums, Config::kCluster, kFixUp,
-                                         Config::kParts>;
-  using Pushed = partition::PushedSums<Config::kConsumers, kSums, Config::kParts>;
-  static_assert(!kIsClustered || Config::kIsPushed || Parts::kBytes <= kStages * kStageBytes);
+  using Splits = partition::ClusterReduceScatter<Config::kConsumerThreads, kAccumulators, Config::kCluster, kFixUp,
+                                         Config::kSplits>;
+  using Pushed = partition::PushedAccumulators<Config::kConsumers, kAccumulators, Config::kSplits>;
+  static_assert(!kIsClustered || Config::kIsPushed || Splits::kBytes <= kStages * kStageBytes);
   static constexpr int kExchangeBytes = Config::kIsPushed ? Pushed::kBytes : Layout::kStagingBytes;
   static constexpr int kBarriers = 2 * kStages + (Config::kIsPushed ? Config::kConsumers : 0);
-  // Pushed sums lie beside the stages, or as far as there is no room in the last stages of the ring,
-  // which are then not those of a part's last steps.
+  // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
+  // the ring, which are then not those of a part's last steps.
   static constexpr int kDrained = Config::kIsPushed ? Config::kDrained : 0, kKept = kStages - kDrained;
   static constexpr int kBeside = kExchangeBytes - kDrained * kStageBytes;
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kBarriers * 8 +
@@ -70,18 +71,18 @@ struct Kernel {
   // multiplies. Products with one tap wait for copies, which are there for both at the same time.
   static constexpr bool kIsWhole = Config::kKind == partition::Kind::kDataParallel;
   static constexpr bool kIsSliced =
-      !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kSlices;
+      !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kReduceScatter;
   static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
                                        kIsSliced || Config::kIsPushed;
-  static constexpr int kHalfOfPart = kIterations / Config::kParts / 2;
-  static constexpr int kFits = kHalfOfPart < kStages ? kHalfOfPart : kStages - 1;
+  static constexpr int kHalfOfSplit = kIterations / Config::kSplits / 2;
+  static constexpr int kFits = kHalfOfSplit < kStages ? kHalfOfSplit : kStages - 1;
   static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
   static constexpr int kLag = kFits < kMost ? kFits : kMost;
-  static constexpr bool kTakesTurns =
+  static constexpr bool kStaggers =
       Config::kConsumers == 2 && Problem::kTaps > 1 && kFinishApart && kLag > 0;
-  // Multiplications of a step, 16 positions each, and those of a whole tile's last step.
+  // Multiplications of a step, 16 output pixels each, and those of a whole tile's last step.
   static constexpr int kOfStep = kBlockK / 16;
-  static constexpr int kOfLast = kIsWhole ? ((Problem::kPositions - 1) % kBlockK + 16) / 16 : kOfStep;
+  static constexpr int kOfLast = kIsWhole ? ((Problem::kPixels - 1) % kBlockK + 16) / 16 : kOfStep;
 
   unsigned stages, staging, full, empty, pushed;
   float4* stage_memory;
@@ -104,19 +105,20 @@ struct Kernel {
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
-  // neighbouring parts of one tile; the clusters of a tile follow each other.
+  // adjacent splits of one tile; the clusters of a tile follow each other.
   __device__ __forceinline__ int first_unit() const {
     if constexpr (!kIsClustered) return blockIdx.x;
     const int cluster = blockIdx.x / Config::kCluster, rank = blockIdx.x % Config::kCluster;
-    constexpr int kClusters = Config::kParts / Config::kCluster;
-    const int part = cluster % kClusters * Config::kCluster + rank;
-    return part * Layout::kTiles + cluster / kClusters;
+    constexpr int kClusters = Config::kSplits / Config::kCluster;
+    const int split = cluster % kClusters * Config::kCluster + rank;
+    return split * Layout::kTiles + cluster / kClusters;
   }
   __device__ __forceinline__ int unit_step() const {
     return kIsClustered ? Schedule::kUnits : gridDim.x;
   }
 
-  // The stage of slot 0 of the ring: if the last stages drain first, others are those of the last steps.
+  // The stage of slot 0 of the ring: if the last stages drain first, others are those of the last
+  // steps.
   __device__ __forceinline__ int first_stage() const {
     if constexpr (kDrained == 0) return 0;
     Work work;
@@ -130,17 +132,17 @@ struct Kernel {
     return stages + (stage < kStages ? stage : stage - kStages) * kStageBytes;
   }
 
-  // Parts that take turns have every kParts-th step, and count their own.
+  // Splits that take turns have every kSplits-th step, and count their own.
   static __device__ __forceinline__ bool next(Walk& walk, Work& work) {
     const bool is_work = walk.next(work);
-    if constexpr (Problem::kPartsTakeTurns) {
+    if constexpr (Problem::kInterleavesSplits) {
       work.begin = 0;
-      work.end = (kIterations - work.part + Config::kParts - 1) / Config::kParts;
+      work.end = (kIterations - work.split + Config::kSplits - 1) / Config::kSplits;
     }
     return is_work;
   }
   static __device__ __forceinline__ int position_of(const Work& work, int step) {
-    return (Problem::kPartsTakeTurns ? work.part + step * Config::kParts : step) * kBlockK;
+    return (Problem::kInterleavesSplits ? work.split + step * Config::kSplits : step) * kBlockK;
   }
 
   // A copy's first pixel, behind its channel: of a plain matrix its row.
@@ -168,7 +170,7 @@ struct Kernel {
 
   using Accumulators = float[kTiles][kN / 2];
 
-  // Warpgroups: multiply the stages of their parts of every tile, and store. `ask()` follows every
+  // Warpgroups: multiply the stages of their splits of every tile, and store. `ask()` follows every
   // stage that is given back.
   template <class Ask>
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
@@ -208,7 +210,7 @@ struct Kernel {
     const auto multiply_next = [&](auto count) {
       wait_barrier(full + ring.stage * 8, ring.phase);
       const unsigned stage = stage_at(ring.stage, first);
-      // The first `count` times 16 positions.
+      // The first `count` times 16 output pixels.
       mma::issue(d, [&] {
         mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
                       decltype(count)::value>(d, stage + box_m * kBoxBytes,
@@ -224,7 +226,7 @@ struct Kernel {
       for (; step < end; ++step) multiply_next(Count<kOfStep>{});
     };
     const int end = work.end - (kOfLast < kOfStep);
-    if constexpr (kTakesTurns) {
+    if constexpr (kStaggers) {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
       if constexpr (kDrained > 0) announce_drained();
@@ -246,39 +248,40 @@ struct Kernel {
     ask();
   }
 
-  // Puts the parts of a tile together, and stores it.
+  // Puts the splits of a tile together, and stores it.
   __device__ __forceinline__ void finish(Accumulators& d, int consumer, const Work& work,
                                          Output* out, float* workspace, unsigned* flags) const {
     const int thread = threadIdx.x;
     const int m = Layout::chunk_m(work.tile);
-    const typename Layout::Columns columns(work.tile);
+    const typename Layout::Columns out_channels(work.tile);
     const auto sum = [&](int i) -> float& { return d[i / (kN / 2)][i % (kN / 2)]; };
-    // Vector v of a warpgroup's sums, whose threads take every 128th, beginning with `first`.
+    // Vector v of a warpgroup's accumulators, whose threads take every 128th, beginning with
+    // `first`.
     const auto store_from = [&](int first) {
       const int lane = (first + thread) % kWarpgroup;
-      return [fours = Fours(out, m, columns, consumer, lane)](int v, const float4& total) {
+      return [fours = Fours(out, m, out_channels, consumer, lane)](int v, const float4& total) {
         fours(v / kWarpgroup, total);
       };
     };
     if constexpr (Config::kIsPushed) {
-      const Pushed sums = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
+      const Pushed accumulators = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
       hopper::cluster_wait();
-      sums(work.part, sum, Fours(out, m, columns, consumer, thread % kWarpgroup));
+      accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
     } else if constexpr (kIsClustered) {
-      const Parts parts = {stage_memory, stages, thread, workspace, flags};
-      const int lane = (Parts::begin_of(work.part) + thread) % Config::kConsumerThreads;
-      const Fours fours(out, m, columns, lane / kWarpgroup, lane % kWarpgroup);
-      parts(work, sum, [&](int v, const float4& total) { fours(v / Config::kConsumerThreads, total); });
+      const Splits splits = {stage_memory, stages, thread, workspace, flags};
+      const int lane = (Splits::begin_of(work.split) + thread) % Config::kConsumerThreads;
+      const Fours fours(out, m, out_channels, lane / kWarpgroup, lane % kWarpgroup);
+      splits(work, sum, [&](int v, const float4& total) { fours(v / Config::kConsumerThreads, total); });
     } else if constexpr (kIsSliced) {
-      using Slices = partition::Slices<kWarpgroup, kSums, kFixUp, Config::kParts>;
-      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kSums;
-      const Slices slices = {workspace + consumer * kOfGroup,
+      using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
+      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kAccumulators;
+      const ReduceScatter shares = {workspace + consumer * kOfGroup,
                              flags + consumer * Layout::kTiles * partition::kCounterWords,
                              thread % kWarpgroup, consumer};
-      slices(work, sum, store_from(Slices::begin_of(work.part, Config::kParts)));
+      shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;
-      const partition::FixUp<Config::kConsumerThreads, kSums, kIsTree, kFixUp> fix_up = {workspace, flags,
+      const partition::FixUp<Config::kConsumerThreads, kAccumulators, kIsTree, kFixUp> fix_up = {workspace, flags,
                                                                                thread};
       if (!fix_up(work, sum)) return;
       const int row = (m + consumer / Config::kWarpgroupsN * kTiles) * kChunk;
@@ -286,7 +289,7 @@ struct Kernel {
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         const int first = row + i * kChunk + thread % kWarpgroup / 32 * wgmma::kWarpRows;
-        Layout::store_rows(out, d[i], first, columns, first_box(consumer), to);
+        Layout::store_rows(out, d[i], first, out_channels, first_box(consumer), to);
       }
     }
   }

@@ -1,4 +1,4 @@
-"""`wgmma-wgrad`: the steps of the busiest block, how parts meet, and DRAM."""
+"""`sm90_wgrad`: the steps of the busiest block, how splits are added, and DRAM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
     from convir.lowering.kernels.target import Target
 
 
@@ -26,13 +26,13 @@ class Constants:
     """Fitted; µs on the clock of the target."""
 
     multiply: float = 0.5284
-    """A step of a tile of 256 x 128 sums."""
+    """A step of a tile of 256 x 128 accumulators."""
     narrow: float = 1.235
     """A factor of it where a multiplication has 64 columns."""
     wide: float = 1.003
     """A factor of the time of a tile with 256 columns for a warpgroup, for one tap."""
     wide_taps: float = 0.9817
-    """The same for several, which share copies of A's neighbouring boxes."""
+    """The same for several, which share copies of A's adjacent boxes."""
     cold_box: float = 0.07368
     """A copy of 64 channels at 64 rows of a matrix that few blocks read."""
     tiled_box: float = 0.05998
@@ -48,25 +48,25 @@ class Constants:
     tile: float = 0.1982
     """Between two tiles."""
     stored: float = 2.835
-    """A megabyte of a tile's sums."""
-    stored_in_turn: float = 3.14
+    """A megabyte of a tile's accumulators."""
+    staggered_store: float = 3.14
     """A factor of it for whole tiles where one warpgroup stores after the other."""
-    slices: float = 2.357
-    """Parts meet."""
+    shares: float = 2.357
+    """Splits meet."""
     sliced: float = 0.4066
     """A megabyte of them is written and read."""
-    sliced_in_turn: float = 1.062
-    """µs that parts meet sooner where one warpgroup ends after the other."""
+    staggered_reduce_scatter: float = 1.062
+    """µs that splits are added sooner where one warpgroup ends after the other."""
     cluster: float = 2.481
-    """Parts meet in a cluster."""
+    """Splits meet in a cluster."""
     clustered: float = 27.44
-    """A megabyte of a block's sums is read from neighbours."""
+    """A megabyte of a block's accumulators is read from neighbours."""
     pushed: float = 0.5888
     """A factor of it where neighbours write them."""
     meet: float = 3.013
     """A block waits for another."""
-    part: float = 15.65
-    """A megabyte of sums, read or written by one block."""
+    split: float = 15.65
+    """A megabyte of accumulators, read or written by one block."""
     scattered: float = 1.3
     """A factor of steps of blocks that read places far apart."""
     dram: float = 1.021
@@ -87,7 +87,7 @@ class Work:
 
     steps: int
     waves: int
-    sums: int
+    accumulators: int
     """Of a tile."""
     is_narrow: bool
     is_wide: bool
@@ -100,19 +100,19 @@ class Work:
     line: int
     """Pixels of a line that slides; 0 if none do."""
     is_scattered: bool
-    in_turn: bool
+    staggered: bool
     kind: str
     reduction: str
-    parts: int
+    splits: int
     units: int
     cluster: int
     clusters: int
     is_pushed: bool
-    has_slices: bool
+    has_shares: bool
     traffic: Traffic
 
 
-def work(spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target: Target) -> Work:
+def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target: Target) -> Work:
     """Count."""
     problem = wgrad_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
@@ -120,9 +120,9 @@ def work(spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target
     traffic = traffic_of(spec, epilogue)
     partition = schedule.partition
     slides = problem.rows.slides
-    parts = partition.parts
+    splits = partition.splits
     if partition.kind == STREAM_K:
-        parts = ceil(schedule.shares / max(1, schedule.streamed)) + 1
+        splits = ceil(schedule.shares / max(1, schedule.streamed)) + 1
     scattered = (
         partition.kind == STREAM_K
         and traffic.read > 0.76 * target.l2_bytes
@@ -131,25 +131,25 @@ def work(spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target
     return Work(
         steps=busiest_steps(schedule),
         waves=ceil(schedule.units / schedule.concurrent),
-        sums=config.block_m * config.block_n,
-        is_narrow=config.columns == CHUNK and problem.taps > 1,
+        accumulators=config.block_m * config.block_n,
+        is_narrow=config.out_channels == CHUNK and problem.taps > 1,
         outside=outside_of(spec),
-        is_wide=config.columns > 2 * CHUNK,
+        is_wide=config.out_channels > 2 * CHUNK,
         boxes_c=config.block_m // CHUNK,
         boxes_a=ceil(config.block_n / CHUNK),
         taps=problem.taps,
         straddles=bool(problem.row_stride % CHUNK),
         line=slides[0].size if slides else 0,
         is_scattered=scattered,
-        in_turn=config.consumer_warpgroups > 1 and problem.taps > 1,
+        staggered=config.consumer_warpgroups > 1 and problem.taps > 1,
         kind=partition.kind,
         reduction=str(partition.reduction),
-        parts=parts,
+        splits=splits,
         units=schedule.units,
         cluster=config.cluster,
         clusters=config.clusters,
         is_pushed=config.is_pushed,
-        has_slices=schedule.has_slices,
+        has_shares=schedule.has_shares,
         traffic=traffic,
     )
 
@@ -161,14 +161,14 @@ def time_of(work: Work, target: Target, k: Constants = FITTED) -> float:
     of_a = max(row, k.pixels_box) if work.line else row
     of_a *= 1 + k.outside * work.outside if work.line else 1.0
     copies = work.boxes_c * of_c + work.boxes_a * of_a
-    multiply = k.multiply * work.sums / (256 * 128) * (k.narrow if work.is_narrow else 1.0)
+    multiply = k.multiply * work.accumulators / (256 * 128) * (k.narrow if work.is_narrow else 1.0)
     step = overlap(4.0, multiply, copies) * (k.scattered if work.is_scattered else 1.0)
     if work.is_wide:
         step *= k.wide_taps if work.taps > 1 else k.wide
-    megabytes = 4e-6 * work.sums
+    megabytes = 4e-6 * work.accumulators
     stored = k.stored * megabytes
-    if work.in_turn and work.waves == 1 and work.kind == DATA_PARALLEL:
-        stored *= k.stored_in_turn
+    if work.staggered and work.waves == 1 and work.kind == DATA_PARALLEL:
+        stored *= k.staggered_store
     dram = k.dram * work.traffic.time(target) * (k.coupled if work.cluster > 1 else 1.0)
     time = overlap(k.dram_power, heated(work.steps * step), dram)
     time += work.waves * (k.tile + stored) + _fix_up(work, megabytes, k)
@@ -183,16 +183,18 @@ def _fix_up(work: Work, megabytes: float, k: Constants) -> float:
     clustered *= k.pushed if work.is_pushed else 1.0
     if work.cluster > 1 and work.clusters == 1:
         return clustered
-    if work.has_slices:
-        wait = k.slices - (k.sliced_in_turn if work.in_turn and work.cluster == 1 else 0.0)
+    if work.has_shares:
+        wait = k.shares - (
+            k.staggered_reduce_scatter if work.staggered and work.cluster == 1 else 0.0
+        )
         return clustered + wait + k.sliced * work.units * megabytes / work.cluster
     if work.reduction == "linear":
-        return k.meet + k.part * megabytes * work.parts
-    return (k.meet + 2 * k.part * megabytes) * (work.parts - 1).bit_length()
+        return k.meet + k.split * megabytes * work.splits
+    return (k.meet + 2 * k.split * megabytes) * (work.splits - 1).bit_length()
 
 
 def predict(
-    spec: Contraction, epilogue: Epilogue, config: WgmmaWgradConfig, target: Target
+    spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target: Target
 ) -> float:
     """µs of `config`."""
     return time_of(work(spec, epilogue, config, target), target)

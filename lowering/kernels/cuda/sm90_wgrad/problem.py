@@ -1,4 +1,5 @@
-"""The gradient of weights as the wgmma template sees it: positions, taps and tensor maps."""
+"""The gradient of weights as the wgmma kernel family sees it: output pixels, taps and tensor
+maps."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 BLOCK_K = 64
-"""Output positions of a stage."""
+"""Output pixels of a stage."""
 CHUNK = 64
 """Channels of a copy: a row of the 128-byte swizzle."""
 
@@ -32,9 +33,9 @@ class TapAxis:
 
     taps: int
     first_offset: int
-    """Positions of A that the first one is behind the corner."""
+    """Pixels of A that the first one is behind the corner."""
     step: int
-    """Positions between two."""
+    """Output pixels between two."""
     weight_step: int
     """Elements of B between two."""
 
@@ -45,29 +46,29 @@ class WgradProblem:
 
     rows: RowMap
     """The tensor map of A."""
-    positions: int
+    pixels: int
     tap_axes: tuple[TapAxis, ...]
     """Innermost first."""
     first_weight: int
     """Elements of B before the first tap."""
-    depth: int
-    columns: int
-    column_stride: int
+    in_channels: int
+    out_channels: int
+    out_channel_stride: int
     """Elements of B between two columns."""
     row_stride: int
-    """Elements of C between two positions."""
+    """Elements of C between two output pixels."""
     row_offset: int
     """Elements of C before the first position."""
 
     @property
     def chunks_m(self) -> int:
         """Copies of C's channels at one position."""
-        return -(-self.columns // CHUNK)
+        return -(-self.out_channels // CHUNK)
 
     @property
     def chunks_n(self) -> int:
         """Copies of A's channels for all taps of one position."""
-        return -(-self.depth // CHUNK) * self.taps
+        return -(-self.in_channels // CHUNK) * self.taps
 
     @property
     def taps(self) -> int:
@@ -76,12 +77,12 @@ class WgradProblem:
 
     @property
     def steps(self) -> int:
-        """Stages that the reduction over positions takes."""
-        return -(-self.positions // BLOCK_K)
+        """Stages that the reduction over output pixels takes."""
+        return -(-self.pixels // BLOCK_K)
 
 
 def problem_of(spec: Contraction) -> WgradProblem | Refusal:
-    """Plan a contraction that computes B, or say why the template cannot compute it."""
+    """Plan a contraction that computes B, or say why the kernel family cannot compute it."""
     refusal = _unsupported(spec)
     if refusal is not None:
         return refusal
@@ -90,7 +91,7 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         return Refusal("nothing is multiplied")
     row_stride = _matrix_stride(phase)
     if row_stride is None:
-        return Refusal("positions of C are not the rows of one matrix")
+        return Refusal("output pixels of C are not the rows of one matrix")
     maps = row_maps([phase])
     if isinstance(maps, Refusal):
         return maps
@@ -102,12 +103,12 @@ def problem_of(spec: Contraction) -> WgradProblem | Refusal:
         return Refusal("taps are not at regular distances")
     return WgradProblem(
         rows=rows,
-        positions=phase.positions,
+        pixels=phase.pixels,
         tap_axes=tuple(regular),
         first_weight=sum(axis.tap_weights[0] for axis in phase.axes),
-        depth=spec.depth,
-        columns=spec.columns,
-        column_stride=spec.b.column_stride,
+        in_channels=spec.in_channels,
+        out_channels=spec.out_channels,
+        out_channel_stride=spec.b.out_channel_stride,
         row_stride=row_stride,
         row_offset=phase.out_offset,
     )
@@ -122,7 +123,7 @@ def _unsupported(spec: Contraction) -> Refusal | None:
         return Refusal("A and C are not both f16 or both bf16")
     if spec.b.type not in ("f16", "bf16"):
         return Refusal("B is not of 16 bits")
-    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.depth_stride != 1:
+    if spec.a.stride != 1 or spec.c.stride != 1 or spec.b.in_channel_stride != 1:
         return Refusal("channels of A, B or C are not innermost")
     (phase,) = spec.phases
     if len(phase.axes) > MAX_AXES:
@@ -130,16 +131,17 @@ def _unsupported(spec: Contraction) -> Refusal | None:
     strides = [axis.row_stride for axis in phase.axes if axis.extent > 1]
     strides += [axis.out_stride for axis in phase.axes if axis.size > 1]
     strides += [weight for axis in phase.axes for weight in axis.tap_weights]
-    strides += [spec.b.column_stride] if spec.columns > 1 else []
-    if any(stride % ALIGNMENT for stride in (*strides, phase.out_offset, spec.depth)):
+    strides += [spec.b.out_channel_stride] if spec.out_channels > 1 else []
+    if any(stride % ALIGNMENT for stride in (*strides, phase.out_offset, spec.in_channels)):
         return Refusal(f"rows of A, B or C do not start at multiples of {ALIGNMENT} elements")
-    if phase.positions >= 1 << 31:
-        return Refusal("it has more than 2^31 positions")
+    if phase.pixels >= 1 << 31:
+        return Refusal("it has more than 2^31 output pixels")
     return None
 
 
 def _matrix_stride(phase: Phase) -> int | None:
-    """The stride between positions of C in their order, None if it is not the same everywhere."""
+    """The stride between output pixels of C in their order, None if it is not the same
+    everywhere."""
     axes = [axis for axis in phase.axes if axis.size > 1]
     if any(outer.out_stride != inner.out_stride * inner.size for outer, inner in pairwise(axes)):
         return None

@@ -1,5 +1,5 @@
-// How warps of `sm90_wgrad/mainloop.cuh` ask for copies: kWarps of them, each for some of a step's chunks. If
-// kTurns warpgroups do, they take turns.
+// How warps of `sm90_wgrad/mainloop.cuh` ask for copies: kWarps of them, each for some of a step's
+// chunks. If kTurns warpgroups do, they take turns.
 #pragma once
 
 #include "pipeline/state.cuh"
@@ -18,7 +18,7 @@ class Producer {
   __device__ __forceinline__ Producer(const Kernel& kernel, const TensorMap& c, const TensorMap& a)
       : kernel_(kernel), c_(c), a_(a), unit_(kernel.first_unit()), walk_(unit_),
         first_(kernel.first_stage()) {
-    is_left_ = unit_ < Schedule::kUnits && begin_part();
+    is_left_ = unit_ < Schedule::kUnits && begin_split();
   }
 
   __device__ __forceinline__ bool is_left() const { return is_left_; }
@@ -30,7 +30,7 @@ class Producer {
     turn_ = turn_ == 0 ? kTurns - 1 : turn_ - 1;
     ring_.advance();
     if (++step_ == work_.end) {
-      is_left_ = !kHasOnePart && begin_part();
+      is_left_ = !kHasOneSplit && begin_split();
     } else if constexpr (kFindsAhead) {
       find();
     }
@@ -40,11 +40,11 @@ class Producer {
   static constexpr int kBoxes = Kernel::kBoxesM + Kernel::kBoxesN;
   static constexpr int kEach = (kBoxes + kWarps - 1) / kWarps;
   static constexpr bool kFindsAhead = Config::kProducerWarps > 0;
-  static constexpr bool kHasOnePart = Config::kKind == partition::Kind::kSplitK ||
+  static constexpr bool kHasOneSplit = Config::kKind == partition::Kind::kSplitK ||
                                       (Kernel::kIsWhole && Schedule::kUnits <= Config::kBlocks);
 
   // Whether there is another part.
-  __device__ __forceinline__ bool begin_part() {
+  __device__ __forceinline__ bool begin_split() {
     while (!Kernel::next(walk_, work_)) {
       unit_ += kernel_.unit_step();
       if (unit_ >= Schedule::kUnits) return false;
@@ -52,27 +52,27 @@ class Producer {
     }
     step_ = work_.begin;
     const int m = Layout::chunk_m(work_.tile);
-    const typename Layout::Columns columns(work_.tile);
+    const typename Layout::Columns out_channels(work_.tile);
     const int in_m = min(Kernel::kBoxesM, Layout::kChunksM - m);
     count_ = in_m;
 #pragma unroll
-    for (int i = 0; i < Kernel::kBoxesN; ++i) count_ += columns.chunk(i) < Layout::kChunksN;
+    for (int i = 0; i < Kernel::kBoxesN; ++i) count_ += out_channels.chunk(i) < Layout::kChunksN;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int box = i * kWarps + warp_, column = box - Kernel::kBoxesM;
-      const int chunk = columns.chunk(column);
+      const int chunk = out_channels.chunk(column);
       const bool is_m = box < Kernel::kBoxesM;
       is_inside_[i] = is_m ? box < in_m : box < kBoxes && chunk < Layout::kChunksN;
       channel_[i] = is_m ? (m + box) * kChunk
-                         : chunk % Layout::kTapChunks * kChunk + columns.channel(column);
+                         : chunk % Layout::kTapChunks * kChunk + out_channels.channel(column);
       Layout::tap_offset(chunk / Layout::kTapChunks, offset_[i]);
     }
     if constexpr (kFindsAhead) find();
     return true;
   }
 
-  // Where a step's positions are. Warps that only load find it while those before are on their way;
-  // others have products to begin then.
+  // Where a step's output pixels are. Warps that only load find it while those before are on their
+  // way; others have products to begin then.
   __device__ __forceinline__ void find() {
     position_ = Kernel::position_of(work_, step_);
     Kernel::pixel_at(position_, at_);

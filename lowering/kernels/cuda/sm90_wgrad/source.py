@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
     from convir.lowering.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
-    from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+    from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
     from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
 
-SYMBOL = "wgmma_wgrad"
+SYMBOL = "sm90_wgrad"
 
 _KINDS = {"data-parallel": "kDataParallel", "split-k": "kSplitK", "stream-k": "kStreamK"}
-_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "slices": "kSlices"}
+_REDUCTIONS = {"linear": "kLinear", "tree": "kTree", "reduce-scatter": "kReduceScatter"}
 
 
 def source_of(
     spec: Contraction,
     epilogue: Epilogue,
     problem: WgradProblem,
-    config: WgmmaWgradConfig,
+    config: Sm90WgradConfig,
     *,
     reads_once: bool,
-    parts_take_turns: bool,
+    interleaves_splits: bool,
 ) -> str:
     """CUDA C++ with the kernel `SYMBOL`.
 
@@ -57,8 +57,8 @@ def source_of(
             for name, value in _constants(problem, config).items()
         )
         + f"  static constexpr bool kReadsOnce = {str(reads_once).lower()};\n"
-        + f"  static constexpr bool kPartsTakeTurns = {str(parts_take_turns).lower()};\n"
-        + f"  static constexpr long long kColumnStride = {problem.column_stride};\n"
+        + f"  static constexpr bool kInterleavesSplits = {str(interleaves_splits).lower()};\n"
+        + f"  static constexpr long long kOutChannelStride = {problem.out_channel_stride};\n"
         + "".join(_accessor(name, values) for name, values in axes.items())
         + "};\n"
         f"using Config = {_config(config)};\n"
@@ -70,19 +70,19 @@ def source_of(
     )
 
 
-def _constants(problem: WgradProblem, config: WgmmaWgradConfig) -> dict[str, int]:
+def _constants(problem: WgradProblem, config: Sm90WgradConfig) -> dict[str, int]:
     return {
-        "kColumns": problem.columns,
-        "kDepth": problem.depth,
+        "kOutChannels": problem.out_channels,
+        "kInChannels": problem.in_channels,
         "kTaps": problem.taps,
         "kFirstWeight": problem.first_weight,
-        "kPositions": problem.positions,
+        "kPixels": problem.pixels,
         "kSpatial": len(problem.rows.slides),
         "kSharedBytes": config.shared_bytes,
     }
 
 
-def _config(config: WgmmaWgradConfig) -> str:
+def _config(config: Sm90WgradConfig) -> str:
     partition = config.partition
     values = (
         config.block_m,
@@ -94,7 +94,7 @@ def _config(config: WgmmaWgradConfig) -> str:
         str(config.is_pushed).lower(),
         config.drained or 0,
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
-        partition.parts,
+        partition.splits,
         f"convir::wgrad::{_REDUCTIONS[partition.reduction]}",
         str(partition.waves == "blocks").lower(),
         config.blocks,

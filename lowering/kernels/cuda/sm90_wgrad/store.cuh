@@ -1,5 +1,5 @@
-// Where the results of a gradient of weights lie: tiles, chunks of channels and taps, and the stores
-// of their sums.
+// Where the results of a gradient of weights lie: tiles, chunks of channels and taps, and the
+// stores of their accumulators.
 #pragma once
 
 #include "epilogue/wgmma_store.cuh"
@@ -11,13 +11,14 @@ constexpr int kChunk = 64;       // channels of a copy
 constexpr int kWarpgroup = 128;  // threads
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
-// How the parts of a tile are put together; see schedule/partition.cuh, and reduce/cluster_slices.cuh for clusters.
-enum Reduction : int { kLinear, kTree, kSlices };
+// How the splits of a tile are put together; see schedule/partition.cuh, and
+// reduce/cluster_reduce_scatter.cuh for clusters.
+enum Reduction : int { kLinear, kTree, kReduceScatter };
 
-// kProducerWarps: warps that load; kConsumers: warpgroups that multiply; kCluster: blocks that put parts
-// together in their shared memory.
+// kProducerWarps: producer warps; kConsumers: warpgroups that multiply; kCluster: blocks that put
+// splits together in their shared memory.
 template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kConsumers_,
-          int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kParts_,
+          int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kSplits_,
           Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
@@ -26,12 +27,12 @@ struct Config {
   static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
   // A warpgroup that loads leaves registers to two that multiply.
   static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;
-  // Blocks of a cluster write their sums to where they are added; else these are read.
+  // Blocks of a cluster write their accumulators to where they are added; else these are read.
   static constexpr bool kIsPushed = kIsPushed_;
   static constexpr int kDrained = kDrained_;  // stages that they are written over
-  static_assert(!kIsPushed || (kCluster > 1 && kCluster == kParts_));
+  static_assert(!kIsPushed || (kCluster > 1 && kCluster == kSplits_));
   static constexpr partition::Kind kKind = kKind_;
-  static constexpr int kParts = kParts_;
+  static constexpr int kSplits = kSplits_;
   static constexpr Reduction kReduction = kReduction_;
   // Of stream-K: tiles that nobody divides have blocks of their own.
   static constexpr bool kWholeAreBlocks = kWholeAreBlocks_;
@@ -56,8 +57,8 @@ struct Layout {
   static constexpr int kBoxesM = Config::kBlockM / kChunk;
   static constexpr int kWholeN = Config::kBlockN / kChunk, kSharing = Config::kSharing;
   static constexpr int kBoxesN = kWholeN + (Config::kRest > 0);
-  static constexpr int kChunksM = (Problem::kColumns + kChunk - 1) / kChunk;
-  static constexpr int kTapChunks = (Problem::kDepth + kChunk - 1) / kChunk;
+  static constexpr int kChunksM = (Problem::kOutChannels + kChunk - 1) / kChunk;
+  static constexpr int kTapChunks = (Problem::kInChannels + kChunk - 1) / kChunk;
   static constexpr int kChunksN = kTapChunks * Problem::kTaps;
   static constexpr int kSharesN = kWholeN * kSharing + (Config::kRest > 0);  // of chunks, a tile's
   static constexpr int kTilesN = (kChunksN * kSharing + kSharesN - 1) / kSharesN;
@@ -69,8 +70,8 @@ struct Layout {
   // The first chunk of a tile's rows. Columns change fastest.
   static __device__ __forceinline__ int chunk_m(int tile) { return tile / kTilesN * kBoxesM; }
 
-  // Chunk i of a tile's columns, and its first channel that is the tile's. Behind the chunks that tiles
-  // have alone are those that they share.
+  // Chunk i of a tile's columns, and its first channel that is the tile's. Behind the chunks that
+  // tiles have alone are those that they share.
   struct Columns {
     int tile;  // of its row of tiles
 
@@ -83,7 +84,7 @@ struct Layout {
     }
   };
 
-  // Positions of A behind the corner of a tap's window.
+  // Pixels of A behind the corner of a tap's window.
   static __device__ __forceinline__ void tap_offset(int tap, int (&offset)[kMaxSpatial]) {
 #pragma unroll
     for (int axis = 0; axis < kMaxSpatial; ++axis) {
@@ -93,7 +94,7 @@ struct Layout {
     }
   }
 
-  // The pixel of A that an output position's window begins at.
+  // The pixel of A that an output pixel's window begins at.
   static __device__ __forceinline__ void pixel_at(int position, int (&at)[5]) {
 #pragma unroll
     for (int axis = 0; axis < Problem::kSpatial; ++axis) {
@@ -118,21 +119,22 @@ struct Layout {
   }
   // Channels of a chunk, 0 outside.
   static __device__ __forceinline__ int channels_of(int chunk) {
-    return chunk >= kChunksN ? 0 : min(kChunk, Problem::kDepth - chunk % kTapChunks * kChunk);
+    return chunk >= kChunksN ? 0 : min(kChunk, Problem::kInChannels - chunk % kTapChunks * kChunk);
   }
 
-  // Stores 16 rows of a warp's sums, chunk by chunk, 16 bytes a lane; its first chunk is `first`.
+  // Stores 16 rows of a warp's accumulators, chunk by chunk, 16 bytes a lane; its first chunk is
+  // `first`.
   template <int kValues>
   static __device__ __forceinline__ void store_rows(Output* out, const float (&d)[kValues], int m,
-                                                    const Columns& columns, int first,
+                                                    const Columns& out_channels, int first,
                                                     unsigned staging) {
 #pragma unroll
     for (int i = 0; i < Config::kN / kChunk; ++i) {
-      store_chunk<kChunk>(out, d, i, m, columns.chunk(first + i), 0, staging);
+      store_chunk<kChunk>(out, d, i, m, out_channels.chunk(first + i), 0, staging);
     }
     if constexpr (Config::kRest > 0) {
-      store_chunk<Config::kRest>(out, d, kWholeN, m, columns.chunk(kWholeN),
-                                 columns.channel(kWholeN), staging);
+      store_chunk<Config::kRest>(out, d, kWholeN, m, out_channels.chunk(kWholeN),
+                                 out_channels.channel(kWholeN), staging);
     }
   }
 
@@ -146,40 +148,41 @@ struct Layout {
     wgmma::stage<Epilogue, kCount>(staging, d, i * kChunk);
     __syncwarp();
     const bool is_inside = channel < channels_of(chunk);
-    Output* to = out + (m + row) * Problem::kColumnStride + chunk_offset(chunk) + channel;
+    Output* to = out + (m + row) * Problem::kOutChannelStride + chunk_offset(chunk) + channel;
 #pragma unroll
     for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
       const uint4 x =
           wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
-      if (is_inside && m + j + row < Problem::kColumns) wgmma::store_chunk(to, x);
-      to += kRows * Problem::kColumnStride;
+      if (is_inside && m + j + row < Problem::kOutChannels) wgmma::store_chunk(to, x);
+      to += kRows * Problem::kOutChannelStride;
     }
     __syncwarp();
   }
 
-  // Stores sums of a tile as a thread of a warpgroup holds them, four at a time: two neighbours of a
-  // row, and of the eighth below. What is the same for all of them is found once, before they come.
+  // Stores accumulators of a tile as a thread of a warpgroup holds them, four at a time: two
+  // neighbours of a row, and of the eighth below. What is the same for all of them is found once,
+  // before they come.
   class Fours {
    public:
     // `thread` is that of the warpgroup; m and columns are the tile's first chunk and its columns.
-    __device__ __forceinline__ Fours(Output* out, int first_m, const Columns& columns,
+    __device__ __forceinline__ Fours(Output* out, int first_m, const Columns& out_channels,
                                      int consumer, int thread)
         : lane_channel_(thread % 4 * 2) {
       const int m = first_m * kChunk + thread / 32 * wgmma::kWarpRows + thread % 32 / 4 +
                     consumer / Config::kWarpgroupsN * Config::kWarpgroupTiles * kChunk;
-      rows_ = Problem::kColumns - m;
-      to_ = out + m * Problem::kColumnStride;
+      rows_ = Problem::kOutChannels - m;
+      to_ = out + m * Problem::kOutChannelStride;
 #pragma unroll
       for (int j = 0; j < kChunks; ++j) {
         const int box = consumer % Config::kWarpgroupsN * (Config::kN / kChunk) + j;
-        const int chunk = columns.chunk(box), begin = columns.channel(box);
+        const int chunk = out_channels.chunk(box), begin = out_channels.channel(box);
         offset_[j] = chunk_offset(chunk) + begin + lane_channel_;
         channels_[j] = channels_of(chunk) - begin - lane_channel_;
       }
     }
 
-    // Sums 4 i to 4 i + 3 of the thread.
-    __device__ __forceinline__ void operator()(int i, const float4& sums) const {
+    // Accumulators 4 i to 4 i + 3 of the thread.
+    __device__ __forceinline__ void operator()(int i, const float4& accumulators) const {
       constexpr int kOfTile = Config::kN / 8;
       const int below = i / kOfTile * kChunk, column = i % kOfTile * 8, channel = column % kChunk;
       int offset = offset_[0], channels = channels_[0];
@@ -190,13 +193,13 @@ struct Layout {
         channels = channels_[j];
       }
       if (channel >= channels) return;
-      Output* to = to_ + below * Problem::kColumnStride + offset + channel;
+      Output* to = to_ + below * Problem::kOutChannelStride + offset + channel;
       if (below < rows_) {
-        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(sums.x, sums.y);
+        *reinterpret_cast<unsigned*>(to) = wgmma::finished<Epilogue>(accumulators.x, accumulators.y);
       }
       if (below + 8 < rows_) {
-        *reinterpret_cast<unsigned*>(to + 8 * Problem::kColumnStride) =
-            wgmma::finished<Epilogue>(sums.z, sums.w);
+        *reinterpret_cast<unsigned*>(to + 8 * Problem::kOutChannelStride) =
+            wgmma::finished<Epilogue>(accumulators.z, accumulators.w);
       }
     }
 

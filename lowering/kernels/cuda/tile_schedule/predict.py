@@ -16,7 +16,7 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import MIN_STEPS, Sched
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.tile_schedule.partition import Reduction
 
-MAX_PARTS = 64
+MAX_SPLITS = 64
 """Parts of a tile: beyond, adding them takes longer than the steps that they save."""
 
 
@@ -32,11 +32,11 @@ def stream_k_refusal(tiles: int, steps: int, concurrent: int) -> Refusal | None:
     return None
 
 
-def split_k_parts(tiles: int, steps: int, concurrent: int) -> tuple[int, ...]:
-    """Numbers of parts worth trying: as many as fill whole waves, one or two of them."""
-    most = min(steps // MIN_STEPS, MAX_PARTS)
+def split_k_counts(tiles: int, steps: int, concurrent: int) -> tuple[int, ...]:
+    """Numbers of splits worth trying: as many as fill whole waves, one or two of them."""
+    most = min(steps // MIN_STEPS, MAX_SPLITS)
     found = {waves * concurrent // tiles for waves in (1, 2)}
-    return tuple(sorted(parts for parts in found if 1 < parts <= most))
+    return tuple(sorted(splits for splits in found if 1 < splits <= most))
 
 
 def partitions(
@@ -45,8 +45,8 @@ def partitions(
     """The partitions worth trying, whole tiles first."""
     found = [Partition()]
     found += [
-        Partition(SPLIT_K, parts, reduction)
-        for parts in split_k_parts(tiles, steps, concurrent)
+        Partition(SPLIT_K, splits, reduction)
+        for splits in split_k_counts(tiles, steps, concurrent)
         for reduction in reductions
     ]
     if stream_k_refusal(tiles, steps, concurrent) is None:
@@ -58,7 +58,7 @@ def busiest_steps(schedule: Schedule) -> int:
     """Steps that pass until the last unit is done, if `concurrent` units run at a time."""
     partition, steps = schedule.partition, schedule.steps
     if partition.kind != STREAM_K:
-        per_unit = ceil(steps / partition.parts)
+        per_unit = ceil(steps / partition.splits)
         return ceil(schedule.units / schedule.concurrent) * per_unit
     share = ceil(schedule.streamed * steps / schedule.shares) if schedule.shares else 0
     whole = schedule.tiles - schedule.streamed

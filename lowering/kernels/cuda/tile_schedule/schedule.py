@@ -3,16 +3,16 @@
 With T tiles of I steps and U units that run at the same time:
 
 * data-parallel: unit t does tile t.
-* split-K in P parts: unit p·T + t does part p of tile t, steps ⌊I·p/P⌋ to ⌊I·(p+1)/P⌋, so units
+* split-K in P splits: unit p·T + t does split p of tile t, steps ⌊I·p/P⌋ to ⌊I·(p+1)/P⌋, so units
   that run together read the same part of the operands.
 * stream-K (Osama et al., "Stream-K", PPoPP 2023; arXiv 2301.03598), as a two-tile hybrid: if T is
   no multiple of U, the first T mod U + U tiles (all of them if there are fewer) are *streamed*:
   their steps, in order, are cut into equal shares, one for each unit. The tiles behind them are
   whole. A unit goes through its share from the end to the beginning, then does its whole tiles.
 
-Part 0 of a tile has its first steps. The unit of the last part stores the tile. In all three the
-parts of a tile belong to ascending units, and a unit only ever waits for lower ones; going
-backwards, it has published its own part, of the tile that it begins, before it waits. So units may
+Split 0 of a tile has its first steps. The unit of the last split stores the tile. In all three the
+splits of a tile belong to ascending units, and a unit only ever waits for lower ones; going
+backwards, it has published its own split, of the tile that it begins, before it waits. So units may
 start in ascending order, as few at a time as there is room for, and every wait ends.
 """
 
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 MIN_STEPS = 8
 """Steps of a unit's share at least (CUTLASS: `min_iters_per_sk_unit_`)."""
 
-SUM_BYTES = 4
-"""Parts are kept in f32."""
+ACCUMULATOR_BYTES = 4
+"""Splits are kept in f32."""
 
 FLAG_BYTES = 4
 """One flag for each unit that publishes."""
 COUNTER_BYTES = 256
-"""One counter for each tile of slices: lines of their own, as all who wait keep asking for them."""
+"""One counter for each tile of a reduce-scatter: lines of their own, as all who wait keep asking
+for them."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,18 @@ class Work:
     begin: int
     end: int
     """Steps `begin` to `end`, the latter excluded."""
-    part: int = 0
+    split: int = 0
     """Which part of the tile this is, in the order of the steps."""
-    parts: int = 1
-    """Into how many parts the tile is divided."""
+    splits: int = 1
+    """Into how many splits the tile is divided."""
     first_unit: int = 0
-    """The unit of part 0; the unit of part p is `first_unit + p * unit_step`."""
+    """The unit of split 0; the unit of split p is `first_unit + p * unit_step`."""
     unit_step: int = 1
 
     @property
     def is_owner(self) -> bool:
-        """Whether its unit puts the parts together, and stores the tile."""
-        return self.part == self.parts - 1
+        """Whether its unit adds the splits, and stores the tile."""
+        return self.split == self.splits - 1
 
 
 def schedule_refusal(
@@ -69,10 +70,10 @@ def schedule_refusal(
     """Why `tiles` tiles of `steps` steps are not divided so; None if they are."""
     if min(tiles, steps, concurrent) < 1:
         return Refusal("a schedule has tiles, steps and units")
-    if partition.kind == SPLIT_K and partition.parts > steps:
-        return Refusal(f"{steps} steps are not divided into {partition.parts}")
-    if partition.reduction == "slices" and tiles * partition.parts > concurrent:
-        return Refusal(f"{tiles * partition.parts} units do not run at the same time")
+    if partition.kind == SPLIT_K and partition.splits > steps:
+        return Refusal(f"{steps} steps are not divided into {partition.splits}")
+    if partition.reduction == "reduce-scatter" and tiles * partition.splits > concurrent:
+        return Refusal(f"{tiles * partition.splits} units do not run at the same time")
     return None
 
 
@@ -116,33 +117,33 @@ class Schedule:
         if self.partition.kind == DATA_PARALLEL:
             return self.tiles
         if self.partition.kind == SPLIT_K:
-            return self.tiles * self.partition.parts
+            return self.tiles * self.partition.splits
         whole = self.tiles - self.streamed
         if self.partition.waves == "blocks":
             return self.shares + whole
         return max(self.shares, min(whole, self.concurrent))
 
     @property
-    def has_slices(self) -> bool:
-        """Whether every unit publishes, and adds a slice: then all of them run at the same time."""
-        return self.partition.reduction == "slices"
+    def has_shares(self) -> bool:
+        """Whether every unit publishes, and adds a share: then all of them run at the same time."""
+        return self.partition.reduction == "reduce-scatter"
 
     @property
     def slots(self) -> int:
         """Units that may publish a part: each has one slot of the workspace and one flag."""
         if self.partition.kind == SPLIT_K:
-            published = self.partition.parts - (not self.has_slices)
+            published = self.partition.splits - (not self.has_shares)
             return self.tiles * published
         return max(0, self.shares - 1)
 
-    def workspace_bytes(self, sums: int) -> int:
-        """Bytes of the workspace for tiles of `sums` results."""
-        return self.slots * sums * SUM_BYTES
+    def workspace_bytes(self, accumulators: int) -> int:
+        """Bytes of the workspace for tiles of `accumulators` results."""
+        return self.slots * accumulators * ACCUMULATOR_BYTES
 
     @property
     def flag_bytes(self) -> int:
         """Bytes of flags or counters: zero before the first launch, and left zero by every one."""
-        return self.tiles * COUNTER_BYTES if self.has_slices else self.slots * FLAG_BYTES
+        return self.tiles * COUNTER_BYTES if self.has_shares else self.slots * FLAG_BYTES
 
     def share_begin(self, unit: int) -> int:
         """The first streamed step of a unit, counted over all streamed tiles."""
@@ -162,17 +163,17 @@ class Schedule:
             yield Work(unit, 0, self.steps)
             return
         if self.partition.kind == SPLIT_K:
-            yield self._part(unit)
+            yield self._split(unit)
             return
         if unit < self.shares:
             yield from self._share(unit)
         yield from (Work(tile, 0, self.steps) for tile in self._whole(unit))
 
-    def _part(self, unit: int) -> Work:
-        part, tile = divmod(unit, self.tiles)
-        parts = self.partition.parts
-        begin, end = self.steps * part // parts, self.steps * (part + 1) // parts
-        return Work(tile, begin, end, part, parts, tile, self.tiles)
+    def _split(self, unit: int) -> Work:
+        split, tile = divmod(unit, self.tiles)
+        splits = self.partition.splits
+        begin, end = self.steps * split // splits, self.steps * (split + 1) // splits
+        return Work(tile, begin, end, split, splits, tile, self.tiles)
 
     def _share(self, unit: int) -> Iterator[Work]:
         begin, at = self.share_begin(unit), self.share_begin(unit + 1)
@@ -192,17 +193,17 @@ class Schedule:
 
 
 def senders(work: Work, reduction: str) -> tuple[int, ...]:
-    """The parts whose sums a part's unit adds to its own, in order.
+    """The splits whose accumulators a part's unit adds to its own, in order.
 
-    Linear: the owner adds all of them, the last part first. Tree: counted from the owner down, part
-    q receives q + 1, q + 2, q + 4, …, as long as q is a multiple of twice the distance.
+    Linear: the owner adds all of them, the last split first. Tree: counted from the owner down,
+    split q receives q + 1, q + 2, q + 4, …, as long as q is a multiple of twice the distance.
     """
-    down = work.parts - 1 - work.part
+    down = work.splits - 1 - work.split
     if reduction == "linear":
-        return tuple(range(work.part - 1, -1, -1)) if down == 0 else ()
+        return tuple(range(work.split - 1, -1, -1)) if down == 0 else ()
     found: list[int] = []
     distance = 1
-    while down % (2 * distance) == 0 and down + distance < work.parts:
-        found.append(work.part - distance)
+    while down % (2 * distance) == 0 and down + distance < work.splits:
+        found.append(work.split - distance)
         distance *= 2
     return tuple(found)

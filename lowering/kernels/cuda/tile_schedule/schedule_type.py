@@ -18,6 +18,6 @@ def schedule_type(schedule: Schedule) -> str:
     whole_are_blocks = "true" if partition.waves == "blocks" else "false"
     return (
         f"convir::partition::Schedule<convir::partition::Kind::{_KINDS[partition.kind]}, "
-        f"{schedule.tiles}, {schedule.steps}, {schedule.concurrent}, {partition.parts}, "
+        f"{schedule.tiles}, {schedule.steps}, {schedule.concurrent}, {partition.splits}, "
         f"{whole_are_blocks}>"
     )

@@ -238,7 +238,7 @@ class Function:
         self._lines.append("  fence seq_cst")
 
     def splat(self, scalar: Operand, lanes: int, hint: str = "splat") -> Value:
-        """A vector with `scalar` in every lane."""
+        """A vector with `simt_direct` in every lane."""
         scalar = value(scalar)
         type_ = vector(scalar.type, lanes)
         head = self.emit(type_, hint, f"insertelement {type_} poison, {scalar}, i64 0")

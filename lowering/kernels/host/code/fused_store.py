@@ -1,5 +1,5 @@
-"""An epilogue between the sums of a tile and their store: which elements of its operands belong to
-which lanes.
+"""An epilogue between the accumulators of a tile and their store: which elements of its operands
+belong to which lanes.
 
 An operand either lies as the result does (a residual), so that its element is as far from its
 beginning as the result's is, or does not depend on the position (a bias), so that it has one
@@ -37,7 +37,7 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         return "the gradient of the weights has no epilogue here"
     if len(epilogue.operands) > len(EPILOGUE_BUFFERS):
         return f"its epilogue reads more than {len(EPILOGUE_BUFFERS)} operands"
-    if any(not phase.taps for phase in spec.phases) and not epilogue.holes_are_zero_sums:
+    if any(not phase.taps for phase in spec.phases) and not epilogue.zero_fills_are_zero_sums:
         return "its epilogue treats holes as no sum"
     for operand in epilogue.operands:
         if operand.follows_result:
@@ -50,8 +50,8 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
             return "its epilogue reads another element in every phase"
         if (
             spec.groups > 1
-            and spec.columns > 1
-            and (operand.group_stride != spec.columns * operand.column_stride)
+            and spec.out_channels > 1
+            and (operand.group_stride != spec.out_channels * operand.out_channel_stride)
         ):
             return "its epilogue reads an operand by groups"
         if spec.c.stride == 1 and channel_stride(spec, operand) not in (0, 1):
@@ -60,8 +60,8 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
 
 
 def reads_rows(operand: EpilogueOperand) -> bool:
-    """Whether an operand has elements of its own for some positions, and does not lie as the result
-    does."""
+    """Whether an operand has elements of its own for some output pixels, and does not lie as the
+    result does."""
     return not operand.follows_result and any(any(x.axis_strides) for x in operand.phases)
 
 
@@ -73,18 +73,18 @@ def _finds_rows(spec: Contraction, operand: EpilogueOperand) -> bool:
     (axis,) = phase.axes
     is_direct = (spec.c.stride, spec.c.type) == (1, spec.element)
     is_repeated = spec.c.group_stride % (axis.size * axis.out_stride) == 0
-    is_of_rows = operand.column_stride == operand.group_stride == 0
-    return is_direct and is_repeated and is_of_rows and spec.columns <= axis.out_stride
+    is_of_rows = operand.out_channel_stride == operand.group_stride == 0
+    return is_direct and is_repeated and is_of_rows and spec.out_channels <= axis.out_stride
 
 
 def channel_stride(spec: Contraction, operand: EpilogueOperand) -> int:
-    """Elements of an operand that does not follow the result between neighbouring channels."""
-    return operand.column_stride if spec.columns > 1 else operand.group_stride
+    """Elements of an operand that does not follow the result between adjacent channels."""
+    return operand.out_channel_stride if spec.out_channels > 1 else operand.group_stride
 
 
 @dataclass(frozen=True)
 class FusedStore:
-    """Computes what is stored for sums in registers."""
+    """Computes what is stored for accumulators in registers."""
 
     lanes: Lanes
     spec: Contraction
@@ -173,7 +173,7 @@ class FusedStore:
         active: int,
         behind: Sequence[Value | None],
     ) -> Value:
-        """What is stored for the sums of neighbouring channels at one position.
+        """What is stored for the accumulators of adjacent channels at one position.
 
         Args:
             f: has `parameters`.
@@ -195,13 +195,13 @@ class FusedStore:
     def of_positions(
         self, f: Function, total: Value, column: Operand, active: int, place: Value
     ) -> Value:
-        """What is stored at `place` for the sums of neighbouring positions of one channel.
+        """What is stored at `place` for the accumulators of adjacent output pixels of one channel.
 
         Args:
             f: has `parameters`.
             total: a vector, or a scalar if `active` is 0.
             column: the number of the channel, counted from that of the arguments.
-            active: lanes that hold positions.
+            active: lanes that hold output pixels.
             place: the address of the first result.
         """
         elements: list[Value] = []

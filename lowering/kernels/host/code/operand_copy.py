@@ -1,6 +1,6 @@
 """Operands that a kernel cannot read where they lie, copied to where it can.
 
-Kernels read rows whose channels are neighbours, in the type of the arithmetic. An operand in
+Kernels read rows whose channels are contiguous, in the type of the arithmetic. An operand in
 another type or layout is copied once to `[position][channel]`, which costs a pass over memory and
 no arithmetic.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.lanes import Lanes
 
 RUN = 64
-"""Neighbouring positions, and channels, that an item copies; a multiple of every number of
+"""Neighbouring output pixels, and channels, that an item copies; a multiple of every number of
 lanes."""
 
 
@@ -35,11 +35,11 @@ class Dimension:
 
     size: int
     stride: int
-    """Elements between two positions."""
+    """Elements between two output pixels."""
 
 
 def merged(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-    """The same positions in the same order, with as few dimensions as possible."""
+    """The same output pixels in the same order, with as few dimensions as possible."""
     result: list[Dimension] = []
     for dimension in dimensions:
         if result and result[-1].stride == dimension.size * dimension.stride:
@@ -51,7 +51,7 @@ def merged(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
 
 @dataclass(frozen=True)
 class _Window:
-    """The positions `first`, `first + gap`, … along one axis of A that some tap reads."""
+    """The output pixels `first`, `first + gap`, … along one axis of A that some tap reads."""
 
     first: int
     gap: int
@@ -63,7 +63,7 @@ def _window(axes: Sequence[Axis], *, thinned: bool) -> _Window:
 
     Args:
         axes: the axis of each phase.
-        thinned: whether positions that nobody reads may be left out between others.
+        thinned: whether output pixels that nobody reads may be left out between others.
     """
     read: list[int] = []
     for axis in axes:
@@ -87,7 +87,7 @@ def _window(axes: Sequence[Axis], *, thinned: bool) -> _Window:
 def staged_phases(
     phases: Sequence[Phase], channels: int, layout: Channels
 ) -> tuple[tuple[Phase, ...], tuple[Dimension, ...], int]:
-    """The same phases on a dense copy of the positions of A that they read.
+    """The same phases on a dense copy of the pixels of A that they read.
 
     Args:
         phases: as they read A.
@@ -95,7 +95,7 @@ def staged_phases(
         layout: how A stores them.
 
     Returns:
-        The phases on the copy, the positions that it holds, slowest first, and the first one's
+        The phases on the copy, the output pixels that it holds, slowest first, and the first one's
         place in A in elements.
     """
     strides = [axis.row_stride for axis in phases[0].axes]
@@ -135,7 +135,7 @@ class StageKernel:
     name: str
     """Of the function; its arguments are the addresses of the operand and of the copy."""
     lanes: Lanes
-    positions: tuple[Dimension, ...]
+    pixels: tuple[Dimension, ...]
     """Slowest first."""
     channels: int
     """Of all groups."""
@@ -146,19 +146,19 @@ class StageKernel:
     @property
     def bytes(self) -> int:
         """Size of the copy."""
-        return prod(d.size for d in self.positions) * self.channels * self.lanes.bytes
+        return prod(d.size for d in self.pixels) * self.channels * self.lanes.bytes
 
     @property
     def items(self) -> int:
         """How many items of work there are."""
-        *outer, inner = merged(self.positions)
+        *outer, inner = merged(self.pixels)
         runs = -(-inner.size // RUN) * -(-self.channels // RUN)
         return prod(d.size for d in outer) * runs
 
     def write(self, module: Module) -> None:
         """Add the kernel to `module`."""
         storage = Storage(self.lanes, self.layout.type)
-        *outer, inner = merged(self.positions)
+        *outer, inner = merged(self.pixels)
         runs, blocks = -(-inner.size // RUN), -(-self.channels // RUN)
         f = Function(self.name, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
@@ -182,8 +182,8 @@ class StageKernel:
         module.add(f)
 
     def _run(self, module: Module, storage: Storage, inner: Dimension) -> Function:
-        """The function that copies the positions [`first`, `last`) of the fastest dimension, and
-        of each the channels [`low`, `high`)."""
+        """The function that copies the output pixels [`first`, `last`) of the fastest dimension,
+        and of each the channels [`low`, `high`)."""
         numbers = ((I64, name) for name in ("first", "last", "low", "high"))
         f = Function(f"{self.name}_run", ((PTR, "source"), (PTR, "target"), *numbers))
         if self.layout.stride == 1:
@@ -195,7 +195,7 @@ class StageKernel:
         return module.add(f)
 
     def _copied(self, f: Function, storage: Storage, inner: Dimension) -> None:
-        """Channels are neighbours: only their type changes."""
+        """Channels are contiguous: only their type changes."""
         lanes = self.lanes
         with f.loop("position", f.argument("first"), f.argument("last")) as position:
             row = f.element(f.argument("source"), position.index, inner.stride * storage.bytes)
@@ -208,20 +208,20 @@ class StageKernel:
                     lanes.store(f, loaded, target, piece.active)
 
     def _transposed(self, module: Module, f: Function, storage: Storage, inner: Dimension) -> None:
-        """Positions are neighbours."""
+        """Output pixels are contiguous."""
         lanes, own = self.lanes.count, Storage(self.lanes, self.lanes.element)
         first, last = f.argument("first"), f.argument("last")
         strides = (self.layout.stride * storage.bytes, self.channels * self.lanes.bytes)
-        for columns in pieces(self.channels, lanes):
+        for out_channels in pieces(self.channels, lanes):
             for rows in pieces(inner.size, lanes):
-                square = Square(storage, own, columns.active, rows.active, *strides)
-                name = f"{self.name}_{columns.active}x{rows.active}"
+                square = Square(storage, own, out_channels.active, rows.active, *strides)
+                name = f"{self.name}_{out_channels.active}x{rows.active}"
                 do = module.add(square.function(name))
                 begin = f.maximum(first, rows.first * lanes, "begin")
                 end = f.minimum(last, rows.end * lanes, "end")
                 with (
                     f.loop("row", begin, end, lanes) as row,
-                    self._channels(f, columns) as column,
+                    self._channels(f, out_channels) as column,
                 ):
                     source = f.element(f.argument("source"), row.index, storage.bytes)
                     source = f.element(source, column.index, strides[0])

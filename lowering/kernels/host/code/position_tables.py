@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _FIELDS = 3
 
 
-def positions_of_tap(axis: Axis, tap: int) -> range:
-    """The output positions along `axis` at which `tap` reads a position of A."""
+def pixels_of_tap(axis: Axis, tap: int) -> range:
+    """The output pixels along `axis` at which `tap` reads a position of A."""
     first, last = axis.tap_rows[tap], axis.extent - 1 - axis.tap_rows[tap]
     step = axis.step
-    if step < 0:  # the same positions, counted from the other end of A
+    if step < 0:  # the same output pixels, counted from the other end of A
         first, last, step = last, first, -step
     if step == 0:
         return range(axis.size if min(first, last) >= 0 else 0)
@@ -27,10 +27,10 @@ def positions_of_tap(axis: Axis, tap: int) -> range:
 
 
 def gather_positions(module: Module, phase: Phase, element_bytes: int) -> Function:
-    """The function that lists the positions of [`begin`, `end`) that tap number `tap` meets.
+    """The function that lists the output pixels of [`begin`, `end`) that tap number `tap` meets.
 
     It writes the addresses of A's row and of C's position to `a_rows` and `c_rows`, and how many
-    there are to `count`. Positions that read padding are left out.
+    there are to `count`. Output pixels that read padding are left out.
     """
     f = Function(
         "gather_positions",
@@ -97,11 +97,11 @@ def gather_positions(module: Module, phase: Phase, element_bytes: int) -> Functi
 def _tap_fields(
     f: Function, module: Module, phase: Phase, number: int
 ) -> tuple[Value, Value, Value]:
-    """Along axis `number`: the positions [low, high) that the tap meets, and its shift in A."""
+    """Along axis `number`: the output pixels [low, high) that the tap meets, and its shift in A."""
     axis = phase.axes[number]
     numbers: list[int] = []
     for tap, shift in enumerate(axis.tap_rows):
-        met = positions_of_tap(axis, tap)
+        met = pixels_of_tap(axis, tap)
         numbers += [met.start, met.stop, shift]
     table = module.table(f"axis{number}_taps", numbers)
     faster = 1

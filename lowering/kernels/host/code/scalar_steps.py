@@ -1,9 +1,9 @@
 """Scalar programs on vectors: the epilogue of a contraction in the registers of its tile.
 
 A value of a 16-bit type is kept as the f32 that equals it and rounded after each op that may leave
-the type, so that every rounding of the program happens. Sums, differences, products, quotients and
-roots of 16-bit operands round from f32 as they would from the exact result: f32 has more than
-twice their bits.
+the type, so that every rounding of the program happens. Accumulators, differences, products,
+quotients and roots of 16-bit operands round from f32 as they would from the exact result: f32 has
+more than twice their bits.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class ScalarSteps:
     epilogue: FusedEpilogue
 
     def write(self, f: Function, total: Value, operands: Sequence[Value]) -> Value:
-        """What the program gives for the sums `total` and the elements `operands`.
+        """What the program gives for the accumulators `total` and the elements `operands`.
 
         All have the type of the arithmetic, in the same number of lanes.
         """
@@ -135,7 +135,8 @@ def write_steps(
     total: Value,
     operands: Sequence[Value],
 ) -> list[Value]:
-    """What each step gives for the sums `total` and the elements `operands`, all of one type.
+    """What each step gives for the accumulators `total` and the elements `operands`, all of one
+    type.
 
     Steps are those that `unsupported_step` has nothing against.
     """

@@ -54,21 +54,21 @@ class BroadcastTile:
     rows: int
     vectors: int
 
-    def columns(self, lanes: int) -> int:
+    def out_channels(self, lanes: int) -> int:
         """Columns of a panel of weights."""
         return self.vectors * lanes
 
-    def narrowed(self, columns: int, lanes: int) -> BroadcastTile:
-        """The same tile for the `columns` columns that are left for the last panel."""
-        return BroadcastTile(self.rows, -(-columns // lanes))
+    def narrowed(self, out_channels: int, lanes: int) -> BroadcastTile:
+        """The same tile for the `out_channels` columns that are left for the last panel."""
+        return BroadcastTile(self.rows, -(-out_channels // lanes))
 
-    def panel_elements(self, depth: int, lanes: int) -> int:
-        """Elements of one tap of a packed panel, `[depth][column]`."""
-        return depth * self.vectors * lanes
+    def panel_elements(self, in_channels: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[in_channels][column]`."""
+        return in_channels * self.vectors * lanes
 
-    def cycles(self, taps: float, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, in_channels: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
-        return taps * depth * _step_cycles(self.rows, self.vectors)
+        return taps * in_channels * _step_cycles(self.rows, self.vectors)
 
     def registers(self, cpu: CpuTarget) -> int:
         """Vector registers that it needs."""
@@ -83,21 +83,21 @@ class DotTile:
     rows: int
     width: int
 
-    def columns(self, lanes: int) -> int:
+    def out_channels(self, lanes: int) -> int:
         """Columns of a panel of weights."""
         return self.width
 
-    def narrowed(self, columns: int, lanes: int) -> DotTile:
-        """The same tile for the `columns` columns that are left for the last panel."""
-        return DotTile(self.rows, columns)
+    def narrowed(self, out_channels: int, lanes: int) -> DotTile:
+        """The same tile for the `out_channels` columns that are left for the last panel."""
+        return DotTile(self.rows, out_channels)
 
-    def panel_elements(self, depth: int, lanes: int) -> int:
-        """Elements of one tap of a packed panel, `[depth vector][column][lane]`."""
-        return -(-depth // lanes) * lanes * self.width
+    def panel_elements(self, in_channels: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[in_channels vector][column][lane]`."""
+        return -(-in_channels // lanes) * lanes * self.width
 
-    def cycles(self, taps: float, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, in_channels: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
-        steps = taps * -(-depth // lanes) * _step_cycles(self.rows, self.width)
+        steps = taps * -(-in_channels // lanes) * _step_cycles(self.rows, self.width)
         return steps + HORIZONTAL_SUM_COST * self.rows * self.width
 
     def registers(self, cpu: CpuTarget) -> int:
@@ -111,7 +111,7 @@ class GroupTile:
 
     rows: int
     vectors: int
-    depth: int
+    in_channels: int
     """Elements of a row that belong to one group."""
     width: int
     """Columns of one group, at most as many as lanes."""
@@ -120,25 +120,25 @@ class GroupTile:
         """Groups whose columns share a vector."""
         return lanes // self.width
 
-    def columns(self, lanes: int) -> int:
+    def out_channels(self, lanes: int) -> int:
         """Columns of a panel of weights."""
         return self.vectors * self.groups_per_vector(lanes) * self.width
 
-    def narrowed(self, columns: int, lanes: int) -> GroupTile:
-        """The same tile for the `columns` columns that are left for the last panel."""
-        vectors = -(-columns // (self.groups_per_vector(lanes) * self.width))
-        return GroupTile(self.rows, vectors, self.depth, self.width)
+    def narrowed(self, out_channels: int, lanes: int) -> GroupTile:
+        """The same tile for the `out_channels` columns that are left for the last panel."""
+        vectors = -(-out_channels // (self.groups_per_vector(lanes) * self.width))
+        return GroupTile(self.rows, vectors, self.in_channels, self.width)
 
-    def panel_elements(self, depth: int, lanes: int) -> int:
-        """Elements of one tap of a packed panel, `[depth][vector][lane]`."""
-        return depth * self.vectors * lanes
+    def panel_elements(self, in_channels: int, lanes: int) -> int:
+        """Elements of one tap of a packed panel, `[in_channels][vector][lane]`."""
+        return in_channels * self.vectors * lanes
 
-    def cycles(self, taps: float, depth: int, lanes: int) -> float:
+    def cycles(self, taps: float, in_channels: int, lanes: int) -> float:
         """Cycles of a tile, on a core with two loads and two multiply-adds a cycle."""
-        spread = 0.0 if depth == self.width == 1 else SPREAD_COST
-        loads = -(-self.groups_per_vector(lanes) * depth // lanes)
-        row = loads / 2 + depth * (1 / 2 + spread)
-        return taps * (self.rows / 2 + self.vectors * (self.rows * row + depth / 2))
+        spread = 0.0 if in_channels == self.width == 1 else SPREAD_COST
+        loads = -(-self.groups_per_vector(lanes) * in_channels // lanes)
+        row = loads / 2 + in_channels * (1 / 2 + spread)
+        return taps * (self.rows / 2 + self.vectors * (self.rows * row + in_channels / 2))
 
     def registers(self, cpu: CpuTarget) -> int:
         """Vector registers that it needs."""
@@ -161,14 +161,14 @@ class Shape:
     """What the choice of a tile depends on."""
 
     phases: tuple[tuple[int, tuple[float, ...]], ...]
-    """The positions of each phase that has taps, at least one, and how many taps tiles of 1 to
+    """The output pixels of each phase that has taps, at least one, and how many taps tiles of 1 to
     `MAX_ROWS` rows meet."""
-    depth: int
-    columns: int
+    in_channels: int
+    out_channels: int
     """Columns of one group."""
     groups: int
     fuses: bool
-    """Whether the groups of a row, and those of its result, are neighbours."""
+    """Whether the groups of a row, and those of its result, are contiguous."""
 
 
 @lru_cache(KEPT_CHOICES)
@@ -178,15 +178,15 @@ def choose(shape: Shape, lanes: int, cpu: CpuTarget, most_rows: int = MAX_ROWS) 
     """
 
     heights = range(1, min(most_rows, MAX_ROWS) + 1)
-    vectors = range(1, min(-(-shape.columns // lanes), cpu.vector_registers) + 1)
+    vectors = range(1, min(-(-shape.out_channels // lanes), cpu.vector_registers) + 1)
     candidates: list[Tile] = [BroadcastTile(rows, count) for rows in heights for count in vectors]
-    few = min(shape.columns, lanes, MAX_DOT_COLUMNS)
-    widths = range(1, few + 1 if shape.columns <= MOST_DOT_VECTORS * lanes else 1)
+    few = min(shape.out_channels, lanes, MAX_DOT_COLUMNS)
+    widths = range(1, few + 1 if shape.out_channels <= MOST_DOT_VECTORS * lanes else 1)
     candidates += [DotTile(rows, width) for rows in heights for width in widths]
-    if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
-        most = -(-shape.groups // (lanes // shape.columns))
+    if shape.fuses and shape.groups > 1 and shape.out_channels <= lanes:
+        most = -(-shape.groups // (lanes // shape.out_channels))
         candidates += [
-            GroupTile(rows, count, shape.depth, shape.columns)
+            GroupTile(rows, count, shape.in_channels, shape.out_channels)
             for rows in heights
             for count in range(1, min(most, MAX_ROWS) + 1)
         ]
@@ -196,15 +196,15 @@ def choose(shape: Shape, lanes: int, cpu: CpuTarget, most_rows: int = MAX_ROWS) 
 
 def cycles_of(shape: Shape, tile: Tile, lanes: int) -> float:
     """Cycles of all tiles of a contraction, for vectors of `lanes` elements."""
-    columns, times = shape.columns, shape.groups
+    out_channels, times = shape.out_channels, shape.groups
     if isinstance(tile, GroupTile):
-        columns, times = columns * times, 1
-    whole, rest = divmod(columns, tile.columns(lanes))
+        out_channels, times = out_channels * times, 1
+    whole, rest = divmod(out_channels, tile.out_channels(lanes))
     total = 0.0
-    for positions, live in shape.phases:
+    for pixels, live in shape.phases:
         taps = live[tile.rows - 1]
-        panels = whole * tile.cycles(taps, shape.depth, lanes)
+        panels = whole * tile.cycles(taps, shape.in_channels, lanes)
         if rest:
-            panels += tile.narrowed(rest, lanes).cycles(taps, shape.depth, lanes)
-        total += panels * -(-positions // tile.rows)
+            panels += tile.narrowed(rest, lanes).cycles(taps, shape.in_channels, lanes)
+        total += panels * -(-pixels // tile.rows)
     return total * times

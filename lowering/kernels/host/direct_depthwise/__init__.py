@@ -1,1 +1,1 @@
-"""Depthwise convolutions, channels first: vectors of neighbouring pixels."""
+"""Depthwise convolutions, channels first: vectors of adjacent pixels."""

@@ -1,10 +1,10 @@
-"""Depthwise convolutions on planes: every channel is an image of its own, pixels are neighbours.
+"""Depthwise convolutions on planes: every channel is an image of its own, pixels are contiguous.
 
 for item:                      a block of rows of one result plane
   for line of the block:       copy the row of A, or zeros, to scratch memory between zeros
   for row:  for some vectors:  sum up over all taps, in registers, and store
 
-Vectors hold neighbouring pixels. Scratch memory stays in the first-level cache and holds the
+Vectors hold adjacent pixels. Scratch memory stays in the first-level cache and holds the
 padding, so that no load is masked; at step 2 it holds even and odd columns apart, so that every
 tap reads neighbours.
 """
@@ -48,7 +48,8 @@ MAX_STEP = 2
 """Columns of a wider step would have to be picked one by one."""
 
 VECTORS = 4
-"""Vectors of sums at a time: as many independent chains as hide a multiply-add's latency."""
+"""Vectors of accumulators at a time: as many independent chains as hide a multiply-add's
+latency."""
 
 SCRATCH_BYTES = 32 * 1024
 """Lines of an item, in the first-level cache; a block has at least one row."""
@@ -66,7 +67,7 @@ class PlaneCuts:
 
     first_column: int
     """The column of A that the first tap of output column 0 reads; may be negative."""
-    columns: range
+    out_channels: range
     """Of A, those that are copied."""
     part_elements: int
     """Elements of a line that hold the columns of one residue of the step."""
@@ -85,10 +86,10 @@ class PlaneCuts:
 
 def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
     """The cuts of `spec`; None if it is no depthwise convolution on planes."""
-    if spec.result != "C" or spec.accumulate or len(spec.phases) != 1 or spec.depth != 1:
+    if spec.result != "C" or spec.accumulate or len(spec.phases) != 1 or spec.in_channels != 1:
         return None
     (phase,) = spec.phases
-    if len(phase.axes) < 2 or spec.columns > MAX_COLUMNS or not 1 <= phase.taps <= MAX_TAPS:
+    if len(phase.axes) < 2 or spec.out_channels > MAX_COLUMNS or not 1 <= phase.taps <= MAX_TAPS:
         return None
     *outer, y, x = phase.axes
     if x.row_stride != 1 or x.out_stride != 1 or x.step > MAX_STEP or x.size < lanes.count // 2:
@@ -97,8 +98,8 @@ def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
         return None
     first = min(x.tap_rows)
     reach = max(x.tap_rows) - first + (x.size - 1) * x.step + 1
-    columns = range(max(first, 0), min(first + reach, x.extent))
-    if not columns:
+    out_channels = range(max(first, 0), min(first + reach, x.extent))
+    if not out_channels:
         return None
     vectors = -(-x.size // lanes.count)
     # Behind what is read there is room for a vector that a copy ends with.
@@ -107,12 +108,12 @@ def cut_planes(spec: Contraction, lanes: Lanes) -> PlaneCuts | None:
     span = max(y.tap_rows) - min(y.tap_rows) + 1
     if span * line_bytes > MAX_SCRATCH_BYTES:
         return None
-    planes = spec.groups * spec.columns * prod(axis.size for axis in outer)
+    planes = spec.groups * spec.out_channels * prod(axis.size for axis in outer)
     rows = max(1, (SCRATCH_BYTES // line_bytes - span) // y.step + 1)
     rows = min(rows, y.size, -(-y.size * planes // MIN_ITEMS))
     return PlaneCuts(
         first_column=first,
-        columns=columns,
+        out_channels=out_channels,
         part_elements=part,
         first_line=min(y.tap_rows),
         span=span,
@@ -151,7 +152,7 @@ class PlaneKernel:
     def items(self) -> int:
         """How many items of work there are."""
         outer = prod(axis.size for axis in self._outer)
-        return self.cuts.blocks * self.spec.columns * self.spec.groups * outer
+        return self.cuts.blocks * self.spec.out_channels * self.spec.groups * outer
 
     @property
     def _outer(self) -> tuple[Axis, ...]:
@@ -177,14 +178,14 @@ class PlaneKernel:
         """One row of A to a line; elements past the last column are zeros."""
         f = Function("copy_line", ((f"{PTR} noalias", "source"), (f"{PTR} noalias", "target")))
         cuts, storage, lanes = self.cuts, Storage(self.lanes, self.spec.a.type), self.lanes
-        step, first = self._x.step, cuts.columns.start - cuts.first_column
-        source = f.offset(f.argument("source"), cuts.columns.start * storage.bytes)
+        step, first = self._x.step, cuts.out_channels.start - cuts.first_column
+        source = f.offset(f.argument("source"), cuts.out_channels.start * storage.bytes)
         # Column `first` of the line and those a step behind it, then the ones between.
         starts = [
             ((first + n) % step * cuts.part_elements + (first + n) // step) * lanes.bytes
             for n in range(step)
         ]
-        whole, rest = divmod(len(cuts.columns), step * lanes.count)
+        whole, rest = divmod(len(cuts.out_channels), step * lanes.count)
 
         def move(column: Value | int, place: Value | int, count: int) -> None:
             at = f.element(source, column, storage.bytes)
@@ -256,7 +257,7 @@ class PlaneKernel:
             line = f.element(scratch, row.index, y.step * cuts.line_bytes, "line")
             out = f.element(f.argument("c"), f.add(first, row.index), y.out_stride * out_size)
             step = VECTORS * self.lanes.count
-            with f.loop("columns", 0, x.size - rest, step) as column:
+            with f.loop("out_channels", 0, x.size - rest, step) as column:
                 self._sums(f, taps, line, out, column.index, step)
             if rest:
                 self._sums(f, taps, line, out, x.size - rest, rest)
@@ -322,8 +323,8 @@ class PlaneKernel:
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             part = f.rem(item.index, cuts.blocks, "part")
             plane = f.div(item.index, cuts.blocks, "plane")
-            column = f.rem(plane, spec.columns, "column")
-            plane = f.div(plane, spec.columns)
+            column = f.rem(plane, spec.out_channels, "column")
+            plane = f.div(plane, spec.out_channels)
             group = f.rem(plane, spec.groups, "group")
             number = f.div(plane, spec.groups, "number")
             reads = f.mul(group, spec.a.group_stride)
@@ -336,9 +337,11 @@ class PlaneKernel:
                 reads = f.add(reads, f.mul(read, axis.row_stride), "reads")
                 writes = f.add(writes, f.mul(at, axis.out_stride), "writes")
             weight = f.add(
-                f.mul(group, spec.b.group_stride), f.mul(column, spec.b.column_stride), "weight"
+                f.mul(group, spec.b.group_stride),
+                f.mul(column, spec.b.out_channel_stride),
+                "weight",
             )
-            channel = f.add(f.mul(group, spec.columns), column, "channel")
+            channel = f.add(f.mul(group, spec.out_channels), column, "channel")
             first = f.mul(part, cuts.rows, "first")
             count = f.minimum(f.sub(self._y.size, first), cuts.rows, "count")
             f.call(

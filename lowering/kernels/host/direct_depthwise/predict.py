@@ -24,10 +24,10 @@ def predict(spec: Contraction, cpu: CpuTarget) -> float:
     (phase,) = spec.phases
     lanes = Lanes(spec.element, cpu).count
     row = phase.axes[-1].size
-    rows = phase.positions * spec.groups * spec.columns // max(1, row)
+    rows = phase.pixels * spec.groups * spec.out_channels // max(1, row)
     a, _, _ = elements(spec)
     line = phase.axes[-1].extent
-    lines = a * spec.columns // max(1, line)
+    lines = a * spec.out_channels // max(1, line)
     cycles = rows * (-(-row // lanes) * phase.taps * TAP_CYCLES + ROW_CYCLES)
     cycles += lines * (-(-line // lanes) * COPY_CYCLES + ROW_CYCLES)
     return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))

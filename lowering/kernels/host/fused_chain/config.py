@@ -1,7 +1,7 @@
 """How many channels and vectors of frames are kept in registers: the config of planar kernels.
 
-planar                       the rule chooses when code is made
-planar vectors=4 sums=16
+planar                       the heuristic chooses when code is made
+planar vectors=4 accumulators=16
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _MANY_REGISTERS = 32
 
 _BESIDE = 2
-"""Registers beside the sums and the vectors of a row: a weight, and one to move things by."""
+"""Registers beside the accumulators and the vectors of a row: a weight, and one to move things
+by."""
 
 _VECTORS = (4, 2, 1)
 _SUMS = (16, 12, 24, 20, 8, 4)
@@ -27,7 +28,7 @@ _SUMS = (16, 12, 24, 20, 8, 4)
 
 @dataclass(frozen=True)
 class SumTile:
-    """What a stage sums in registers at once."""
+    """What a stage accumulators in registers at once."""
 
     vectors: int
     """Vectors of frames side by side: each weight that is broadcast is used so often."""
@@ -55,7 +56,7 @@ class ChainConfig:
     """The register tile of a chain."""
 
     tile: SumTile | None = None
-    """None: the rule chooses it when code is made."""
+    """None: the heuristic chooses it when code is made."""
 
     def __str__(self) -> str:
         return PLANAR if self.tile is None else str(self.tile)
@@ -80,7 +81,8 @@ class ChainConfig:
 
 
 def rule(cpu: CpuTarget) -> SumTile:
-    """The tile where nothing was measured: more sums than latency times issue rate of any core.
+    """The tile where nothing was measured: more accumulators than latency times issue rate of any
+    core.
 
     With 24 of 32 registers LLVM leaves none for a weight that is used again.
     """
@@ -88,7 +90,7 @@ def rule(cpu: CpuTarget) -> SumTile:
 
 
 def legal_tiles(cpu: CpuTarget) -> tuple[SumTile, ...]:
-    """All tiles for which a CPU has registers; the rule's is the first."""
+    """All tiles for which a CPU has registers; the heuristic's is the first."""
     tiles = [
         SumTile(vectors, sums)
         for vectors in _VECTORS

@@ -45,7 +45,7 @@ def planar_ir(
     Args:
         launches: a program each, and what its parameters are.
         cpu: what code is for.
-        tiles: what is summed in registers, where the rule does not choose it.
+        tiles: what is summed in registers, where the heuristic does not choose it.
     """
     module, lanes = Module(), Lanes("f32", cpu)
     alike: dict[tuple[PlanarProgram, int, SumTile], dict[str, Binding]] = {}

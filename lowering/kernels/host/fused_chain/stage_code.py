@@ -116,7 +116,7 @@ class StageCode:
         size: int,
         sums: Sequence[Value],
     ) -> Sequence[Value]:
-        """Add a term to the sums of channels from `channel`, `[channel][vector]`."""
+        """Add a term to the accumulators of channels from `channel`, `[channel][vector]`."""
         f = self.f
         group: Integer = 0
         if isinstance(channel, int):

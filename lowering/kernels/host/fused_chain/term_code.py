@@ -1,4 +1,4 @@
-"""LLVM IR that adds a convolution to sums: some channels by some vectors of frames."""
+"""LLVM IR that adds a convolution to accumulators: some channels by some vectors of frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHIFTING_BITS = 512
 
 @dataclass(frozen=True)
 class TermCode:
-    """Adds one term to the sums of one tile."""
+    """Adds one term to the accumulators of one tile."""
 
     f: Function
     lanes: Lanes
@@ -40,12 +40,12 @@ class TermCode:
     """Bytes between taps."""
 
     def add(self, row: Value, weights: Value, sums: Sequence[Value]) -> Sequence[Value]:
-        """The sums, `[channel][vector]`, with all products.
+        """The accumulators, `[channel][vector]`, with all products.
 
         Args:
             row: where the first tap of the group's first row reads the tile's first frame.
             weights: those of the tile's first channel.
-            sums: what there is already; zeros that are constants are not added to.
+            accumulators: what there is already; zeros that are constants are not added to.
         """
         f, term = self.f, self.term
         step = term.taps * self.lanes.bytes
@@ -66,7 +66,7 @@ class TermCode:
         return self.channels * self.vectors
 
     def _along_taps(self, row: Value, weights: Value, sums: Sequence[Value]) -> Sequence[Value]:
-        """The sums with all taps of a row."""
+        """The accumulators with all taps of a row."""
         f, taps = self.f, self.term.taps
         if self._shifts and self.term.reach is not None:
             return self._near_taps(row, weights, self.term.reach, sums)
@@ -84,7 +84,7 @@ class TermCode:
     def _taps(
         self, row: Value, weights: Value, taps: int, sums: Sequence[Value]
     ) -> tuple[Sequence[Value], Value]:
-        """The sums with some taps of a row, and where the next one reads."""
+        """The accumulators with some taps of a row, and where the next one reads."""
         for tap in range(taps):
             inputs = [self._load(row, v) for v in range(self.vectors)]
             sums = self._products(weights, tap, inputs, sums)
@@ -94,7 +94,7 @@ class TermCode:
     def _near_taps(
         self, row: Value, weights: Value, reach: int, sums: Sequence[Value]
     ) -> Sequence[Value]:
-        """The sums with all taps of a row, which share its vectors.
+        """The accumulators with all taps of a row, which share its vectors.
 
         What the last tap reads is loaded. Vectors of other taps are cut out of that by shuffles,
         half as many as there are multiply-adds: a Zen 4 has two units for each, and one of them is
@@ -128,7 +128,7 @@ class TermCode:
     def _products(
         self, weights: Value, tap: int, inputs: Sequence[Value], sums: Sequence[Value]
     ) -> Sequence[Value]:
-        """The sums with one tap of a row, whose vectors are `inputs`."""
+        """The accumulators with one tap of a row, whose vectors are `inputs`."""
         totals: list[Value] = []
         for channel in range(self.channels):
             weight = self._weight(weights, channel, tap)

@@ -28,7 +28,7 @@ BLOCK_ROWS = 112
 all, and their rows of A stay in that cache."""
 
 SCRATCH_BYTES = 256 * 1024
-"""Sums of an item on their way to C, on the stack of the thread and in its cache."""
+"""Accumulators of an item on their way to C, on the stack of the thread and in its cache."""
 
 FEW_CHUNKS = 2
 """Where no more items than this read a panel, they find it in a cache only if they follow each
@@ -67,32 +67,32 @@ class Blocking:
 
     tile: Tile
     chunks: int
-    """Pieces of every phase's positions; an item does one piece of each phase."""
+    """Pieces of every phase's output pixels; an item does one piece of each phase."""
     bounds: tuple[tuple[int, ...], ...]
-    """For each phase the `chunks + 1` positions between pieces."""
+    """For each phase the `chunks + 1` output pixels between pieces."""
     column_parts: int
     """Pieces of the columns, in whole panels."""
     panels: int
     """Panels of columns, the last one maybe narrower."""
-    panel_columns: int
+    panel_out_channels: int
     """Columns of a full panel."""
-    depth_block: int
-    """Depths that are reduced before the next panel is read; all taps come along."""
+    in_channel_block: int
+    """Input channels that are reduced before the next panel is read; all taps come along."""
     table_width: int
     """Rows in a line of the row table, slack included."""
     items_per_group: int
     """Items of one group."""
     panels_first: bool
-    """Whether neighbouring items are pieces of the positions for the same panels; else panels for
-    the same positions."""
+    """Whether adjacent items are pieces of the output pixels for the same panels; else panels for
+    the same output pixels."""
     groups: int
     """Groups that are products of their own; 1 if vectors hold several groups."""
-    columns: int
+    out_channels: int
     """Columns of such a group."""
 
-    scratch_columns: int
+    scratch_out_channels: int
     """Columns of an item's scratch memory; 0 if tiles store straight into C."""
-    last_columns: int
+    last_out_channels: int
     """Columns of the last panel."""
     last_tile: Tile
     """The tile of the last panel."""
@@ -111,12 +111,12 @@ class Blocking:
 
 def shape_of(spec: Contraction) -> Shape:
     """What the choice of a tile depends on."""
-    worked = tuple((phase.positions, live_taps(phase)) for phase in spec.phases if phase.taps)
-    shapes = worked or tuple((phase.positions, (1.0,) * MAX_ROWS) for phase in spec.phases)
-    fuses = spec.a.group_stride == spec.depth and (
-        spec.c.group_stride == spec.columns * spec.c.stride
+    worked = tuple((phase.pixels, live_taps(phase)) for phase in spec.phases if phase.taps)
+    shapes = worked or tuple((phase.pixels, (1.0,) * MAX_ROWS) for phase in spec.phases)
+    fuses = spec.a.group_stride == spec.in_channels and (
+        spec.c.group_stride == spec.out_channels * spec.c.stride
     )
-    return Shape(shapes, spec.depth, spec.columns, spec.groups, fuses)
+    return Shape(shapes, spec.in_channels, spec.out_channels, spec.groups, fuses)
 
 
 def block(spec: Contraction, lanes: Lanes) -> Blocking:
@@ -125,62 +125,62 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     Raises:
         ValueError: there are too many taps for a row table on the stack.
     """
-    positions = tuple(phase.positions for phase in spec.phases)
+    pixels = tuple(phase.pixels for phase in spec.phases)
     shape = shape_of(spec)
     taps = max(phase.taps for phase in spec.phases)
     if taps > MAX_TAPS:
         raise ValueError(f"{taps} taps are too many for a row table")
     most_rows = (_TABLE_ROWS // max(taps, 1) - SLACK) // 2
     tile = choose(shape, lanes.count, lanes.cpu, min(most_rows, MAX_ROWS))
-    groups, columns = spec.groups, spec.columns
+    groups, out_channels = spec.groups, spec.out_channels
     if isinstance(tile, GroupTile):
-        groups, columns = 1, groups * columns
-    panel_columns = tile.columns(lanes.count)
-    panels = -(-columns // panel_columns)
-    most = max(positions)
+        groups, out_channels = 1, groups * out_channels
+    panel_out_channels = tile.out_channels(lanes.count)
+    panels = -(-out_channels // panel_out_channels)
+    most = max(pixels)
     rows = min(BLOCK_ROWS, _TABLE_ROWS // max(taps, 1) - SLACK - tile.rows)
     chunks = -(-most // rows)
     direct = spec.c.type == spec.element and spec.c.stride == 1
     parts = 1
     if not direct:
-        line_bytes = (rows + tile.rows + SLACK) * panel_columns * lanes.bytes
+        line_bytes = (rows + tile.rows + SLACK) * panel_out_channels * lanes.bytes
         parts = -(-panels // max(1, SCRATCH_BYTES // line_bytes))
     if chunks * groups * parts < MIN_ITEMS:
         parts = min(panels, -(-MIN_ITEMS // (chunks * groups)))
     if chunks * groups * parts < MIN_ITEMS:
         wanted = -(-MIN_ITEMS // (groups * parts))
         chunks = max(chunks, min(wanted, -(-most // (MIN_TILES_PER_ITEM * tile.rows))))
-    weights = taps * spec.depth * columns
-    bounds = tuple(_bounds(count, chunks, tile.rows) for count in positions)
+    weights = taps * spec.in_channels * out_channels
+    bounds = tuple(_bounds(count, chunks, tile.rows) for count in pixels)
     longest = max(b - a for line in bounds for a, b in pairwise(line))
     width = -(-longest // tile.rows) * tile.rows + SLACK
-    last_columns = columns - (panels - 1) * panel_columns
-    last_tile = tile.narrowed(last_columns, lanes.count)
-    panel_elements = tile.panel_elements(spec.depth, lanes.count)
+    last_out_channels = out_channels - (panels - 1) * panel_out_channels
+    last_tile = tile.narrowed(last_out_channels, lanes.count)
+    panel_elements = tile.panel_elements(spec.in_channels, lanes.count)
     blocks = max(1, round(taps * panel_elements * lanes.bytes / PANEL_BYTES))
-    depth_block = -(-spec.depth // blocks)
+    in_channel_block = -(-spec.in_channels // blocks)
     if isinstance(tile, GroupTile):
-        depth_block = spec.depth
+        in_channel_block = spec.in_channels
     if isinstance(tile, DotTile):
-        depth_block = -(-depth_block // lanes.count) * lanes.count
+        in_channel_block = -(-in_channel_block // lanes.count) * lanes.count
     return Blocking(
         tile=tile,
         chunks=chunks,
         bounds=bounds,
         column_parts=parts,
         panels=panels,
-        panel_columns=panel_columns,
-        depth_block=depth_block,
+        panel_out_channels=panel_out_channels,
+        in_channel_block=in_channel_block,
         table_width=width,
         items_per_group=chunks * parts,
-        panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.depth * parts,
+        panels_first=1 < chunks <= FEW_CHUNKS and weights > most * spec.in_channels * parts,
         groups=groups,
-        columns=columns,
-        scratch_columns=0 if direct else -(-panels // parts) * panel_columns,
+        out_channels=out_channels,
+        scratch_out_channels=0 if direct else -(-panels // parts) * panel_out_channels,
         last_tile=last_tile,
-        last_columns=last_columns,
+        last_out_channels=last_out_channels,
         panel_elements=panel_elements,
-        last_elements=last_tile.panel_elements(spec.depth, lanes.count),
+        last_elements=last_tile.panel_elements(spec.in_channels, lanes.count),
         in_place=isinstance(tile, BroadcastTile) and reads_in_place(spec, lanes.count, lanes.bytes),
     )
 
@@ -198,11 +198,11 @@ def reads_in_place(spec: Contraction, lanes: int, element_bytes: int) -> bool:
     """Whether tiles that broadcast can read the weights unpacked: one tap, columns in whole vectors
     of `lanes` elements, and little of it or little to do with it."""
     b = spec.b
-    stored = b.type == spec.element and b.column_stride == 1
-    small = spec.depth * b.depth_stride * element_bytes <= IN_PLACE_BYTES
-    small |= spec.shares_rows and spec.phases[0].positions <= IN_PLACE_ROWS
+    stored = b.type == spec.element and b.out_channel_stride == 1
+    small = spec.in_channels * b.in_channel_stride * element_bytes <= IN_PLACE_BYTES
+    small |= spec.shares_rows and spec.phases[0].pixels <= IN_PLACE_ROWS
     begins = [weight for axis in spec.phases[0].axes for weight in axis.tap_weights]
-    whole = spec.columns % lanes == 0
+    whole = spec.out_channels % lanes == 0
     return stored and small and whole and spec.taps == 1 and not any(begins)
 
 

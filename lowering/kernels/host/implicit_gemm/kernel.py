@@ -1,8 +1,8 @@
 """The whole kernel of a contraction: items, phases, blocks of depth, panels and tiles.
 
-for item:                       a piece of the positions of every phase, of one group
+for item:                       a piece of the output pixels of every phase, of one group
   for phase:                    fill the row tables of the piece
-    for block of depths:        for panel of columns:  for tile of rows:   microkernel
+    for block of input channels:        for panel of columns:  for tile of rows:   microkernel
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_BYTES
-from convir.lowering.kernels.host.implicit_gemm.holes import Holes, HoleStores
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
     PanelShape,
     tile_function,
@@ -35,6 +34,7 @@ from convir.lowering.kernels.host.implicit_gemm.row_tables import (
     TableFiller,
 )
 from convir.lowering.kernels.host.implicit_gemm.store import Epilogue
+from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFills, ZeroFillStores
 
 if TYPE_CHECKING:
     from convir.lowering.contraction.fused import FusedEpilogue
@@ -64,9 +64,9 @@ class RowKernel:
         return FusedStore(self.lanes, self.spec, self.epilogue)
 
     @property
-    def holes(self) -> Holes | None:
+    def zero_fills(self) -> ZeroFills | None:
         """The rows that are stored as zeros between tiles, if there are any."""
-        return None if self.epilogue is not None else Holes.of(self.spec, self.cuts)
+        return None if self.epilogue is not None else ZeroFills.of(self.spec, self.cuts)
 
     @property
     def items(self) -> int:
@@ -81,19 +81,19 @@ class RowKernel:
         """
         lanes, cuts = self.lanes, self.cuts
         tables = PhaseTables(module, self.spec)
-        row_elements = self.spec.depth * (self.spec.groups // cuts.groups)
+        row_elements = self.spec.in_channels * (self.spec.groups // cuts.groups)
         zero_row = module.zeros("zero_row", row_elements * lanes.bytes, LINE_BYTES)
-        spill_row = module.zeros("spill_row", cuts.columns * lanes.bytes, LINE_BYTES)
+        spill_row = module.zeros("spill_row", cuts.out_channels * lanes.bytes, LINE_BYTES)
         bounds = module.table("bounds", [bound for line in cuts.bounds for bound in line])
         fill = module.add(TableFiller(tables, cuts.table_width, zero_row, spill_row).function())
         finish = None
-        if cuts.scratch_columns:
-            line = cuts.scratch_columns * lanes.bytes
+        if cuts.scratch_out_channels:
+            line = cuts.scratch_out_channels * lanes.bytes
             store = Epilogue(lanes, self.spec.c, line, self.spec.accumulate, self.fused)
             finish = store.function(module)
         tiles = self._tiles(module, zero_row, spill_row)
         piece = module.add(self._piece(tables, fill, tiles, finish))
-        lister = None if self.holes is None else module.add(OutLister(tables).function())
+        lister = None if self.zero_fills is None else module.add(OutLister(tables).function())
         module.add(self._entry(tables, bounds, lister, piece))
 
     @property
@@ -103,7 +103,7 @@ class RowKernel:
         A panel that is not the only one finds them in a cache.
         """
         axes = [phase.axes[-1] for phase in self.spec.phases]
-        behind = all(axis.row_stride * axis.step == self.spec.depth for axis in axes)
+        behind = all(axis.row_stride * axis.step == self.spec.in_channels for axis in axes)
         return behind and self.cuts.panels == 1 and all(p.taps == 1 for p in self.spec.phases)
 
     @property
@@ -114,8 +114,8 @@ class RowKernel:
         of few that read them.
         """
         cuts = self.cuts
-        several = cuts.panels > cuts.column_parts or cuts.depth_block < self.spec.depth
-        plain = isinstance(cuts.tile, BroadcastTile) and self.holes is None
+        several = cuts.panels > cuts.column_parts or cuts.in_channel_block < self.spec.in_channels
+        plain = isinstance(cuts.tile, BroadcastTile) and self.zero_fills is None
         taps = max(phase.taps for phase in self.spec.phases)
         weights = taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
         far = weights > KEPT_BYTES or cuts.chunks <= FEW_CHUNKS
@@ -124,12 +124,12 @@ class RowKernel:
     def _ahead(
         self, f: Function, panels: tuple[Value, Value, Value], end: Operand, bytes_: Operand
     ) -> tuple[Value, Value]:
-        """From the panel whose depths end at `end` to the one that comes next.
+        """From the panel whose input channels end at `end` to the one that comes next.
 
         Args:
             f: the function.
             panels: the number of the panel, the first one of the item, and the end of them.
-            end: where its depths end.
+            end: where its input channels end.
             bytes_: between two panels.
 
         Returns:
@@ -138,35 +138,37 @@ class RowKernel:
         number, first, last = panels
         following = f.add(number, 1)
         within = f.compare("slt", following, last)
-        line = self.cuts.panel_columns * self.lanes.bytes
+        line = self.cuts.panel_out_channels * self.lanes.bytes
         wrapped = f.mul(f.sub(first, number), bytes_)
-        wrapped = f.add(wrapped, self.cuts.depth_block * line, "next.block")
+        wrapped = f.add(wrapped, self.cuts.in_channel_block * line, "next.block")
         ahead = f.select(within, f.mul(1, bytes_), wrapped, "ahead")
-        more = f.compare("slt", end, self.spec.depth)
+        more = f.compare("slt", end, self.spec.in_channels)
         return ahead, f.emit("i1", "more", f"or {within}, {more.text}")
 
     def _tiles(
         self, module: Module, zero_row: Value, spill_row: Value
     ) -> tuple[Function, Function]:
         """The functions of a full panel and of the last one, which may be the same."""
-        cuts, depth = self.cuts, self.spec.depth
-        fused = None if cuts.scratch_columns else self.fused
+        cuts, in_channels = self.cuts, self.spec.in_channels
+        fused = None if cuts.scratch_out_channels else self.fused
         full = PanelShape(
             cuts.tile,
-            cuts.panel_columns,
-            depth,
+            cuts.panel_out_channels,
+            in_channels,
             cuts.table_width,
             zero_row,
             spill_row,
-            single=cuts.depth_block >= depth,
+            single=cuts.in_channel_block >= in_channels,
             streams=self._streams,
-            line_elements=self.spec.b.depth_stride if cuts.in_place else None,
-            holes=None if self.holes is None else HoleStores(self.lanes, cuts.panel_columns),
+            line_elements=self.spec.b.in_channel_stride if cuts.in_place else None,
+            zero_fills=None
+            if self.zero_fills is None
+            else ZeroFillStores(self.lanes, cuts.panel_out_channels),
             asks=self._asks,
         )
-        last = replace(full, tile=cuts.last_tile, columns=cuts.last_columns)
-        if self.holes is not None:
-            last = replace(last, holes=HoleStores(self.lanes, cuts.last_columns))
+        last = replace(full, tile=cuts.last_tile, out_channels=cuts.last_out_channels)
+        if self.zero_fills is not None:
+            last = replace(last, zero_fills=ZeroFillStores(self.lanes, cuts.last_out_channels))
         last_tile = module.add(tile_function("tile_last", last, self.lanes, fused))
         if cuts.panels == 1 or last == full:
             return last_tile, last_tile
@@ -181,19 +183,20 @@ class RowKernel:
     ) -> Function:
         """The function of one piece of one phase, for one group and some panels.
 
-        With an epilogue, sums go to the rows of `scratch` that `sums` lists, and from there to C.
+        With an epilogue, accumulators go to the rows of `scratch` that `sums` lists, and from there
+        to C.
         """
         spec, cuts, size, fused = self.spec, self.cuts, self.lanes.bytes, self.fused
         pointers = ("a", "b", "c", "rows", "outs", "sums", "scratch")
         numbers = ("first_row", "last_row", "first_panel", "last_panel")
-        holes = self.holes
+        zero_fills = self.zero_fills
         f = Function(
             "piece",
             (
                 (PTR, "line"),
                 *((PTR, name) for name in pointers),
                 *((I64, name) for name in numbers),
-                *(holes.PARAMETERS if holes is not None else ()),
+                *(zero_fills.PARAMETERS if zero_fills is not None else ()),
                 *(fused.parameters if fused is not None else ()),
             ),
         )
@@ -203,7 +206,7 @@ class RowKernel:
         first, last = f.argument("first_row"), f.argument("last_row")
         count = f.sub(last, first, "count")
         padded = f.mul(f.div(f.add(count, height - 1), height), height, "padded")
-        column_bytes = cuts.panel_columns * spec.c.stride * STORAGE_BYTES[spec.c.type]
+        column_bytes = cuts.panel_out_channels * spec.c.stride * STORAGE_BYTES[spec.c.type]
         c = f.argument("c")
         first_column: Value | int = 0
         if finish is not None:
@@ -211,7 +214,7 @@ class RowKernel:
         f.call(fill, line, f.argument("a"), c, rows, outs, first, last, padded)
         sums = outs if finish is None else f.argument("sums")
         taps = tables.field(f, line, "taps")
-        panel_bytes: Operand = cuts.panel_columns * size
+        panel_bytes: Operand = cuts.panel_out_channels * size
         if not cuts.in_place:
             panel_bytes = f.mul(taps, cuts.panel_elements * size, "panel.bytes")
         whole = cuts.panels if tiles[0] is tiles[1] else cuts.panels - 1
@@ -222,13 +225,15 @@ class RowKernel:
         ) -> None:
             ending: list[Operand] = []
             if fused is not None and finish is None:
-                is_last = f.compare("eq", end, spec.depth)
+                is_last = f.compare("eq", end, spec.in_channels)
                 ending = [f.select(is_last, 1, 0, "finish"), *fused.arguments(f)]
             weights = f.offset(f.argument("b"), f.mul(number, panel_bytes), "panel")
-            column = f.mul(f.sub(number, first_column), cuts.panel_columns * size, "column")
+            column = f.mul(f.sub(number, first_column), cuts.panel_out_channels * size, "column")
             if isinstance(cuts.tile, GroupTile):
                 # The groups of a panel are a part of the row.
-                begin = f.mul(number, cuts.panel_columns // spec.columns * spec.depth, "begin")
+                begin = f.mul(
+                    number, cuts.panel_out_channels // spec.out_channels * spec.in_channels, "begin"
+                )
             ahead: tuple[Value, Value] | None = None
             if self._asks:
                 ahead = self._ahead(f, (number, first_panel, last_panel), end, panel_bytes)
@@ -236,13 +241,13 @@ class RowKernel:
                 bytes_ = f.mul(row.index, POINTER_BYTES)
                 at, out = f.offset(rows, bytes_), f.offset(sums, bytes_)
                 share: list[Operand] = []
-                if holes is not None:
+                if zero_fills is not None:
                     number_of_tile = f.div(row.index, height)
-                    share = holes.share(f, number_of_tile, tiles_of_piece, begin)
+                    share = zero_fills.share(f, number_of_tile, tiles_of_piece, begin)
                 asked: list[Operand] = []
                 if ahead is not None:
                     vector = f.div(row.index, height, "vector")
-                    asks = f.compare("slt", vector, cuts.panel_columns // self.lanes.count)
+                    asks = f.compare("slt", vector, cuts.panel_out_channels // self.lanes.count)
                     asks = f.emit("i1", "asks", f"and {asks}, {ahead[1].text}")
                     line_ahead = f.add(ahead[0], f.mul(vector, LINE_BYTES))
                     asked = [f.select(asks, line_ahead, 0, "line.ahead")]
@@ -250,24 +255,30 @@ class RowKernel:
                     tile, at, taps, begin, end, weights, out, column, add, *asked, *ending, *share
                 )
 
-        with f.loop("depth", 0, spec.depth, cuts.depth_block, runs=True) as depth:
-            depth_end = f.minimum(f.add(depth.index, cuts.depth_block), spec.depth, "depth.end")
-            add: Operand = f.select(f.compare("ne", depth.index, 0), 1, 0, "add")
+        with f.loop(
+            "in_channels", 0, spec.in_channels, cuts.in_channel_block, runs=True
+        ) as in_channels:
+            depth_end = f.minimum(
+                f.add(in_channels.index, cuts.in_channel_block), spec.in_channels, "depth.end"
+            )
+            add: Operand = f.select(f.compare("ne", in_channels.index, 0), 1, 0, "add")
             if spec.accumulate and finish is None:
                 add = 1
             with f.loop("panel", first_panel, f.minimum(last_panel, whole, "full.end")) as loop:
-                panel(loop.index, tiles[0], depth.index, depth_end, add)
+                panel(loop.index, tiles[0], in_channels.index, depth_end, add)
             if whole < cuts.panels:
                 with f.when(f.compare("sgt", last_panel, whole), "narrow"):
-                    panel(Value(I64, str(whole)), tiles[1], depth.index, depth_end, add)
+                    panel(Value(I64, str(whole)), tiles[1], in_channels.index, depth_end, add)
         if finish is not None:
-            end = f.minimum(f.mul(last_panel, cuts.panel_columns), cuts.columns, "last.column")
-            columns = f.sub(end, f.mul(first_panel, cuts.panel_columns), "columns")
+            end = f.minimum(
+                f.mul(last_panel, cuts.panel_out_channels), cuts.out_channels, "last.column"
+            )
+            out_channels = f.sub(end, f.mul(first_panel, cuts.panel_out_channels), "out_channels")
             beside: list[Value] = []
             if fused is not None:
-                channel = f.mul(first_panel, cuts.panel_columns, "first.channel")
+                channel = f.mul(first_panel, cuts.panel_out_channels, "first.channel")
                 beside = fused.moved(f, fused.arguments(f), channel)
-            f.call(finish, f.argument("scratch"), outs, count, columns, *beside)
+            f.call(finish, f.argument("scratch"), outs, count, out_channels, *beside)
         return f
 
     def _entry(
@@ -279,10 +290,10 @@ class RowKernel:
         rows = f.stack(taps * cuts.table_width * POINTER_BYTES, LINE_BYTES, "rows")
         outs = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "outs")
         scratch, sums = self._scratch(f)
-        holes = self.holes
+        zero_fills = self.zero_fills
         listed = None
-        if holes is not None:
-            listed = f.stack(holes.table_bytes, LINE_BYTES, "holes")
+        if zero_fills is not None:
+            listed = f.stack(zero_fills.table_bytes, LINE_BYTES, "zero_fills")
         a, b, c = (
             f.load(PTR, f.offset(f.argument("args"), 8 * i), 8, name)
             for i, name in enumerate(_OPERANDS)
@@ -310,7 +321,7 @@ class RowKernel:
             c_group = f.offset(c, f.mul(group, c_bytes), "c.group")
             b_group = f.element(b, group, group_bytes, "b.group")
             if self.fused is not None:
-                beside_group = self.fused.moved(f, beside, f.mul(group, cuts.columns))
+                beside_group = self.fused.moved(f, beside, f.mul(group, cuts.out_channels))
             else:
                 beside_group = []
 
@@ -320,10 +331,10 @@ class RowKernel:
                 last = f.load(I64, f.offset(bound, 8), 8, "last.row")
                 return f.load(I64, bound, 8, "first.row"), last
 
-            phases, hole_count = len(spec.phases), Value(I64, "0")
-            if holes is not None and lister is not None and listed is not None:
-                phases = holes.first
-                hole_count = holes.listed(f, tables, lister, rows_of, (c_group, listed))
+            phases, zero_fill_count = len(spec.phases), Value(I64, "0")
+            if zero_fills is not None and lister is not None and listed is not None:
+                phases = zero_fills.first
+                zero_fill_count = zero_fills.listed(f, tables, lister, rows_of, (c_group, listed))
             with f.loop("phase", 0, phases, runs=True) as phase:
                 line = tables.line(f, phase.index)
                 first_row, last_row = rows_of(phase.index)
@@ -337,7 +348,7 @@ class RowKernel:
                     behind: list[Value] = []
                     if listed is not None:
                         is_first = f.compare("eq", phase.index, 0)
-                        behind = [listed, f.select(is_first, hole_count, 0, "holes.behind")]
+                        behind = [listed, f.select(is_first, zero_fill_count, 0, "holes.behind")]
                     f.call(
                         piece, line, a_group, weights, c_group, rows, outs, sums, scratch,
                         first_row, last_row, first_panel, last_panel, *behind, *beside_group,
@@ -356,11 +367,11 @@ class RowKernel:
         return self.fused.of_launch(f, c, addresses)
 
     def _scratch(self, f: Function) -> tuple[Value, Value]:
-        """Scratch memory for the sums of an item, and the addresses of its rows."""
+        """Scratch memory for the accumulators of an item, and the addresses of its rows."""
         cuts = self.cuts
-        if not cuts.scratch_columns:
+        if not cuts.scratch_out_channels:
             return Value(PTR, "null"), Value(PTR, "null")
-        line_bytes = cuts.scratch_columns * self.lanes.bytes
+        line_bytes = cuts.scratch_out_channels * self.lanes.bytes
         scratch = f.stack(cuts.table_width * line_bytes, LINE_BYTES, "scratch")
         sums = f.stack(cuts.table_width * POINTER_BYTES, LINE_BYTES, "sums")
         with f.loop("line", 0, cuts.table_width, runs=True) as line:

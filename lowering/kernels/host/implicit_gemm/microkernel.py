@@ -1,4 +1,5 @@
-"""The innermost loops: a tile of accumulators in registers, over all taps and depths of a block.
+"""The innermost loops: a tile of accumulators in registers, over all taps and input channels of a
+block.
 
 Rows come as a table of addresses, `rows[tap][row]`, so that padding, strides, dilations and the
 phases of a strided gradient are the same code with another table: a row outside of the input is
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
-    from convir.lowering.kernels.host.implicit_gemm.holes import HoleStores
+    from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFillStores
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class PanelShape:
     """What the innermost loop knows about its operands when it is compiled."""
 
     tile: Tile
-    columns: int
+    out_channels: int
     """Columns of the panel that exist; a vector of columns may reach past them."""
-    depth: int
+    in_channels: int
     """Elements of a row."""
     table_width: int
     """Rows in a line of the row table."""
@@ -47,13 +48,14 @@ class PanelShape:
     spill_row: Value
     """The address of the row that the excess rows of a tile are stored to."""
     single: bool
-    """Whether one call computes whole sums; else depths come in several blocks."""
+    """Whether one call computes whole accumulators; else input channels come in several blocks."""
     streams: bool = False
     """Whether rows lie behind each other and are read once: those of the next tile are asked for
     while this one is computed."""
     line_elements: int | None = None
-    """Elements between two depths of a broadcast tile's panel; None if they follow each other."""
-    holes: HoleStores | None = None
+    """Elements between two input channels of a broadcast tile's panel; None if they follow each
+    other."""
+    zero_fills: ZeroFillStores | None = None
     """What stores rows of zeros beside the arithmetic; only of broadcast tiles."""
     asks: bool = False
     """Whether a tile asks for lines of the panel that comes next, `ahead` bytes from its own; only
@@ -65,10 +67,11 @@ def tile_function(
 ) -> Function:
     """The function of one tile.
 
-    It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the depths
-    [`first`, `last`), which for group tiles are all that begin at `first`. It stores the sums at
-    byte `column` of the rows `outs`, or adds them there if `add` is not 0. With `fused`, sums that
-    are whole, as `finish` says, are stored through its epilogue. Holes become zeros.
+    It computes `tile.rows` rows of C from the table's first rows, for `taps` taps and the input
+    channels [`first`, `last`), which for group tiles are all that begin at `first`. It stores the
+    accumulators at byte `column` of the rows `outs`, or adds them there if `add` is not 0. With
+    `fused`, accumulators that are whole, as `finish` says, are stored through its epilogue.
+    Zero-filled outputs become zeros.
     """
     f = Function(
         name,
@@ -83,14 +86,14 @@ def tile_function(
             (I64, "add"),
             *(((I64, "ahead"),) if shape.asks else ()),
             *(((I64, "finish"), *fused.parameters) if fused is not None else ()),
-            *(shape.holes.PARAMETERS if shape.holes is not None else ()),
+            *(shape.zero_fills.PARAMETERS if shape.zero_fills is not None else ()),
         ),
     )
-    tile, holes = shape.tile, shape.holes
-    stored = [] if holes is None else [f.argument("first_hole")]
+    tile, zero_fills = shape.tile, shape.zero_fills
+    stored = [] if zero_fills is None else [f.argument("first_zero_fill")]
     width = tile.width if isinstance(tile, DotTile) else tile.vectors
     zeros = [zero(lanes.type)] * (tile.rows * width)
-    tap_bytes = tile.panel_elements(shape.depth, lanes.count) * lanes.bytes
+    tap_bytes = tile.panel_elements(shape.in_channels, lanes.count) * lanes.bytes
     with f.loop("tap", 0, f.argument("taps"), carried=[*zeros, *stored]) as tap:
         line = f.element(f.argument("rows"), tap.index, shape.table_width * POINTER_BYTES, "line")
         rows = [
@@ -100,22 +103,24 @@ def tile_function(
         panel = f.element(f.argument("panel"), tap.index, tap_bytes, "panel.tap")
         if isinstance(tile, BroadcastTile):
             last = _last_depth(f, shape, line)
-            line_elements = shape.line_elements or tile.columns(lanes.count)
+            line_elements = shape.line_elements or tile.out_channels(lanes.count)
             line_bytes = line_elements * lanes.bytes
             steps = _BroadcastSteps(f, shape, tile, lanes, rows, panel, line_bytes)
-            if holes is None:
+            if zero_fills is None:
                 tap.carry(*steps.run(f.argument("first"), last, tap.carried))
             else:
-                tap.carry(*steps.run_with_holes(holes, last, tap.carried))
+                tap.carry(*steps.run_with_zero_fills(zero_fills, last, tap.carried))
         elif isinstance(tile, DotTile):
             last = _last_depth(f, shape, line)
-            tap.carry(*_dot_steps(f, tile, shape.depth, lanes, rows, panel, last, tap.carried))
+            tap.carry(
+                *_dot_steps(f, tile, shape.in_channels, lanes, rows, panel, last, tap.carried)
+            )
         else:
             tap.carry(*_group_steps(f, shape, tile, lanes, rows, panel, tap.carried))
     sums = tap.results[: len(zeros)]
-    if holes is not None:
-        with f.loop("left", tap.results[-1], f.argument("last_hole")) as left:
-            holes.store(f, left.index)
+    if zero_fills is not None:
+        with f.loop("left", tap.results[-1], f.argument("last_zero_fill")) as left:
+            zero_fills.store(f, left.index)
     if isinstance(tile, DotTile):
         pieces = _dot_pieces(f, tile, lanes, sums)
     else:
@@ -125,7 +130,8 @@ def tile_function(
 
 
 def _last_depth(f: Function, shape: PanelShape, line: Value) -> Value:
-    """Where the depths of a tap end: at their beginning if all of the tile's rows are padding."""
+    """Where the input channels of a tap end: at their beginning if all of the tile's rows are
+    padding."""
     addresses = f.load(vector(I64, SLACK), line, POINTER_BYTES, "addresses")
     zeros = f.splat(f.emit(I64, "zeros", f"ptrtoint {shape.zero_row} to i64"), SLACK)
     inside = f.compare("ne", addresses, zeros)
@@ -155,42 +161,43 @@ class _BroadcastSteps:
         totals: Sequence[Value],
         stores: Callable[[Value], Sequence[Callable[[], None]]] | None = None,
     ) -> tuple[Value, ...]:
-        """The depths [`first`, `last`), with the stores that `stores` has for each."""
-        with self.f.loop("depth", first, last, carried=totals) as depth:
-            beside = () if stores is None else stores(depth.index)
-            depth.carry(*self._step(depth.index, depth.carried, beside))
-        return depth.results
+        """The input channels [`first`, `last`), with the stores that `stores` has for each."""
+        with self.f.loop("in_channels", first, last, carried=totals) as in_channels:
+            beside = () if stores is None else stores(in_channels.index)
+            in_channels.carry(*self._step(in_channels.index, in_channels.carried, beside))
+        return in_channels.results
 
-    def run_with_holes(
-        self, holes: HoleStores, last: Value, carried: Sequence[Value]
+    def run_with_zero_fills(
+        self, zero_fills: ZeroFillStores, last: Value, carried: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """All depths, the first of them beside the holes from the last of `carried` on."""
+        """All input channels, the first of them beside the zero-filled outputs from the last of
+        `carried` on."""
         f, first = self.f, self.f.argument("first")
         *totals, stored = carried
-        left = f.sub(f.argument("last_hole"), stored, "holes.left")
+        left = f.sub(f.argument("last_zero_fill"), stored, "holes.left")
         turn = f.minimum(last, f.add(first, left), "turn")
-        hole = f.sub(stored, first, "hole.of.depth")
+        zero_fill = f.sub(stored, first, "hole.of.depth")
 
-        def stores(depth: Value) -> Sequence[Callable[[], None]]:
-            return holes.stores(f, f.add(hole, depth))
+        def stores(in_channels: Value) -> Sequence[Callable[[], None]]:
+            return zero_fills.stores(f, f.add(zero_fill, in_channels))
 
         totals = self.run(first, turn, totals, stores)
-        return *self.run(turn, last, totals), f.add(hole, turn, "holes.stored")
+        return *self.run(turn, last, totals), f.add(zero_fill, turn, "holes.stored")
 
     def _step(
-        self, depth: Value, before: Sequence[Value], beside: Sequence[Callable[[], None]]
+        self, in_channels: Value, before: Sequence[Value], beside: Sequence[Callable[[], None]]
     ) -> list[Value]:
-        """The sums after one depth; behind each row comes one of the stores `beside` it."""
+        """The accumulators after one depth; behind each row comes one of the stores `beside` it."""
         f, lanes, vectors = self.f, self.lanes, self.tile.vectors
         vector_bytes = lanes.count * lanes.bytes
-        weights = f.element(self.panel, depth, self.line_bytes, "weights")
+        weights = f.element(self.panel, in_channels, self.line_bytes, "weights")
         loaded = [
             f.load(lanes.type, f.offset(weights, v * vector_bytes), lanes.bytes, "w")
             for v in range(vectors)
         ]
         sums: list[Value] = []
         for row, address in enumerate(self.rows):
-            x = lanes.broadcast(f, f.element(address, depth, lanes.bytes))
+            x = lanes.broadcast(f, f.element(address, in_channels, lanes.bytes))
             sums += [
                 lanes.multiply_add(f, x, w, total)
                 for w, total in zip(loaded, before[row * vectors :], strict=False)
@@ -203,8 +210,10 @@ class _BroadcastSteps:
             f.prefetch(f.offset(weights, f.argument("ahead")), level=2)
         if self.shape.streams:
             # The whole of the next tile, a part with each step.
-            place = f.element(self.rows[0], depth, self.tile.rows * lanes.bytes, "part")
-            f.prefetch(f.offset(place, self.tile.rows * self.shape.depth * lanes.bytes, "next"))
+            place = f.element(self.rows[0], in_channels, self.tile.rows * lanes.bytes, "part")
+            f.prefetch(
+                f.offset(place, self.tile.rows * self.shape.in_channels * lanes.bytes, "next")
+            )
         return sums
 
 
@@ -218,7 +227,8 @@ def _dot_steps(
     last: Value,
     totals: Sequence[Value],
 ) -> tuple[Value, ...]:
-    """One tap: each step multiplies a vector of depths of every column with one of every row."""
+    """One tap: each step multiplies a vector of input channels of every column with one of every
+    row."""
     vector_bytes = lanes.count * lanes.bytes
 
     def step(at: Value, active: int, before: Sequence[Value]) -> list[Value]:
@@ -238,12 +248,14 @@ def _dot_steps(
 
     whole = row_depth // lanes.count * lanes.count
     full_end = last if whole == row_depth else f.minimum(last, whole, "full.end")
-    with f.loop("depth", f.argument("first"), full_end, lanes.count, carried=totals) as depth:
-        depth.carry(*step(depth.index, lanes.count, depth.carried))
+    with f.loop(
+        "in_channels", f.argument("first"), full_end, lanes.count, carried=totals
+    ) as in_channels:
+        in_channels.carry(*step(in_channels.index, lanes.count, in_channels.carried))
     if whole == row_depth:
-        return depth.results
-    # The rest of a row is less than a vector; it belongs to the last block of depths.
-    with f.loop("rest", full_end, f.minimum(last, whole + 1), carried=depth.results) as rest:
+        return in_channels.results
+    # The rest of a row is less than a vector; it belongs to the last block of input channels.
+    with f.loop("rest", full_end, f.minimum(last, whole + 1), carried=in_channels.results) as rest:
         rest.carry(*step(rest.index, row_depth - whole, rest.carried))
     return rest.results
 
@@ -259,25 +271,27 @@ def _group_steps(
 ) -> list[Value]:
     """One tap: elements of a row are spread over the lanes that hold their group's columns."""
     together = tile.groups_per_vector(lanes.count)
-    groups = shape.columns // tile.width
+    groups = shape.out_channels // tile.width
     first = f.argument("first")
     sums = list(totals)
     for v in range(tile.vectors):
         here = min(together, groups - v * together)
-        part = vector(lanes.scalar, here * tile.depth)
-        start = v * together * tile.depth * lanes.bytes
+        part = vector(lanes.scalar, here * tile.in_channels)
+        start = v * together * tile.in_channels * lanes.bytes
         elements = [
             f.load(part, f.offset(f.element(row, first, lanes.bytes), start), lanes.bytes, "x")
             for row in rows
         ]
         # Shuffles that move the same lane of every 128 bits share instructions: one by one.
         quarter = 16 // lanes.bytes
-        for depth in sorted(range(tile.depth), key=lambda depth: depth % quarter):
-            place = (depth * tile.vectors + v) * lanes.count * lanes.bytes
+        for in_channels in sorted(
+            range(tile.in_channels), key=lambda in_channels: in_channels % quarter
+        ):
+            place = (in_channels * tile.vectors + v) * lanes.count * lanes.bytes
             weights = f.load(lanes.type, f.offset(panel, place), lanes.bytes, "w")
             # Lanes past the last group multiply zero weights with any element.
             spread = [
-                min(lane // tile.width, here - 1) * tile.depth + depth
+                min(lane // tile.width, here - 1) * tile.in_channels + in_channels
                 for lane in range(lanes.count)
             ]
             for row, x in enumerate(elements):
@@ -289,7 +303,7 @@ def _group_steps(
 
 @dataclass(frozen=True)
 class _Piece:
-    """A vector of sums of neighbouring columns of one row."""
+    """A vector of accumulators of adjacent columns of one row."""
 
     sums: Value
     row: int
@@ -307,9 +321,11 @@ def _vector_pieces(
     sums: Sequence[Value],
 ) -> list[_Piece]:
     del f
-    columns = tile.columns(lanes.count) // tile.vectors
+    out_channels = tile.out_channels(lanes.count) // tile.vectors
     return [
-        _Piece(total, row, v * columns, min(columns, shape.columns - v * columns))
+        _Piece(
+            total, row, v * out_channels, min(out_channels, shape.out_channels - v * out_channels)
+        )
         for (row, v), total in zip(
             ((row, v) for row in range(tile.rows) for v in range(tile.vectors)), sums, strict=True
         )
@@ -327,8 +343,8 @@ def _dot_pieces(f: Function, tile: DotTile, lanes: Lanes, sums: Sequence[Value])
         added = horizontal_sums(f, sums[begin : begin + rows * tile.width], lanes)
         for row in range(rows):
             picked = range(row * tile.width, (row + 1) * tile.width)
-            columns = f.shuffle(added, added, tuple(picked), "columns")
-            pieces.append(_Piece(columns, first + row, 0, tile.width))
+            out_channels = f.shuffle(added, added, tuple(picked), "out_channels")
+            pieces.append(_Piece(out_channels, first + row, 0, tile.width))
     return pieces
 
 
@@ -339,7 +355,8 @@ def _store_pieces(
     pieces: Sequence[_Piece],
     fused: FusedStore | None,
 ) -> None:
-    """Store sums, add them to those of earlier depths, and store what follows of whole sums."""
+    """Store accumulators, add them to those of earlier input channels, and store what follows of
+    whole accumulators."""
     places = _out_rows(f, shape.tile.rows)
     add = f.argument("add")
     is_first = f.compare("eq", add, 0)
@@ -377,7 +394,7 @@ def _store_each(
 
 
 def _added(f: Function, lanes: Lanes, piece: _Piece, row: Value) -> Value:
-    """The sums of a piece and of earlier depths."""
+    """The accumulators of a piece and of earlier input channels."""
     address = f.offset(row, piece.column * lanes.bytes)
     if piece.sums.type == lanes.type:
         before = lanes.load(f, address, piece.active, "before")

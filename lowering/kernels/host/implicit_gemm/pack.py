@@ -1,8 +1,8 @@
 """Weights in the order in which the microkernel reads them.
 
-The order is `[group][phase][panel][tap]`, and then `[depth][column of the panel]` for broadcast
-tiles, `[depth vector][column][lane]` for dot tiles; what fills up the last vector is zero.
-Constant weights are packed once; others by one launch before the kernel.
+The order is `[group][phase][panel][tap]`, and then `[in_channels][column of the panel]` for
+broadcast tiles, `[in_channels vector][column][lane]` for dot tiles; what fills up the last vector
+is zero. Constant weights are packed once; others by one launch before the kernel.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class PackKernel:
         b, packed = f.load(PTR, args, 8, "b"), f.load(PTR, f.offset(args, 8), 8, "packed")
         together = self._taps
         per_group = max(1, spec.taps if together is None else together.blocks)
-        stride = cuts.panel_columns * spec.b.column_stride
+        stride = cuts.panel_out_channels * spec.b.out_channel_stride
         if isinstance(cuts.tile, GroupTile):
-            stride = cuts.panel_columns // spec.columns * spec.b.group_stride
+            stride = cuts.panel_out_channels // spec.out_channels * spec.b.group_stride
         with f.loop("item", f.argument("begin"), f.argument("end")) as item:
             panel = f.rem(item.index, cuts.panels, "panel")
             matrix = f.div(item.index, cuts.panels, "matrix")
@@ -79,9 +79,9 @@ class PackKernel:
             source = f.element(b, group, spec.b.group_stride * self.storage.bytes, "b.group")
             source = f.element(source, panel, stride * self.storage.bytes, "b.panel")
             target = f.element(packed, group, spec.taps * cuts.tap_elements * size, "packed.group")
-            shapes = [(cuts.last_tile, cuts.last_columns, "eq")]
+            shapes = [(cuts.last_tile, cuts.last_out_channels, "eq")]
             if cuts.panels > 1:
-                shapes.append((cuts.tile, cuts.panel_columns, "ne"))
+                shapes.append((cuts.tile, cuts.panel_out_channels, "ne"))
             if together is not None:
                 self._write_taps(module, f, together, shapes, (source, target, panel, number))
             else:
@@ -96,16 +96,16 @@ class PackKernel:
         shapes: list[tuple[Tile, int, str]],
         item: tuple[Value, Value, Value, Value],
     ) -> None:
-        """All taps of some depths."""
+        """All taps of some input channels."""
         source, target, panel, block = item
         source = f.offset(source, min(packing.taps) * self.storage.bytes, "b.tap")
         first = f.mul(block, DEPTHS, "first")
-        last = f.minimum(f.add(first, DEPTHS), self.spec.depth, "last")
-        for tile, columns, test in shapes:
+        last = f.minimum(f.add(first, DEPTHS), self.spec.in_channels, "last")
+        for tile, out_channels, test in shapes:
             if not isinstance(tile, BroadcastTile):
                 continue
             label = "last" if test == "eq" else "full"
-            copy = packing.write(module, tile, columns, label)
+            copy = packing.write(module, tile, out_channels, label)
             with f.when(f.compare(test, panel, self.cuts.panels - 1), label):
                 f.call(copy, source, target, panel, first, last)
 
@@ -116,7 +116,7 @@ class PackKernel:
         shapes: list[tuple[Tile, int, str]],
         item: tuple[Value, Value, Value, Value],
     ) -> None:
-        """All depths of one tap."""
+        """All input channels of one tap."""
         source, target, panel, number = item
         spec, size = self.spec, self.lanes.bytes
         taps = module.table("packed_taps", self._lines() or [0])
@@ -127,11 +127,11 @@ class PackKernel:
         source = f.offset(source, weight, "b.tap")
         target = f.offset(target, start, "packed.phase")
         target = f.element(target, f.mul(panel, count), self.cuts.panel_elements * size)
-        for tile, columns, test in shapes:
+        for tile, out_channels, test in shapes:
             label = "last" if test == "eq" else "full"
-            copy = module.add(self._panel(module, tile, columns, label))
+            copy = module.add(self._panel(module, tile, out_channels, label))
             with f.when(f.compare(test, panel, self.cuts.panels - 1), label):
-                tap_bytes = tile.panel_elements(spec.depth, self.lanes.count) * size
+                tap_bytes = tile.panel_elements(spec.in_channels, self.lanes.count) * size
                 f.call(copy, source, f.element(target, number, tap_bytes, "packed.tap"))
 
     def _lines(self) -> list[int]:
@@ -145,61 +145,61 @@ class PackKernel:
             before += phase.taps
         return numbers
 
-    def _panel(self, module: Module, tile: Tile, columns: int, label: str) -> Function:
+    def _panel(self, module: Module, tile: Tile, out_channels: int, label: str) -> Function:
         """The function that packs one tap of one panel."""
         spec = self.spec
         f = Function(f"pack_{label}", ((PTR, "source"), (PTR, "target")))
-        depth = Extent(spec.depth, spec.b.depth_stride)
-        column = Extent(columns, spec.b.column_stride)
+        in_channels = Extent(spec.in_channels, spec.b.in_channel_stride)
+        column = Extent(out_channels, spec.b.out_channel_stride)
         source, target = f.argument("source"), f.argument("target")
         if isinstance(tile, GroupTile):
-            self._group_panel(f, tile, columns // spec.columns)
+            self._group_panel(f, tile, out_channels // spec.out_channels)
         elif isinstance(tile, DotTile):
-            self._dot_panel(f, source, target, column, depth)
-        elif depth.stride == 1 and column.stride != 1:
+            self._dot_panel(f, source, target, column, in_channels)
+        elif in_channels.stride == 1 and column.stride != 1:
             self._transposed(module, f, tile, column)
         else:
-            self._copy(f, source, target, depth, column, tile.columns(self.lanes.count))
+            self._copy(f, source, target, in_channels, column, tile.out_channels(self.lanes.count))
         return f
 
     def _group_panel(self, f: Function, tile: GroupTile, groups: int) -> None:
         """Zeros first: columns of `groups` groups rarely fill all lanes."""
         spec, storage, lanes = self.spec, self.storage, self.lanes
         source, target = f.argument("source"), f.argument("target")
-        elements = tile.panel_elements(spec.depth, lanes.count)
+        elements = tile.panel_elements(spec.in_channels, lanes.count)
         with f.loop("blank", 0, elements, lanes.count, runs=True) as blank:
             place = f.element(target, blank.index, lanes.bytes)
             f.store(zero(lanes.type), place, lanes.bytes)
         together = tile.groups_per_vector(lanes.count)
         with (
             f.loop("group", 0, groups, runs=True) as group,
-            f.loop("depth", 0, spec.depth, runs=True) as depth,
-            f.loop("column", 0, spec.columns, runs=True) as column,
+            f.loop("in_channels", 0, spec.in_channels, runs=True) as in_channels,
+            f.loop("column", 0, spec.out_channels, runs=True) as column,
         ):
             at = f.element(source, group.index, spec.b.group_stride * storage.bytes)
-            at = f.element(at, depth.index, spec.b.depth_stride * storage.bytes)
-            at = f.element(at, column.index, spec.b.column_stride * storage.bytes)
-            vector = f.add(f.mul(depth.index, tile.vectors), f.div(group.index, together))
-            lane = f.add(f.mul(f.rem(group.index, together), spec.columns), column.index)
+            at = f.element(at, in_channels.index, spec.b.in_channel_stride * storage.bytes)
+            at = f.element(at, column.index, spec.b.out_channel_stride * storage.bytes)
+            vector = f.add(f.mul(in_channels.index, tile.vectors), f.div(group.index, together))
+            lane = f.add(f.mul(f.rem(group.index, together), spec.out_channels), column.index)
             place = f.add(f.mul(vector, lanes.count), lane, "place")
             loaded = storage.load_scalar(f, at)
             f.store(loaded, f.element(target, place, lanes.bytes), lanes.bytes)
 
     def _dot_panel(
-        self, f: Function, source: Value, target: Value, column: Extent, depth: Extent
+        self, f: Function, source: Value, target: Value, column: Extent, in_channels: Extent
     ) -> None:
         lanes, size = self.lanes.count, self.lanes.bytes
-        whole, rest = divmod(depth.count, lanes)
-        vector_bytes = lanes * depth.stride * self.storage.bytes
+        whole, rest = divmod(in_channels.count, lanes)
+        vector_bytes = lanes * in_channels.stride * self.storage.bytes
         block_bytes = lanes * column.count * size
         with f.loop("block", 0, whole) as block:
             first = f.element(source, block.index, vector_bytes)
             out = f.element(target, block.index, block_bytes)
-            self._copy(f, first, out, column, Extent(lanes, depth.stride), lanes)
+            self._copy(f, first, out, column, Extent(lanes, in_channels.stride), lanes)
         if rest:
             first = f.offset(source, whole * vector_bytes)
             out = f.offset(target, whole * block_bytes)
-            self._copy(f, first, out, column, Extent(rest, depth.stride), lanes)
+            self._copy(f, first, out, column, Extent(rest, in_channels.stride), lanes)
 
     def _copy(
         self, f: Function, source: Value, target: Value, slow: Extent, fast: Extent, width: int
@@ -223,19 +223,26 @@ class PackKernel:
                 f.store(zero(lanes.scalar), f.element(target_row, filler.index, size), size)
 
     def _transposed(self, module: Module, f: Function, tile: BroadcastTile, column: Extent) -> None:
-        """Depths are neighbours in B and columns in the panel: squares are transposed."""
+        """Input channels are contiguous in B and columns in the panel: squares are transposed."""
         lanes, size = self.lanes.count, self.lanes.bytes
         own = Storage(self.lanes, self.lanes.element)
-        strides = (column.stride * self.storage.bytes, tile.columns(lanes) * size)
-        for columns in pieces(column.count, lanes):
-            for depths in pieces(self.spec.depth, lanes):
+        strides = (column.stride * self.storage.bytes, tile.out_channels(lanes) * size)
+        for out_channels in pieces(column.count, lanes):
+            for in_channels_ in pieces(self.spec.in_channels, lanes):
                 square = Square(
-                    self.storage, own, columns.active, depths.active, *strides, fills=True
+                    self.storage,
+                    own,
+                    out_channels.active,
+                    in_channels_.active,
+                    *strides,
+                    fills=True,
                 )
-                do = module.add(square.function(f"{f.name}_{columns.active}x{depths.active}"))
+                do = module.add(
+                    square.function(f"{f.name}_{out_channels.active}x{in_channels_.active}")
+                )
                 with (
-                    f.loop("columns", columns.first, columns.end, runs=True) as c,
-                    f.loop("depths", depths.first, depths.end, runs=True) as d,
+                    f.loop("out_channels", out_channels.first, out_channels.end, runs=True) as c,
+                    f.loop("in_channels_", in_channels_.first, in_channels_.end, runs=True) as d,
                 ):
                     source = f.element(f.argument("source"), c.index, lanes * strides[0])
                     target = f.element(f.argument("target"), c.index, lanes * size)

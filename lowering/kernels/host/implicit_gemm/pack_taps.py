@@ -1,4 +1,4 @@
-"""Packing a filter whose taps are neighbours in memory, as `KCRS` has them.
+"""Packing a filter whose taps are contiguous in memory, as `KCRS` has them.
 
 Each column has all its taps of one depth in a few cache lines, so they are read once: a square of
 columns by taps is transposed, and every tap's line of columns goes to its own packed matrix.
@@ -24,7 +24,7 @@ MAX_TAPS = 64
 """More neighbours than this are not taps of one filter, or too many for straight code."""
 
 DEPTHS = 16
-"""Depths that an item packs."""
+"""Input channels that an item packs."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Tap:
 
 @dataclass(frozen=True)
 class TapPacking:
-    """Writes the function that packs some depths of one panel, all taps at once."""
+    """Writes the function that packs some input channels of one panel, all taps at once."""
 
     spec: Contraction
     lanes: Lanes
@@ -59,7 +59,7 @@ class TapPacking:
             before += phase.taps
             for number, tap in enumerate(product(*(axis.tap_weights for axis in phase.axes))):
                 taps[sum(tap)] = _Tap(start, number, phase.taps)
-        strides = (spec.b.depth_stride, spec.b.column_stride)
+        strides = (spec.b.in_channel_stride, spec.b.out_channel_stride)
         apart = len(taps) != before or not taps or max(taps) - min(taps) >= MAX_TAPS
         if not isinstance(cuts.tile, BroadcastTile) or 1 in strides or apart or len(taps) == 1:
             return None
@@ -68,10 +68,10 @@ class TapPacking:
     @property
     def blocks(self) -> int:
         """Pieces of the depth, each an item of every panel."""
-        return -(-self.spec.depth // DEPTHS)
+        return -(-self.spec.in_channels // DEPTHS)
 
-    def write(self, module: Module, tile: BroadcastTile, columns: int, label: str) -> Function:
-        """The function that packs the depths [`first`, `last`) of panel number `panel`.
+    def write(self, module: Module, tile: BroadcastTile, out_channels: int, label: str) -> Function:
+        """The function that packs the input channels [`first`, `last`) of panel number `panel`.
 
         `source` is the first tap, depth and column of the panel, `target` the packed group.
         """
@@ -79,22 +79,26 @@ class TapPacking:
         f = module.add(Function(f"pack_taps_{label}", parameters))
         own, lanes = Storage(self.lanes, self.lanes.element), self.lanes.count
         storage, b = Storage(self.lanes, self.spec.b.type), self.spec.b
-        line_bytes = tile.columns(lanes) * own.bytes
+        line_bytes = tile.out_channels(lanes) * own.bytes
         targets = self._targets(f, tile)
         first_tap, reach = min(self.taps), max(self.taps) - min(self.taps) + 1
-        with f.loop("depth", f.argument("first"), f.argument("last")) as depth:
-            row = f.element(f.argument("source"), depth.index, b.depth_stride * storage.bytes)
-            line = f.mul(depth.index, line_bytes, "line")
-            for piece in pieces(columns, lanes):
+        with f.loop("in_channels", f.argument("first"), f.argument("last")) as in_channels:
+            row = f.element(
+                f.argument("source"), in_channels.index, b.in_channel_stride * storage.bytes
+            )
+            line = f.mul(in_channels.index, line_bytes, "line")
+            for piece in pieces(out_channels, lanes):
                 with f.loop("vector", piece.first, piece.end, runs=True) as v:
-                    column = f.element(row, v.index, lanes * b.column_stride * storage.bytes)
+                    column = f.element(row, v.index, lanes * b.out_channel_stride * storage.bytes)
                     place = f.add(line, f.mul(v.index, lanes * own.bytes), "place")
                     for start in range(0, reach, lanes):
                         active = min(lanes, reach - start)
                         loaded = [
                             storage.load_raw(
                                 f,
-                                f.offset(column, (start + c * b.column_stride) * storage.bytes),
+                                f.offset(
+                                    column, (start + c * b.out_channel_stride) * storage.bytes
+                                ),
                                 active,
                             )
                             if c < piece.active
@@ -111,7 +115,7 @@ class TapPacking:
     def _targets(self, f: Function, tile: BroadcastTile) -> dict[int, Value]:
         """The address of each tap's packed matrix."""
         size, panel = self.lanes.bytes, f.argument("panel")
-        tap_elements = tile.panel_elements(self.spec.depth, self.lanes.count)
+        tap_elements = tile.panel_elements(self.spec.in_channels, self.lanes.count)
         targets: dict[int, Value] = {}
         for element, tap in self.taps.items():
             before = f.mul(panel, tap.count * self.cuts.panel_elements * size, "panels")

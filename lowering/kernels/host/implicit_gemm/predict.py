@@ -32,7 +32,7 @@ def predict(spec: Contraction, cpu: CpuTarget) -> float:
     tile = choose(shape, lanes.count, cpu, MAX_ROWS)
     cycles = cycles_of(shape, tile, lanes.count)
     cycles += ITEM_CYCLES * MIN_ITEMS
-    cycles += ADDRESS_CYCLES * spec.groups * sum(p.positions * p.taps for p in spec.phases)
+    cycles += ADDRESS_CYCLES * spec.groups * sum(p.pixels * p.taps for p in spec.phases)
     _, b, c = elements(spec)
     if not reads_in_place(spec, lanes.count, lanes.bytes):
         cycles += PACK_CYCLES * b

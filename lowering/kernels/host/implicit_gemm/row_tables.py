@@ -1,4 +1,4 @@
-"""The tables of addresses that a block of output positions is computed from.
+"""The tables of addresses that a block of output pixels is computed from.
 
 `rows[tap][position]` is the address of the row of A that a tap reads, or of zeros where that lies
 outside of A; `outs[position]` is where the position's columns go. Both are filled for runs of
@@ -73,13 +73,13 @@ class PhaseTables:
         return f.load(I64, f.offset(line, place * 8), 8, name)
 
     def tap_row(self, f: Function, line: Value, axis: int, tap: Value) -> Value:
-        """The position of A that tap number `tap` along `axis` reads at output position 0."""
+        """The position of A that tap number `tap` along `axis` reads at output pixel 0."""
         place = f.add(self.field(f, line, "first_row", axis), tap)
         return f.load(I64, f.element(self._tap_rows, place, 8), 8, "tap.row")
 
 
 class OutLister:
-    """Writes the function that fills `outs` for some positions of one phase."""
+    """Writes the function that fills `outs` for some output pixels of one phase."""
 
     POINTERS = ("line", "c", "outs")
     NUMBERS = ("begin", "end")
@@ -98,7 +98,7 @@ class OutLister:
         self._f = Function(name, parameters)
 
     def function(self) -> Function:
-        """Fill the table for the positions [`begin`, `end`)."""
+        """Fill the table for the output pixels [`begin`, `end`)."""
         f = self._f
         begin, end, size = f.argument("begin"), f.argument("end"), self._axis("size")
         out_lanes = self._lanes(self._axis("out_stride"))
@@ -121,7 +121,7 @@ class OutLister:
         return f
 
     def _visit(self, places: list[Value], position: Value, cell: Value) -> None:
-        """What else is done for a run of positions."""
+        """What else is done for a run of output pixels."""
 
     def _outer_places(self, number: Value) -> list[Value]:
         """The position along each axis but the innermost."""
@@ -157,7 +157,7 @@ class OutLister:
 
 
 class TableFiller(OutLister):
-    """Writes the function that fills both tables for some positions of one phase."""
+    """Writes the function that fills both tables for some output pixels of one phase."""
 
     POINTERS = ("line", "a", "c", "rows", "outs")
     NUMBERS = ("begin", "end", "padded")
@@ -167,7 +167,7 @@ class TableFiller(OutLister):
 
         Args:
             tables: the numbers of all phases.
-            width: positions in a line of the row table, slack included.
+            width: output pixels in a line of the row table, slack included.
             zero_row: the address of zeros.
             spill_row: the address of a row that nobody reads.
         """
@@ -182,9 +182,9 @@ class TableFiller(OutLister):
         self._row_lanes = self._lanes(f.mul(self._axis("step"), self._axis("row_stride")))
 
     def function(self) -> Function:
-        """Fill the tables for the positions [`begin`, `end`).
+        """Fill the tables for the output pixels [`begin`, `end`).
 
-        Positions from there up to `padded`, a whole number of tiles, read zeros and are stored
+        Output pixels from there up to `padded`, a whole number of tiles, read zeros and are stored
         to the spill row.
         """
         f = super().function()
@@ -195,7 +195,7 @@ class TableFiller(OutLister):
         self._fill_taps(places, position, cell)
 
     def _fill_taps(self, places: list[Value], position: Value, cell: Value) -> None:
-        """The rows of all taps for the run of positions that begins at `position`."""
+        """The rows of all taps for the run of output pixels that begins at `position`."""
         f = self._f
         first_read = f.mul(position, self._axis("step"), "first.read")
         base = _address(f, f.argument("a"))

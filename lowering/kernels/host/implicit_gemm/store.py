@@ -1,9 +1,9 @@
-"""From sums in scratch memory to C: its layout and its type.
+"""From accumulators in scratch memory to C: its layout and its type.
 
-Where C holds channels as neighbours in the type of the arithmetic, tiles store straight into it.
-Otherwise an item's sums go to scratch memory that stays in the cache, `[row][column]`, and from
-there to C in one pass: through what follows the contraction, rounded once, and transposed where
-positions are the neighbours.
+Where C holds channels contiguous in the type of the arithmetic, tiles store straight into it.
+Otherwise an item's accumulators go to scratch memory that stays in the cache, `[row][column]`, and
+from there to C in one pass: through what follows the contraction, rounded once, and transposed
+where output pixels are the neighbours.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Writes the function that stores an item's sums."""
+    """Writes the function that stores an item's accumulators."""
 
     lanes: Lanes
     layout: Channels
@@ -48,7 +48,7 @@ class Epilogue:
         return Storage(self.lanes, self.layout.type)
 
     def function(self, module: Module) -> Function:
-        """Store `columns` columns of `count` rows, each to the address that `outs` has for it.
+        """Store `out_channels` columns of `count` rows, each to the address that `outs` has for it.
 
         Scratch memory has room for whole vectors in every row.
         """
@@ -58,7 +58,7 @@ class Epilogue:
                 (f"{PTR} noalias", "scratch"),
                 (f"{PTR} noalias", "outs"),
                 (I64, "count"),
-                (I64, "columns"),
+                (I64, "out_channels"),
                 *(self.fused.parameters if self.fused is not None else ()),
             ),
         )
@@ -69,31 +69,35 @@ class Epilogue:
         return module.add(f)
 
     def _rows(self, f: Function) -> None:
-        """Channels are neighbours: whole vectors, then the columns that are left."""
-        lanes, columns = self.lanes, f.argument("columns")
-        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole")
+        """Channels are contiguous: whole vectors, then the columns that are left."""
+        lanes, out_channels = self.lanes, f.argument("out_channels")
+        whole = f.mul(f.div(out_channels, lanes.count), lanes.count, "whole")
         with f.loop("row", 0, f.argument("count"), runs=True) as row:
             source = f.element(f.argument("scratch"), row.index, self.line_bytes)
             target = self._out(f, row.index)
             with f.loop("vector", 0, whole, lanes.count) as v:
                 self._move(f, source, target, v.index, lanes.count)
-            with f.loop("rest", whole, columns) as rest:
+            with f.loop("rest", whole, out_channels) as rest:
                 self._move(f, source, target, rest.index, 0)
 
     def _columns(self, f: Function) -> None:
-        """Positions may be neighbours: as many of them as lanes are transposed at a time."""
-        lanes, columns, count = self.lanes.count, f.argument("columns"), f.argument("count")
+        """Output pixels may be neighbours: as many of them as lanes are transposed at a time."""
+        lanes, out_channels, count = (
+            self.lanes.count,
+            f.argument("out_channels"),
+            f.argument("count"),
+        )
         whole = f.mul(f.div(count, lanes), lanes, "whole")
         with f.loop("rows", 0, whole, lanes) as rows:
-            together = self._are_neighbours(f, rows.index)
+            together = self._are_contiguous(f, rows.index)
             with f.when(together, "run"):
                 self._squares(f, rows.index)
             with f.when(f.emit(I1, "apart", f"xor {together}, true"), "apart"):
                 end = f.add(rows.index, lanes)
-                self._scatter(f, rows.index, end, columns)
-        self._scatter(f, whole, count, columns)
+                self._scatter(f, rows.index, end, out_channels)
+        self._scatter(f, whole, count, out_channels)
 
-    def _are_neighbours(self, f: Function, row: Value) -> Value:
+    def _are_contiguous(self, f: Function, row: Value) -> Value:
         """Whether the addresses of as many rows as lanes, `row` the first, follow each other."""
         lanes = self.lanes.count
         steps = integers([lane * self.storage.bytes for lane in range(lanes)])
@@ -106,11 +110,11 @@ class Epilogue:
         return f.emit(I1, "together", f"icmp eq {bits}, -1")
 
     def _squares(self, f: Function, row: Value) -> None:
-        lanes, size, columns = self.lanes, self.lanes.bytes, f.argument("columns")
+        lanes, size, out_channels = self.lanes, self.lanes.bytes, f.argument("out_channels")
         source = f.element(f.argument("scratch"), row, self.line_bytes)
         target = self._out(f, row)
         column_bytes = self.layout.stride * self.storage.bytes
-        whole = f.mul(f.div(columns, lanes.count), lanes.count, "whole.columns")
+        whole = f.mul(f.div(out_channels, lanes.count), lanes.count, "whole.columns")
         with f.loop("column", 0, whole, lanes.count) as column:
             at = f.element(source, column.index, size)
             loaded = [
@@ -121,7 +125,7 @@ class Epilogue:
             for number, line in enumerate(transpose(f, loaded)):
                 place = f.offset(out, number * column_bytes)
                 self._store_positions(f, line, f.add(column.index, number), place, lanes.count)
-        with f.loop("rest", whole, columns) as rest:
+        with f.loop("rest", whole, out_channels) as rest:
             gathered = zero(lanes.type)
             at = f.element(source, rest.index, size)
             for line in range(lanes.count):
@@ -132,12 +136,12 @@ class Epilogue:
             place = f.element(target, rest.index, column_bytes)
             self._store_positions(f, gathered, rest.index, place, lanes.count)
 
-    def _scatter(self, f: Function, begin: Value, end: Value, columns: Value) -> None:
+    def _scatter(self, f: Function, begin: Value, end: Value, out_channels: Value) -> None:
         column_bytes = self.layout.stride * self.storage.bytes
         with f.loop("row", begin, end) as row:
             source = f.element(f.argument("scratch"), row.index, self.line_bytes)
             target = self._out(f, row.index)
-            with f.loop("column", 0, columns) as column:
+            with f.loop("column", 0, out_channels) as column:
                 loaded = f.load(
                     self.lanes.scalar,
                     f.element(source, column.index, self.lanes.bytes),
@@ -165,7 +169,7 @@ class Epilogue:
     def _store_positions(
         self, f: Function, total: Value, column: Value, place: Value, active: int
     ) -> None:
-        """Neighbouring positions of one column, or one position if `active` is 0."""
+        """Neighbouring output pixels of one column, or one position if `active` is 0."""
         if self.fused is not None:
             total = self.fused.of_positions(f, total, column, active, place)
         self._store(f, total, place, active)

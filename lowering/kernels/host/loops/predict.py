@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.target import CpuTarget
 
 OPERATIONS = 2.0
-"""In a cycle: LLVM makes vectors of some loops, and waits for the sums of others."""
+"""In a cycle: LLVM makes vectors of some loops, and waits for the accumulators of others."""
 
 
 def predict(function: kernel.FuncOp, cpu: CpuTarget) -> float:

@@ -1,6 +1,6 @@
 """A strided scatter into zeros, in one pass over the result, as LLVM IR.
 
-    for line:    the runs along the innermost dimension with holes
+    for line:    the runs along the innermost dimension with zero-filled outputs
       zeros before, then each run of the source and the zeros behind it; or zeros alone
 
 A run is what source and result have in one piece. Results that no cache holds are written around

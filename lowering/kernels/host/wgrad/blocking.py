@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.target import CpuTarget
 
 MAX_OUTER_ROWS = 14
-"""Rows of a tile whose elements are neighbours, so that they share one address."""
+"""Rows of a tile whose elements are contiguous, so that they share one address."""
 
 BLOCK_BYTES = 192 * 1024
-"""What the positions of a block read from A and C, which then stay in the second-level cache."""
+"""What the output pixels of a block read from A and C, which then stay in the second-level
+cache."""
 
 PANEL_BYTES = 24 * 1024
 """A packed panel of the vector operand, which every tile of rows reads: first-level cache."""
@@ -32,13 +33,13 @@ MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
 
 MIN_SPLIT_POSITIONS = 256
-"""Fewer positions than this in a split do not pay for adding up the partial results."""
+"""Fewer output pixels than this in a split do not pay for adding up the partial results."""
 
 RESULT_BYTES = 256 * 1024
 """Results of an item, which wait in the second-level cache from block to block."""
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Into so many parts positions may be split."""
+"""Into so many parts output pixels may be split."""
 
 STORED = 2
 """What is stored is read into the cache first."""
@@ -50,7 +51,7 @@ MIN_TILES = 8
 """Fewer tiles of rows than this in an item do not pay for packing their vectors."""
 
 MIN_BLOCK = 32
-"""Positions that a block has at least."""
+"""Output pixels that a block has at least."""
 
 PACK_CYCLES = 1.0
 """Cycles to copy one vector into a panel."""
@@ -73,16 +74,16 @@ class WeightBlocking:
     """What the accumulators hold; a group tile has one row for each depth of a group."""
     groups: int
     """Groups that are products of their own; 1 if vectors hold several groups."""
-    columns_are_depth: bool
+    lanes_are_in_channels: bool
     """Whether vectors run along the depth (elements of A), and rows along the columns of C."""
     rows: int
     """Rows of the result of one tap."""
-    columns: int
+    out_channels: int
     """Columns of the result of one tap, in vectors; those of all groups in a group tile."""
     block: int
-    """Positions that are reduced at a time."""
+    """Output pixels that are reduced at a time."""
     splits: int
-    """Parts of the positions, each with its own partial result."""
+    """Parts of the output pixels, each with its own partial result."""
     tap_parts: int
     """Parts of the taps, each an item."""
     panels: int
@@ -93,7 +94,7 @@ class WeightBlocking:
     """Tiles of rows, the last one maybe less high; 1 for a group tile."""
     row_parts: int
     """Parts of the tiles of rows, each an item."""
-    padded_columns: int
+    padded_out_channels: int
     """Columns of a line of a partial result: whole vectors."""
     packs: bool
     """Whether vectors are packed into a panel first."""
@@ -106,22 +107,22 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
     (phase,) = spec.phases
     choice = _chosen(spec, lanes)
     tile, groups = choice.tile, spec.groups
-    rows, columns = spec.depth, spec.columns
-    if choice.columns_are_depth:
-        rows, columns = columns, rows
+    rows, out_channels = spec.in_channels, spec.out_channels
+    if choice.lanes_are_in_channels:
+        rows, out_channels = out_channels, rows
     together = 1
     if isinstance(tile, GroupTile):
         together, groups = groups, 1
-        columns *= together
-    panel_columns = tile.columns(lanes.count)
-    panels = -(-columns // panel_columns)
+        out_channels *= together
+    panel_out_channels = tile.out_channels(lanes.count)
+    panels = -(-out_channels // panel_out_channels)
     panel_lanes = tile.vectors * lanes.count
     tiles = 1 if isinstance(tile, GroupTile) else -(-rows // tile.rows)
     by_panel = PANEL_BYTES // (panel_lanes * lanes.bytes)
-    last = tile.narrowed(columns - (panels - 1) * panel_columns, lanes.count)
-    stores = isinstance(tile, BroadcastTile) and _stores_directly(spec, lanes, columns, choice)
+    last = tile.narrowed(out_channels - (panels - 1) * panel_out_channels, lanes.count)
+    stores = isinstance(tile, BroadcastTile) and _stores_directly(spec, lanes, out_channels, choice)
     cuts = _PartChoices(
-        positions=phase.positions,
+        pixels=phase.pixels,
         taps=phase.taps,
         groups=groups,
         tiles=tiles,
@@ -131,20 +132,20 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
         size=lanes.bytes,
         direct=stores,
     )
-    parts = cuts.best(max(1, phase.positions // max(MIN_SPLIT_POSITIONS, by_panel)))
+    parts = cuts.best(max(1, phase.pixels // max(MIN_SPLIT_POSITIONS, by_panel)))
     item_rows = min(rows, -(-tiles // parts.rows) * cuts.height)
-    item_columns = min(columns, -(-panels // parts.panels) * panel_columns)
+    item_columns = min(out_channels, -(-panels // parts.panels) * panel_out_channels)
     if together > 1:  # rows and columns of all groups
-        item_rows = spec.depth * together
+        item_rows = spec.in_channels * together
     by_cache = BLOCK_BYTES // ((item_rows + item_columns) * lanes.bytes)
-    longest = -(-phase.positions // parts.splits)
+    longest = -(-phase.pixels // parts.splits)
     block = max(MIN_BLOCK, min(by_cache, by_panel, longest))
     return WeightBlocking(
         tile=tile,
         groups=groups,
-        columns_are_depth=choice.columns_are_depth,
+        lanes_are_in_channels=choice.lanes_are_in_channels,
         rows=rows,
-        columns=columns,
+        out_channels=out_channels,
         block=-(-longest // -(-longest // block)),
         splits=parts.splits,
         tap_parts=parts.taps,
@@ -152,7 +153,7 @@ def block_weights(spec: Contraction, lanes: Lanes) -> WeightBlocking:
         panel_parts=parts.panels,
         tiles=tiles,
         row_parts=parts.rows,
-        padded_columns=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
+        padded_out_channels=((panels - 1) * tile.vectors + last.vectors) * lanes.count,
         packs=isinstance(tile, BroadcastTile) and item_rows >= PACKED_TILES * tile.rows,
         direct=stores and parts.splits == 1,
     )
@@ -166,26 +167,27 @@ def tile_cycles(spec: Contraction, lanes: Lanes) -> float:
 def _chosen(spec: Contraction, lanes: Lanes) -> _Choice:
     (phase,) = spec.phases
     shape = _WeightShape(
-        depth=spec.depth,
-        columns=spec.columns,
+        in_channels=spec.in_channels,
+        out_channels=spec.out_channels,
         groups=spec.groups,
-        fuses=spec.a.group_stride == spec.depth and spec.c.group_stride == spec.columns,
-        strides=(spec.b.depth_stride, spec.b.column_stride),
-        positions=phase.positions,
+        fuses=spec.a.group_stride == spec.in_channels and spec.c.group_stride == spec.out_channels,
+        strides=(spec.b.in_channel_stride, spec.b.out_channel_stride),
+        pixels=phase.pixels,
     )
     return _choose(shape, lanes.count, lanes.cpu)
 
 
-def _stores_directly(spec: Contraction, lanes: Lanes, columns: int, choice: _Choice) -> bool:
+def _stores_directly(spec: Contraction, lanes: Lanes, out_channels: int, choice: _Choice) -> bool:
     """Whether a tile's vectors can be stored where B has them."""
-    stride = spec.b.depth_stride if choice.columns_are_depth else spec.b.column_stride
-    whole = columns % lanes.count == 0
+    stride = spec.b.in_channel_stride if choice.lanes_are_in_channels else spec.b.out_channel_stride
+    whole = out_channels % lanes.count == 0
     return whole and stride == 1 and spec.b.type == spec.element and not spec.accumulate
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """How many parts there are of the positions, the taps, the tiles of rows, and the panels."""
+    """How many parts there are of the output pixels, the taps, the tiles of rows, and the
+    panels."""
 
     splits: int
     taps: int
@@ -197,7 +199,7 @@ class _Parts:
 class _PartChoices:
     """The parts that items can be."""
 
-    positions: int
+    pixels: int
     taps: int
     groups: int
     tiles: int
@@ -209,7 +211,7 @@ class _PartChoices:
     size: int
     """Bytes of an element."""
     direct: bool
-    """Whether items can store to B if the positions are one part."""
+    """Whether items can store to B if the output pixels are one part."""
 
     def best(self, most_splits: int) -> _Parts:
         """The parts that move the fewest bytes past the second-level cache, where an item's
@@ -242,10 +244,10 @@ class _PartChoices:
 
     def _moved(self, parts: _Parts) -> float:
         """Elements of one group that items read and write, and pack."""
-        rows, columns = self.tiles * self.height, self.panels * self.width
-        read = self.positions * parts.taps * (parts.panels * rows + parts.rows * columns)
-        read += PACKED * self.positions * self.taps * parts.rows * columns
-        stored = self.taps * rows * columns * STORED
+        rows, out_channels = self.tiles * self.height, self.panels * self.width
+        read = self.pixels * parts.taps * (parts.panels * rows + parts.rows * out_channels)
+        read += PACKED * self.pixels * self.taps * parts.rows * out_channels
+        stored = self.taps * rows * out_channels * STORED
         if self.direct and parts.splits == 1:
             return read + stored
         # Each part is stored, read again, and B stored.
@@ -261,14 +263,14 @@ def _even_parts(count: int) -> list[int]:
 class _WeightShape:
     """What the choice of a tile depends on."""
 
-    depth: int
-    columns: int
+    in_channels: int
+    out_channels: int
     groups: int
     fuses: bool
-    """Whether the groups of A and those of C are neighbours."""
+    """Whether the groups of A and those of C are contiguous."""
     strides: tuple[int, int]
-    """Elements of B between depths and between columns."""
-    positions: int
+    """Elements of B between input channels and between columns."""
+    pixels: int
 
 
 @dataclass(frozen=True)
@@ -276,7 +278,7 @@ class _Choice:
     cost: float
     """Cycles for one position of all groups."""
     tile: BroadcastTile | GroupTile
-    columns_are_depth: bool = False
+    lanes_are_in_channels: bool = False
 
 
 @lru_cache(KEPT_CHOICES)
@@ -285,28 +287,28 @@ def _choose(shape: _WeightShape, lanes: int, cpu: CpuTarget) -> _Choice:
     choices = [
         _outer(shape, BroadcastTile(rows, vectors), lanes, swapped)
         for swapped, extents in (
-            (False, (shape.depth, shape.columns)),
-            (True, (shape.columns, shape.depth)),
+            (False, (shape.in_channels, shape.out_channels)),
+            (True, (shape.out_channels, shape.in_channels)),
         )
         for rows in range(1, min(MAX_OUTER_ROWS, extents[0]) + 1)
         for vectors in range(1, -(-extents[1] // lanes) + 1)
         if BroadcastTile(rows, vectors).registers(cpu) <= cpu.vector_registers
     ]
-    if shape.fuses and shape.groups > 1 and shape.columns <= lanes:
-        most = -(-shape.groups // (lanes // shape.columns))
+    if shape.fuses and shape.groups > 1 and shape.out_channels <= lanes:
+        most = -(-shape.groups // (lanes // shape.out_channels))
         choices += [
-            _grouped(shape, GroupTile(1, vectors, shape.depth, shape.columns), lanes)
+            _grouped(shape, GroupTile(1, vectors, shape.in_channels, shape.out_channels), lanes)
             for vectors in range(1, most + 1)
-            if vectors * shape.depth + GROUP_TEMPORARIES <= cpu.vector_registers
+            if vectors * shape.in_channels + GROUP_TEMPORARIES <= cpu.vector_registers
         ]
     return min(choices, key=lambda choice: (choice.cost, -choice.tile.rows))
 
 
 def _outer(shape: _WeightShape, tile: BroadcastTile, lanes: int, swapped: bool) -> _Choice:
-    rows, columns, stride = shape.depth, shape.columns, shape.strides[1]
+    rows, out_channels, stride = shape.in_channels, shape.out_channels, shape.strides[1]
     if swapped:
-        rows, columns, stride = columns, rows, shape.strides[0]
-    whole, rest = divmod(columns, tile.columns(lanes))
+        rows, out_channels, stride = out_channels, rows, shape.strides[0]
+    whole, rest = divmod(out_channels, tile.out_channels(lanes))
     widths = [tile.vectors] * whole
     if rest:
         widths.append(tile.narrowed(rest, lanes).vectors)
@@ -317,15 +319,15 @@ def _outer(shape: _WeightShape, tile: BroadcastTile, lanes: int, swapped: bool) 
         total += BroadcastTile(low, vectors).cycles(1, 1, lanes) if low else 0
         total += PACK_CYCLES * vectors
     if stride != 1:
-        total += rows * columns * SCATTER_CYCLES / shape.positions
+        total += rows * out_channels * SCATTER_CYCLES / shape.pixels
     return _Choice(total * shape.groups, tile, swapped)
 
 
 def _grouped(shape: _WeightShape, tile: GroupTile, lanes: int) -> _Choice:
-    panels = -(-shape.groups * shape.columns // tile.columns(lanes))
-    spread = 0.0 if shape.depth == shape.columns == 1 else SPREAD_COST
+    panels = -(-shape.groups * shape.out_channels // tile.out_channels(lanes))
+    spread = 0.0 if shape.in_channels == shape.out_channels == 1 else SPREAD_COST
     # Two addresses a position, two loads a vector, and what is done with them.
-    products = tile.vectors * shape.depth * (1 / 2 + spread)
+    products = tile.vectors * shape.in_channels * (1 / 2 + spread)
     cycles = 1 + tile.vectors + max(products, LATENCY_CHAINS / 2)
-    scatter = shape.groups * shape.depth * shape.columns * SCATTER_CYCLES / shape.positions
+    scatter = shape.groups * shape.in_channels * shape.out_channels * SCATTER_CYCLES / shape.pixels
     return _Choice(panels * cycles + scatter, tile)

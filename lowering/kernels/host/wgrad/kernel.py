@@ -1,14 +1,16 @@
-"""The kernel of a gradient of weights: for each tap a product that is reduced over positions.
+"""The kernel of a gradient of weights: for each tap a product that is reduced over output pixels.
 
-    for item:                   a part of the positions, taps, rows and panels of a group
-      for block of positions:     for tap:  list the positions that the tap meets, and the next
+    for item:                   a part of the output pixels, taps, rows and panels of a group
+      for block of output pixels:     for tap:  list the output pixels that the tap meets, and the
+      next
         for panel:                  pack its vectors
           for tile of rows:           microkernel: an outer product a position
 
-Sums wait for the next block in memory of the thread, where they lie densely: rows of a result lie
-apart by powers of two, and would share few sets of the caches. The last block stores them.
+Accumulators wait for the next block in memory of the thread, where they lie densely: rows of a
+result lie apart by powers of two, and would share few sets of the caches. The last block stores
+them.
 
-Parts of the positions have partial results of their own, which `add_parts` adds up in a fixed
+Parts of the output pixels have partial results of their own, which `add_parts` adds up in a fixed
 order, so that the result does not depend on the number of threads.
 """
 
@@ -62,7 +64,7 @@ class WeightKernel:
     def part_bytes(self) -> int:
         """Size of one partial result, `[group][tap][row][column]`."""
         matrices = self.cuts.groups * self.spec.taps
-        return matrices * self.cuts.rows * self.cuts.padded_columns * self.lanes.bytes
+        return matrices * self.cuts.rows * self.cuts.padded_out_channels * self.lanes.bytes
 
     @property
     def adding(self) -> PartialResults:
@@ -76,7 +78,8 @@ class WeightKernel:
 
     @property
     def _waiting_bytes(self) -> tuple[int, int, int]:
-        """Of the sums of an item that wait: all of them, those of a tap, and those of a panel."""
+        """Of the accumulators of an item that wait: all of them, those of a tap, and those of a
+        panel."""
         cuts, lanes = self.cuts, self.lanes
         if isinstance(cuts.tile, GroupTile):
             return LINE_BYTES, 0, 0
@@ -90,8 +93,8 @@ class WeightKernel:
         """Elements between two rows of what items store to."""
         b = self.spec.b
         if not self.cuts.direct:
-            return self.cuts.padded_columns
-        return b.column_stride if self.cuts.columns_are_depth else b.depth_stride
+            return self.cuts.padded_out_channels
+        return b.out_channel_stride if self.cuts.lanes_are_in_channels else b.in_channel_stride
 
     def write(self, module: Module) -> None:
         """Add both kernels to `module`."""
@@ -130,7 +133,7 @@ class WeightKernel:
             taps = _part(f, tap_part, phase.taps, cuts.tap_parts)
             tiles = _part(f, row_part, cuts.tiles, cuts.row_parts)
             panels = _part(f, panel_part, cuts.panels, cuts.panel_parts)
-            begin, end = _part(f, split, phase.positions, cuts.splits)
+            begin, end = _part(f, split, phase.pixels, cuts.splits)
             a_group = f.offset(a, f.mul(group, spec.a.group_stride * size), "a.group")
             c_group = f.offset(c, f.mul(group, spec.c.group_stride * size), "c.group")
             with f.loop("block", begin, end, cuts.block, runs=True) as block:
@@ -172,7 +175,7 @@ class WeightKernel:
         spec, cuts, size = self.spec, self.cuts, self.lanes.bytes
         (phase,) = spec.phases
         if not cuts.direct:
-            matrix = cuts.rows * cuts.padded_columns * size
+            matrix = cuts.rows * cuts.padded_out_channels * size
 
             def partial(f: Function, split: Value, group: Value, tap: Value) -> Value:
                 part = f.offset(results, f.mul(split, self.part_bytes), "part")
@@ -195,18 +198,18 @@ class WeightKernel:
         """The code of the last panel and that of the others, and how their numbers compare to
         the last one's."""
         cuts, lanes = self.cuts, self.lanes
-        full = cuts.tile.columns(lanes.count)
-        last_columns = cuts.columns - (cuts.panels - 1) * full
-        last = cuts.tile.narrowed(last_columns, lanes.count)
-        shapes = [(last, last_columns, "last", "eq")]
+        full = cuts.tile.out_channels(lanes.count)
+        last_out_channels = cuts.out_channels - (cuts.panels - 1) * full
+        last = cuts.tile.narrowed(last_out_channels, lanes.count)
+        shapes = [(last, last_out_channels, "last", "eq")]
         if cuts.panels > 1:
             shapes.append((cuts.tile, full, "full", "ne"))
         functions: list[tuple[Function, str]] = []
-        for tile, columns, label, test in shapes:
+        for tile, out_channels, label, test in shapes:
             if isinstance(tile, GroupTile):
-                writer = GroupPanel(lanes, cuts, tile, columns)
+                writer = GroupPanel(lanes, cuts, tile, out_channels)
             else:
-                writer = OuterPanel(lanes, cuts, tile, columns, self._pitch)
+                writer = OuterPanel(lanes, cuts, tile, out_channels, self._pitch)
             functions.append((writer.write(module, label), test))
         return functions
 

@@ -1,7 +1,8 @@
 """The innermost loops of a gradient of weights: for every position an outer product.
 
-Accumulators hold a part of the result of one tap. After a block of positions they are stored, added
-to what earlier positions left: where sums wait for the next block, or at last to the result.
+Accumulators hold a part of the result of one tap. After a block of output pixels they are stored,
+added to what earlier output pixels left: where accumulators wait for the next block, or at last to
+the result.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ PANEL_PARAMETERS = (
     (I64, "last_panel"),
 )
 """Of a panel's function: `count` addresses of A and of C, room for a packed panel, the panel's
-number, the result of one tap, and the tiles of rows [`first_tile`, `last_tile`). Sums wait in
-`waiting`, `[row][column of the panel]`: they are added to if `add` is not 0, and stored to the
+number, the result of one tap, and the tiles of rows [`first_tile`, `last_tile`). Accumulators wait
+in `waiting`, `[row][column of the panel]`: they are added to if `add` is not 0, and stored to the
 result if `finish` is not 0. What the next block reads is asked for: its addresses are in `a_ahead`
 and `c_ahead`, and the item has the panels [`first_panel`, `last_panel`)."""
 
@@ -59,17 +60,17 @@ class OuterPanel:
     lanes: Lanes
     cuts: WeightBlocking
     tile: BroadcastTile
-    columns: int
+    out_channels: int
     """Columns of the panel that exist; a vector may reach past them."""
     pitch: int
     """Elements of the result between two rows."""
 
     def write(self, module: Module, label: str) -> Function:
         """Add the function that packs one panel and runs over its tiles."""
-        cuts, lanes, tile, columns = self.cuts, self.lanes, self.tile, self.columns
+        cuts, lanes, tile, out_channels = self.cuts, self.lanes, self.tile, self.out_channels
         f = Function(f"panel_{label}", PANEL_PARAMETERS)
         broadcast, vectors = f.argument("c_rows"), f.argument("a_rows")
-        if not cuts.columns_are_depth:
+        if not cuts.lanes_are_in_channels:
             broadcast, vectors = vectors, broadcast
         vector_bytes = lanes.count * lanes.bytes
         first = f.mul(f.argument("number"), cuts.tile.vectors * vector_bytes, "first.byte")
@@ -80,7 +81,7 @@ class OuterPanel:
                 row = f.offset(row, first)
                 for v in range(tile.vectors):
                     loaded = lanes.load(
-                        f, f.offset(row, v * vector_bytes), columns - v * lanes.count
+                        f, f.offset(row, v * vector_bytes), out_channels - v * lanes.count
                     )
                     f.store(loaded, f.offset(line, v * vector_bytes), vector_bytes)
             vectors = f.argument("panel")
@@ -125,9 +126,9 @@ class OuterPanel:
         The item's rows come first, then its columns; later tiles ask for what they read.
         """
         cuts, size = self.cuts, self.lanes.bytes
-        rows, columns = f.argument("c_ahead"), f.argument("a_ahead")
-        if not cuts.columns_are_depth:
-            rows, columns = columns, rows
+        rows, out_channels = f.argument("c_ahead"), f.argument("a_ahead")
+        if not cuts.lanes_are_in_channels:
+            rows, out_channels = out_channels, rows
         begin, end = f.argument("first_tile"), f.argument("last_tile")
         first_panel, last_panel = f.argument("first_panel"), f.argument("last_panel")
         tiles = f.sub(end, begin)
@@ -141,17 +142,17 @@ class OuterPanel:
         more = f.compare("slt", line, column_lines)
         row_at = f.add(f.mul(begin, self.tile.rows * size), f.mul(number, LINE_BYTES))
         column_at = f.add(f.mul(first_panel, self._line_bytes), f.mul(line, LINE_BYTES))
-        table = f.select(of_rows, rows, f.select(more, columns, broadcast, "table"), "table")
+        table = f.select(of_rows, rows, f.select(more, out_channels, broadcast, "table"), "table")
         at = f.select(of_rows, row_at, f.select(more, column_at, offset, "ahead"), "ahead")
         return table, at
 
     @property
     def _line_bytes(self) -> int:
-        """Of a row of sums that wait."""
+        """Of a row of accumulators that wait."""
         return self.cuts.tile.vectors * self.lanes.count * self.lanes.bytes
 
     def _tile(self, name: str, tile: BroadcastTile) -> Function:
-        """The innermost loop: `count` positions, one outer product each.
+        """The innermost loop: `count` output pixels, one outer product each.
 
         `vectors` is a packed panel, or the table of addresses of what lies `first` bytes ahead.
         """
@@ -212,7 +213,9 @@ class OuterPanel:
             f.load(PTR, f.element(vectors, position, 8), 8, "line"), f.argument("first")
         )
         return [
-            lanes.load(f, f.offset(line, v * vector_bytes), self.columns - v * lanes.count, "w")
+            lanes.load(
+                f, f.offset(line, v * vector_bytes), self.out_channels - v * lanes.count, "w"
+            )
             for v in range(tile.vectors)
         ]
 
@@ -221,24 +224,27 @@ class OuterPanel:
 class GroupPanel:
     """Writes a panel of vectors that hold the columns of several groups.
 
-    Sums wait in the result.
+    Accumulators wait in the result.
     """
 
     lanes: Lanes
     cuts: WeightBlocking
     tile: GroupTile
-    columns: int
+    out_channels: int
     """Columns of all groups of the panel."""
 
     def write(self, module: Module, label: str) -> Function:
         """Add the function of one panel: for each position and vector one product a depth."""
         lanes, tile = self.lanes, self.tile
         f = Function(f"panel_{label}", PANEL_PARAMETERS)
-        together = self.cuts.tile.columns(lanes.count) // tile.width
-        a_bytes, c_bytes = together * tile.depth * lanes.bytes, together * tile.width * lanes.bytes
+        together = self.cuts.tile.out_channels(lanes.count) // tile.width
+        a_bytes, c_bytes = (
+            together * tile.in_channels * lanes.bytes,
+            together * tile.width * lanes.bytes,
+        )
         number = f.argument("number")
         a_first, c_first = f.mul(number, a_bytes, "a.first"), f.mul(number, c_bytes, "c.first")
-        zeros = [zero(lanes.type)] * (tile.vectors * tile.depth)
+        zeros = [zero(lanes.type)] * (tile.vectors * tile.in_channels)
         with f.loop("position", 0, f.argument("count"), carried=zeros) as position:
             a, c = (
                 f.offset(f.load(PTR, f.element(f.argument(name), position.index, 8), 8), first)
@@ -248,11 +254,11 @@ class GroupPanel:
         vector_bytes = lanes.count * lanes.bytes
         first_lane = f.mul(number, self.cuts.tile.vectors * vector_bytes, "first.lane")
         result = f.offset(f.argument("result"), first_lane)
-        line_bytes = self.cuts.padded_columns * lanes.bytes
+        line_bytes = self.cuts.padded_out_channels * lanes.bytes
         places = [
-            f.offset(result, depth * line_bytes + v * vector_bytes)
+            f.offset(result, in_channels * line_bytes + v * vector_bytes)
             for v in range(tile.vectors)
-            for depth in range(tile.depth)
+            for in_channels in range(tile.in_channels)
         ]
         _store(f, lanes, position.results, places, places)
         return module.add(f)
@@ -262,23 +268,23 @@ class GroupPanel:
         together = tile.groups_per_vector(lanes.count)
         sums: list[Value] = []
         for v in range(tile.vectors):
-            groups = min(together, self.columns // tile.width - v * together)
+            groups = min(together, self.out_channels // tile.width - v * together)
             x, y = (
                 f.load(
                     vector(lanes.scalar, groups * size),
                     f.offset(base, v * together * size * lanes.bytes),
                     lanes.bytes,
                 )
-                for base, size in ((a, tile.depth), (c, tile.width))
+                for base, size in ((a, tile.in_channels), (c, tile.width))
             )
-            # Lanes past the last group hold sums that nobody reads.
+            # Lanes past the last group hold accumulators that nobody reads.
             group_of = [min(lane // tile.width, groups - 1) for lane in range(lanes.count)]
             last = groups * tile.width - 1
             y = f.shuffle(y, y, [min(lane, last) for lane in range(lanes.count)], "y")
-            for depth in range(tile.depth):
-                spread = [group * tile.depth + depth for group in group_of]
+            for in_channels in range(tile.in_channels):
+                spread = [group * tile.in_channels + in_channels for group in group_of]
                 copies = f.shuffle(x, x, spread, "spread")
-                total = totals[v * tile.depth + depth]
+                total = totals[v * tile.in_channels + in_channels]
                 sums.append(lanes.multiply_add(f, copies, y, total))
         return sums
 

@@ -22,7 +22,7 @@ ENTRY = "add_parts"
 
 
 SCRATCH_BYTES = 64 * 1024
-"""Sums of a row on their way to B, if its columns are no neighbours there."""
+"""Accumulators of a row on their way to B, if its columns are no neighbours there."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class PartialResults:
     def _strides(self) -> tuple[int, int]:
         """Elements of B between two rows, and between two columns of one group."""
         b = self.spec.b
-        if self.cuts.columns_are_depth:
-            return b.column_stride, b.depth_stride
-        return b.depth_stride, b.column_stride
+        if self.cuts.lanes_are_in_channels:
+            return b.out_channel_stride, b.in_channel_stride
+        return b.in_channel_stride, b.out_channel_stride
 
     def write(self, module: Module) -> None:
         """Add the function `add_parts` to `module`."""
@@ -58,7 +58,7 @@ class PartialResults:
         ]
         weights = module.table("tap_weights", offsets)
         direct = self._strides[1] == 1 and isinstance(cuts.tile, BroadcastTile)
-        line_bytes = cuts.padded_columns * size
+        line_bytes = cuts.padded_out_channels * size
         together = 1 if direct else max(1, min(phase.taps, SCRATCH_BYTES // line_bytes))
         f = Function(ENTRY, KERNEL_PARAMETERS, external=True)
         args = f.argument("args")
@@ -85,9 +85,9 @@ class PartialResults:
         module.add(f)
 
     def _add_vectors(self, f: Function, source: Value, target: Value, storage: Storage) -> None:
-        """Columns are neighbours in B."""
+        """Columns are contiguous in B."""
         lanes = self.lanes
-        for piece in pieces(self.cuts.columns, lanes.count):
+        for piece in pieces(self.cuts.out_channels, lanes.count):
             with f.loop("vector", piece.first, piece.end, runs=True) as v:
                 at = f.element(source, v.index, lanes.count * lanes.bytes)
                 place = f.element(target, v.index, lanes.count * storage.bytes)
@@ -99,7 +99,7 @@ class PartialResults:
 
     def _add_line(self, f: Function, source: Value, line: Value) -> None:
         lanes = self.lanes
-        with f.loop("vector", 0, self.cuts.padded_columns, lanes.count, runs=True) as v:
+        with f.loop("vector", 0, self.cuts.padded_out_channels, lanes.count, runs=True) as v:
             total = self._add_up(f, f.element(source, v.index, lanes.bytes))
             f.store(total, f.element(line, v.index, lanes.bytes), lanes.bytes)
 
@@ -112,15 +112,15 @@ class PartialResults:
         taps: tuple[Value, Value],
         storage: Storage,
     ) -> None:
-        """Store the sums of a row, the taps of a column one after the other."""
+        """Store the accumulators of a row, the taps of a column one after the other."""
         size, tile = self.lanes.bytes, self.cuts.tile
-        with f.loop("column", 0, self.cuts.columns, runs=True) as column:
+        with f.loop("column", 0, self.cuts.out_channels, runs=True) as column:
             lane, place = column.index, f.mul(column.index, self._strides[1] * storage.bytes)
             if isinstance(tile, GroupTile):
                 lane, place = self._group_column(f, tile, column.index, storage)
             out = f.offset(target, place, "b.column")
             with f.loop("tap.of", *taps, runs=True) as tap:
-                line = f.mul(f.sub(tap.index, taps[0]), self.cuts.padded_columns)
+                line = f.mul(f.sub(tap.index, taps[0]), self.cuts.padded_out_channels)
                 at = f.element(scratch, f.add(line, lane, "lane"), size)
                 total = f.load(self.lanes.scalar, at, size)
                 offset = f.load(I64, f.element(weights, tap.index, 8), 8, "weight")
@@ -139,7 +139,7 @@ class PartialResults:
         group, within = f.div(column, tile.width, "member"), f.rem(column, tile.width, "within")
         vector = f.mul(f.div(group, together), lanes, "vector.lane")
         lane = f.add(f.mul(f.rem(group, together), tile.width), within)
-        place = f.add(f.mul(group, b.group_stride), f.mul(within, b.column_stride))
+        place = f.add(f.mul(group, b.group_stride), f.mul(within, b.out_channel_stride))
         return f.add(vector, lane, "lane"), f.mul(place, storage.bytes)
 
     def _add_up(self, f: Function, place: Value) -> Value:

@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 def predict(spec: Contraction, cpu: CpuTarget) -> float:
     """µs on one thread."""
     (phase,) = spec.phases
-    cycles = phase.positions * phase.taps * tile_cycles(spec, Lanes(spec.element, cpu))
+    cycles = phase.pixels * phase.taps * tile_cycles(spec, Lanes(spec.element, cpu))
     cycles += COPY_CYCLES * copied_elements(spec)
     return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))

@@ -40,7 +40,7 @@ PARTITIONS = [
     for text in (
         "data-parallel",
         "split-k:3:linear",
-        "split-k:8:slices",
+        "split-k:8:reduce-scatter",
         "stream-k:tree",
         "stream-k:tree:blocks",
     )
@@ -56,7 +56,7 @@ class Example(WithRoles, family="example", sizes=2):
     stages: Annotated[int, Range(2)]
     math: Literal["mma", "wgmma"]
     store: Literal["bulk", "direct"]
-    store_columns: Annotated[int, Key("store")]
+    store_channels: Annotated[int, Key("store")]
     roles: Annotated[tuple[int, int], Roles(*ROLES)]
     over: Annotated[tuple[int, int], Key("warps")]
     partition: Partition
@@ -108,7 +108,7 @@ USAGE = (
         ("64x32", "64x264", "n=264: multiples of 8, 8 to 256"),
         ("math=mma", "math=fma", "math=fma: one of mma, wgmma"),
         ("bulk:16", "slow:16", "store=slow: one of bulk, direct"),
-        ("bulk:16", "bulk:0", "store_columns=0: at least 1"),
+        ("bulk:16", "bulk:0", "store_channels=0: at least 1"),
         ("4:8", "3:5", "roles=3:5: one of 0:4, 0:8, 4:4, 4:8, 8:8"),
         ("4:8", "4", "roles=4: one of 0:4, 0:8, 4:4, 4:8, 8:8"),
         ("2x4", "2x0", "warps=2x0: AxB, each at least 1"),

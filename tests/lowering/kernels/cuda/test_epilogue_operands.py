@@ -23,11 +23,11 @@ STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3
 VOLUME = Fused("dgrad", "strides(2, 2, 2) padding(1, 1, 1)", (2, 4, 5, 6, 64), (64, 3, 3, 3, 32),
                (2, 7, 10, 11, 32))  # fmt: skip
 WIDE = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 96), (2, 10, 12, 96))
-HOLES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
+ZERO_FILLS = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 1, 1, 64), (2, 10, 12, 64))
 PIECES = Fused("dgrad", "strides(2, 2)", (2, 5, 6, 64), (64, 2, 2, 64), (2, 10, 12, 64))
 GROUPS = Fused("dgrad", "strides(2, 2) padding(1, 1) groups(8)", (2, 7, 6, 64), (64, 3, 3, 8),
                (2, 13, 12, 64))  # fmt: skip
-GROUPED_HOLES = Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
+GROUPED_ZERO_FILLS = Fused("dgrad", "strides(2, 2) groups(4)", (2, 7, 6, 64), (64, 1, 1, 16),
                       (2, 13, 12, 64))  # fmt: skip
 DEPTHWISE = Fused("fprop", "padding(1, 1) groups(40)", (2, 7, 6, 40), (40, 3, 3, 1), (2, 7, 6, 40))
 NARROW = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 7, 6, 32), (32, 3, 3, 3), (2, 13, 11, 3))
@@ -56,38 +56,43 @@ def test_operands_lie_where_the_result_does_or_along_channels() -> None:
 def test_what_is_taken_and_what_is_not() -> None:
     refusal = "its epilogue reads what is neither like the result nor a vector"
     for case, steps, family, reason in (
-        (GROUPS, ALL, "grouped", ""),
-        (GROUPED_HOLES, (BIAS,), "grouped", ""),
-        (DEPTHWISE, ALL, "scalar", ""),
-        (NARROW, ALL, "narrow", ""),
-        (FORWARD, ALL, "wgmma", ""),
-        (STRIDED, ALL, "joined", ""),
-        (VOLUME, ALL, "joined", ""),
-        (WIDE, ALL, "wgmma", ""),
-        (PIECES, ALL, "wgmma", ""),
-        (HOLES, (RELU,), "wgmma", ""),
-        (FORWARD, (ROWS,), "igemm", refusal),
-        (HOLES, (BIAS,), "igemm", "its epilogue reads operands in holes"),
+        (GROUPS, ALL, "grouped_direct", ""),
+        (GROUPED_ZERO_FILLS, (BIAS,), "grouped_direct", ""),
+        (DEPTHWISE, ALL, "simt_direct", ""),
+        (NARROW, ALL, "few_output_channels", ""),
+        (FORWARD, ALL, "sm90_implicit_gemm", ""),
+        (STRIDED, ALL, "sm90_fused_dgrad", ""),
+        (VOLUME, ALL, "sm90_fused_dgrad", ""),
+        (WIDE, ALL, "sm90_implicit_gemm", ""),
+        (PIECES, ALL, "sm90_implicit_gemm", ""),
+        (ZERO_FILLS, (RELU,), "sm90_implicit_gemm", ""),
+        (FORWARD, (ROWS,), "sm80_implicit_gemm", refusal),
+        (
+            ZERO_FILLS,
+            (BIAS,),
+            "sm80_implicit_gemm",
+            "its epilogue reads operands for zero-filled outputs",
+        ),
     ):
         found = read_problem(kernel_of(case, steps))
         assert isinstance(found, ContractionProblem)
         ranking = rank(found.problem, DEFAULT_TARGET)
         assert family in {each.family for each in ranking.predictions}
-        assert not reason or f"not wgmma: {reason}" in ranking.refused
+        assert not reason or f"not sm90_implicit_gemm: {reason}" in ranking.refused
 
 
 @pytest.mark.parametrize(
     ("case", "family"),
     [
-        (FORWARD, "wgmma"),
-        (STRIDED, "joined"),
-        (VOLUME, "joined"),
-        (WIDE, "wgmma"),
-        (PIECES, "wgmma"),
-        (GROUPS, "grouped"),
-        (GROUPED_HOLES, "grouped"),
-        (DEPTHWISE, "scalar"),
-        (NARROW, "narrow"),
+        (FORWARD, "sm90_implicit_gemm"),
+        (STRIDED, "sm90_fused_dgrad"),
+        (VOLUME, "sm90_fused_dgrad"),
+        (WIDE, "sm90_implicit_gemm"),
+        (PIECES, "sm90_implicit_gemm"),
+        (GROUPS, "grouped_direct"),
+        (GROUPED_ZERO_FILLS, "grouped_direct"),
+        (DEPTHWISE, "simt_direct"),
+        (NARROW, "few_output_channels"),
     ],
 )
 def test_kernels_compile_without_spills(case: Fused, family: str) -> None:

@@ -12,7 +12,7 @@ from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.candidates import plan
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
-    ImplicitGemmConfig,
+    Sm80ImplicitGemmConfig,
     refusal,
 )
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.launch import kernels
@@ -50,18 +50,18 @@ def chain(kind: str, indices: str) -> ContractionProblem | Refusal:
 @pytest.mark.parametrize(
     "text",
     [
-        "igemm",
-        "igemm 64x64 stages=4 warps=2x2",
-        "igemm 64x64x32 warps=2x2",
-        "igemm 64x64x32 stages=4 warps=2x2 color=red",
-        "igemm 64x64x32 stages=4 stages=5 warps=2x2",
-        "igemm 64x64x32 stages=4 warps=2",
-        "wgmma 64x64x32 stages=4 warps=2x2",
+        "sm80_implicit_gemm",
+        "sm80_implicit_gemm 64x64 stages=4 warps=2x2",
+        "sm80_implicit_gemm 64x64x32 warps=2x2",
+        "sm80_implicit_gemm 64x64x32 stages=4 warps=2x2 color=red",
+        "sm80_implicit_gemm 64x64x32 stages=4 stages=5 warps=2x2",
+        "sm80_implicit_gemm 64x64x32 stages=4 warps=2",
+        "sm90_implicit_gemm 64x64x32 stages=4 warps=2x2",
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"written|config|warps=2: AxB"):
-        ImplicitGemmConfig.parse(text)
+        Sm80ImplicitGemmConfig.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_operands_of_an_epilogue_lie_along_rows_and_columns(
     assert isinstance(found, ContractionProblem)
     (operand,) = found.epilogue.operands
     assert operand.phases[0].axis_strides == row
-    assert operand.column_stride == column
+    assert operand.out_channel_stride == column
     assert operand.follows_result == (indices == "m, n")
     assert found.place(Pointer("epilogue", 0)) == Pointer("input", operand.argument)
 
@@ -129,7 +129,7 @@ def _transposing(text: str) -> str:
 def test_every_position_of_a_strided_gradient_has_a_phase() -> None:
     spec = contraction_of_line(STRIDED).contraction
     assert [phase.taps for phase in spec.phases] == [1, 0, 0, 0]
-    assert sum(phase.positions for phase in spec.phases) == 8 * 28 * 28
+    assert sum(phase.pixels for phase in spec.phases) == 8 * 28 * 28
 
 
 def test_one_launch_or_two() -> None:
@@ -156,12 +156,12 @@ def test_plans_are_legal_on_small_gpus() -> None:
 def test_illegal_configs_say_why() -> None:
     found = contraction_of_line(DENSE)
     for text, why in (
-        ("igemm 64x64x32 stages=4 threads=1x1", "do not share"),
-        ("igemm 100x64x32 stages=4 warps=2x2", "is not divided"),
-        ("igemm 256x256x32 stages=4 warps=2x2", "sums a thread"),
-        ("igemm 128x128x64 stages=16 warps=2x4", "shared memory"),
+        ("sm80_implicit_gemm 64x64x32 stages=4 threads=1x1", "do not share"),
+        ("sm80_implicit_gemm 100x64x32 stages=4 warps=2x2", "is not divided"),
+        ("sm80_implicit_gemm 256x256x32 stages=4 warps=2x2", "accumulators a thread"),
+        ("sm80_implicit_gemm 128x128x64 stages=16 warps=2x4", "shared memory"),
     ):
-        config = ImplicitGemmConfig.parse(text)
+        config = Sm80ImplicitGemmConfig.parse(text)
         refused = refusal(found.contraction, found.epilogue, config, DEFAULT_TARGET)
         assert refused is not None
         assert why in refused.reason
@@ -176,9 +176,9 @@ def test_kernels_of_configs_by_hand() -> None:
         KernelPlan,
     )
     for text, why in (
-        ("igemm 64x64x32", "no config of igemm"),
-        ("mine", "no template"),
-        ("igemm 64x64x16 stages=4 warps=2x2", "do not multiply f32"),
+        ("sm80_implicit_gemm 64x64x32", "no config of sm80_implicit_gemm"),
+        ("mine", "no family"),
+        ("sm80_implicit_gemm 64x64x16 stages=4 warps=2x2", "do not multiply f32"),
     ):
         refused = plan_kernel(callee, text, DEFAULT_TARGET)
         assert isinstance(refused, Refusal)
@@ -195,7 +195,7 @@ BODY  } -> tensor<64x48xTYPE>
 
 
 @pytest.mark.parametrize(
-    ("element", "body", "rounds_only", "holes_are_zero_sums"),
+    ("element", "body", "rounds_only", "zero_fills_are_zero_sums"),
     [
         ("f32", "linalg.yield %a : f32", True, True),
         ("f16", "%2 = arith.truncf %a : f32 to f16\n linalg.yield %2 : f16", True, True),
@@ -222,7 +222,7 @@ BODY  } -> tensor<64x48xTYPE>
     ],
 )
 def test_epilogues_know_whether_they_only_round(
-    element: str, body: str, rounds_only: bool, holes_are_zero_sums: bool
+    element: str, body: str, rounds_only: bool, zero_fills_are_zero_sums: bool
 ) -> None:
     before, after = CHAIN.split("  %1 = ")
     step = STEP.replace("TYPE", element).replace("BODY", f"    {body}\n")
@@ -241,4 +241,4 @@ def test_epilogues_know_whether_they_only_round(
     found = read_problem(callee)
     assert isinstance(found, ContractionProblem)
     assert found.epilogue.rounds_only == rounds_only
-    assert found.epilogue.holes_are_zero_sums == holes_are_zero_sums
+    assert found.epilogue.zero_fills_are_zero_sums == zero_fills_are_zero_sums

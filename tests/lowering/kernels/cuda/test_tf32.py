@@ -12,9 +12,9 @@ from gpu import nvrtc_or_skip
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.signature import signature_of
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
-from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_rule
+from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_candidates
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
-from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as sm90_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.protocol import Problem
 from convir.lowering.kernels.registry import FAMILIES
@@ -37,7 +37,7 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: T
     line = f"{LINES[name]} -F {direction} {NHWC.replace('NHWC', layout)}"
     problem = contraction_of_line(line)
     contraction = replace(problem.contraction, tf32=True)
-    configs = implicit_gemm_rule.plan(contraction, problem.epilogue, gpu)
+    configs = implicit_gemm_candidates.plan(contraction, problem.epilogue, gpu)
     assert not isinstance(configs, Refusal)
     assert all(config.is_mma for config in configs)
     plan = implicit_gemm.kernels(contraction, problem.epilogue, configs[0])
@@ -63,7 +63,7 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
         for t in FAMILIES
     ]
     taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
-    assert [family for family, _ in taken] == ["wgmma", "igemm"]
+    assert [family for family, _ in taken] == ["sm90_implicit_gemm", "sm80_implicit_gemm"]
     plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
@@ -77,16 +77,19 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
 
 def test_warpgroups_refuse_other_weights_and_holes() -> None:
     for line, reason in (
-        (f"{LINES['dense']} -F 2", "depths of B are not contiguous, as TF32 has to have them"),
+        (
+            f"{LINES['dense']} -F 2",
+            "input channels of B are not contiguous, as TF32 has to have them",
+        ),
         (
             "conv -n 2 -c 64 -H 9 -W 9 -k 72 -y 3 -x 3 -F 1",
-            "depths or columns of TF32 are no multiples of 32",
+            "input or output channels of TF32 are no multiples of 32",
         ),
         (f"{LINES['dense']} -F 4", "it computes the gradient of the weights, or adds to C"),
     ):
         problem = contraction_of_line(f"{line} {NHWC}")
         contraction = replace(problem.contraction, tf32=True)
-        assert wgmma_candidates.plan(contraction, problem.epilogue, DEFAULT_TARGET) == Refusal(
+        assert sm90_candidates.plan(contraction, problem.epilogue, DEFAULT_TARGET) == Refusal(
             reason
         )
 
@@ -108,9 +111,11 @@ def test_only_f32_is_rounded_to_it() -> None:
 def test_a_config_of_tensor_cores_is_not_legal_without_it() -> None:
     problem = contraction_of_line(f"{LINES['dense']} -F 1 {NHWC}")
     tf32 = replace(problem.contraction, tf32=True)
-    igemm = next(template for template in FAMILIES if template.name == "igemm")
-    configs = igemm.candidates(Problem(tf32, problem.epilogue), DEFAULT_TARGET)
+    sm80_implicit_gemm = next(
+        template for template in FAMILIES if template.name == "sm80_implicit_gemm"
+    )
+    configs = sm80_implicit_gemm.candidates(Problem(tf32, problem.epilogue), DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    refused = igemm.launch(problem, configs[0], DEFAULT_TARGET)
+    refused = sm80_implicit_gemm.launch(problem, configs[0], DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert refused.reason == "tensor cores do not multiply f32 and f32"

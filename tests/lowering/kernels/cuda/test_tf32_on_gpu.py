@@ -93,7 +93,7 @@ def test_epilogues(name: str) -> None:
     lhs, rhs, *others = arrays
     executable = convir_compile(text, device="cuda", allow_tf32=True)
     (config,) = executable.program.summary(CUDA)
-    assert config.startswith("igemm")
+    assert config.startswith("sm80_implicit_gemm")
     assert "warps=" in config
     out: Any = cupy.full(case.out, cupy.nan, "f4")
     executable(*map(cupy.asarray, (nudged(lhs, 2), nudged(rhs, 3), *others)), out=out)

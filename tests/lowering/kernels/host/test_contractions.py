@@ -460,8 +460,8 @@ def small(*axes: Axis, **changes: Any) -> Contraction:
     fields: dict[str, Any] = {
         "element": "f32",
         "phases": (Phase(axes),),
-        "depth": 8,
-        "columns": 8,
+        "in_channels": 8,
+        "out_channels": 8,
         "a": Channels("f32"),
         "b": Weights("f32", 8, 1),
         "c": Channels("f32"),
@@ -484,7 +484,7 @@ def test_groups_that_are_apart_are_refused():
 def test_contractions_are_checked():
     axis = Axis.batch(4, 8, 8)
     with pytest.raises(ValueError, match="at least 1"):
-        small(axis, depth=0)
+        small(axis, in_channels=0)
     with pytest.raises(ValueError, match="phase"):
         small(axis, phases=())
     with pytest.raises(ValueError, match="axes"):

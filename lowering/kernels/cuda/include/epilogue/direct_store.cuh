@@ -22,9 +22,9 @@ __device__ __forceinline__ typename P::Element result(float sum) {
 template <typename P>
 __device__ __forceinline__ typename P::Element result(float sum, const Target<P>& target,
                                                       long long element, int channel,
-                                                      bool is_hole = false) {
+                                                      bool is_zero_fill = false) {
   const OperandPlaces<typename P::Operands> places(element, channel);
-  if (has_holes<P>() && is_hole) return P::Epilogue::hole(target.operands, places.at);
+  if (has_zero_fills<P>() && is_zero_fill) return P::Epilogue::zero_fill(target.operands, places.at);
   return P::Epilogue::apply(sum, target.operands, places.at);
 }
 // The same for two neighbours, 16 bits each; `low` has the lower address, and `element`, both of
@@ -32,14 +32,14 @@ __device__ __forceinline__ typename P::Element result(float sum, const Target<P>
 template <typename P>
 __device__ __forceinline__ unsigned results(float low, float high, const Target<P>& target,
                                             long long element, int channel,
-                                            bool is_hole = false) {
+                                            bool is_zero_fill = false) {
   if constexpr (P::rounds_only) {
     return pack<typename P::Element>(low, high);
   } else {
     typename P::Element both[2];
     finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
                                                             element, channel,
-                                                            has_holes<P>() && is_hole);
+                                                            has_zero_fills<P>() && is_zero_fill);
     unsigned word;
     memcpy(&word, both, sizeof(word));
     return word;

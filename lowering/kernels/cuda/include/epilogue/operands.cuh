@@ -1,10 +1,11 @@
-// Where an epilogue finds the elements of its operands: at the result's own offset, or at its channel.
+// Where an epilogue finds the elements of its operands: at the result's own offset, or at its
+// channel.
 //
 // Operands (generated, lowering/kernels/cuda/epilogue_operands.py):
 //   kCount               how many there are
 //   kFollowsResult[i]    operand i has an element for every element of the result, at its offset
 //   kOffset[i], kChannel[i]   else it has one for every channel, or one for all
-//   Pair, pair(pointers, element, channel)   their elements for two neighbouring channels, from an
+//   Pair, pair(pointers, element, channel)   their elements for two adjacent channels, from an
 //                        even one; `pointers()` of a pair are what an epilogue reads at 0 and 1
 #pragma once
 
@@ -31,7 +32,7 @@ __device__ __forceinline__ void load_apart(T (&to)[2], const T* from, int stride
   to[1] = __ldg(from + stride);
 }
 template <class T>
-__device__ __forceinline__ void load_neighbours(T (&to)[2], const T* from) {
+__device__ __forceinline__ void load_contiguous(T (&to)[2], const T* from) {
   if constexpr (sizeof(T) == 2) {
     const unsigned word = __ldg(reinterpret_cast<const unsigned*>(from));
     memcpy(to, &word, sizeof(word));
@@ -42,11 +43,12 @@ __device__ __forceinline__ void load_neighbours(T (&to)[2], const T* from) {
     load_apart(to, from, 1);
   }
 }
-// What is stored for two sums, or in two elements of a hole, from channel `channel` of `element` on.
+// What is stored for two accumulators, or in two elements of a zero-filled output, from channel
+// `channel` of `element` on.
 template <class Epilogue, class Operands>
 __device__ __forceinline__ void finish_pair(typename Epilogue::Stored (&to)[2], float low,
                                             float high, const typename Epilogue::Pointers& operands,
-                                            long long element, int channel, bool is_hole) {
+                                            long long element, int channel, bool is_zero_fill) {
   constexpr int kCount = Operands::kCount > 0 ? Operands::kCount : 1;
   const auto pair = Operands::pair(operands, element, channel);
   const typename Epilogue::Pointers pointers = pair.pointers();
@@ -55,7 +57,7 @@ __device__ __forceinline__ void finish_pair(typename Epilogue::Stored (&to)[2], 
     long long at[kCount];
 #pragma unroll
     for (int j = 0; j < kCount; ++j) at[j] = i;
-    to[i] = is_hole ? Epilogue::hole(pointers, at)
+    to[i] = is_zero_fill ? Epilogue::zero_fill(pointers, at)
                     : Epilogue::apply(i == 0 ? low : high, pointers, at);
   }
 }

@@ -1,5 +1,5 @@
-// What is stored by a wgmma contraction: tiles from registers, a row of C per output position, and
-// the zeros of holes.
+// What is stored by a wgmma contraction: tiles from registers, a row of C per output pixel, and
+// the zeros of zero-filled outputs.
 #pragma once
 
 #include "arith/scalars.cuh"
@@ -15,11 +15,11 @@ constexpr int kChunkBytes = 16;
 constexpr int kWarpRows = 16;
 constexpr unsigned kAllLanes = 0xffffffff;
 
-// The staging buffer of a warp: 16 rows of a tile, `kColumns` columns at a time. Rows are padded
-// by a chunk, so that eight of them lie in different banks.
-template <int kColumns, int kElementBytes = 2>
+// The staging buffer of a warp: 16 rows of a tile, `kOutChannels` columns at a time. Rows are
+// padded by a chunk, so that eight of them lie in different banks.
+template <int kOutChannels, int kElementBytes = 2>
 struct Staging {
-  static constexpr int kPitch = kColumns * kElementBytes + kChunkBytes;
+  static constexpr int kPitch = kOutChannels * kElementBytes + kChunkBytes;
   static constexpr int kBytes = kWarpRows * kPitch;
 };
 
@@ -32,15 +32,16 @@ __device__ __forceinline__ unsigned pair(Stored low, Stored high) {
          static_cast<unsigned>(reinterpret_cast<const unsigned short&>(high)) << 16;
 }
 
-// What is stored for two elements of a hole, which reads no operands; of no use without holes.
+// What is stored for two elements of a zero-filled output, which reads no operands; of no use
+// without zero-filled outputs.
 template <class Problem>
-__device__ __forceinline__ unsigned hole_pair() {
+__device__ __forceinline__ unsigned zero_fill_pair() {
   using Epilogue = typename Problem::Epilogue;
-  if constexpr (Problem::kHoles + Problem::kCellHoles + Problem::kFusedHoles == 0) {
+  if constexpr (Problem::kZeroFills + Problem::kCellZeroFills + Problem::kFusedZeroFills == 0) {
     return 0;
   } else {
     const typename Epilogue::Pointers none = {};
-    return pair(Epilogue::hole(none, nullptr), Epilogue::hole(none, nullptr));
+    return pair(Epilogue::zero_fill(none, nullptr), Epilogue::zero_fill(none, nullptr));
   }
 }
 
@@ -51,7 +52,7 @@ __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&x)[
                : "memory");
 }
 
-// Two sums of a lane, stored as they are.
+// Two accumulators of a lane, stored as they are.
 __device__ __forceinline__ void store_pair(unsigned to, const float2& x) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x.x), "f"(x.y) : "memory");
 }
@@ -73,31 +74,31 @@ __device__ __forceinline__ void store_chunk(void* to, const uint4& x) {
   *reinterpret_cast<uint4*>(to) = x;
 }
 
-// The place of an output position's row of C.
+// The place of an output pixel's row of C.
 struct Row {
   long long offset;  // elements
-  int pixels;        // that the row covers: itself, and holes right behind it; 0 outside of C
-  unsigned holes;    // which of the cell's holes there are
+  int pixels;        // that the row covers: itself, and zero-filled outputs right behind it; 0 outside of C
+  unsigned zero_fills;    // which of the cell's zero-filled outputs there are
 };
 
 template <class Problem>
 __device__ __forceinline__ Row row_at(const Phase& phase, int number) {
-  if (number >= phase.positions) return {0, 0, 0};
+  if (number >= phase.pixels) return {0, 0, 0};
   int at[kMaxAxes];
-  positions_of(number, phase.sizes, at);
+  pixels_of(number, phase.sizes, at);
   Row row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
-  if constexpr (Problem::kFusedHoles > 0) {
-    constexpr int kPixels = 1 + Problem::kFusedHoles;
+  if constexpr (Problem::kFusedZeroFills > 0) {
+    constexpr int kPixels = 1 + Problem::kFusedZeroFills;
     row.pixels = min(kPixels, Problem::kRowPixels - at[0] * kPixels);
   }
-  if constexpr (Problem::kCellHoles > 0) {
+  if constexpr (Problem::kCellZeroFills > 0) {
 #pragma unroll
-    for (int i = 0; i < Problem::kCellHoles; ++i) {
-      const CellHole& hole = Problem::cell_hole(i);
+    for (int i = 0; i < Problem::kCellZeroFills; ++i) {
+      const CellZeroFill& zero_fill = Problem::cell_zero_fill(i);
       bool is_inside = true;
 #pragma unroll
-      for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < hole.sizes[axis];
-      row.holes |= is_inside << i;
+      for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < zero_fill.sizes[axis];
+      row.zero_fills |= is_inside << i;
     }
   }
   return row;
@@ -109,8 +110,8 @@ constexpr int operands_together() {
   return Operands::kCount == 1 ? 4 : Operands::kCount == 2 ? 2 : 1;
 }
 
-// From two sums of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a tile,
-// and of every 8 columns those from `lane % 4 * 2`.
+// From two accumulators of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a
+// tile, and of every 8 columns those from `lane % 4 * 2`.
 template <class Problem>
 struct Finish {
   using Epilogue = typename Problem::Epilogue;
@@ -118,7 +119,7 @@ struct Finish {
   const typename Epilogue::Pointers& pointers;
   long long element[2];  // of C, column 0 of the lane's rows
   long long shift;
-  int channel, columns;
+  int channel, out_channels;
 
   __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
       : pointers(operands) {
@@ -136,7 +137,7 @@ struct Finish {
   __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
     shift = of_columns > 0 ? of_shift : 0;
     channel = of_columns > 0 ? of_channel : 0;
-    columns = of_columns;
+    out_channels = of_columns;
   }
 
   // `column` is the first of 8; what lies outside of C reads operands of what does not.
@@ -144,7 +145,7 @@ struct Finish {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const int at = column < columns ? column + threadIdx.x % 4 * 2 : 0;
+      const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
       typename Epilogue::Stored both[2];
       finish_pair<Epilogue, Operands>(both, low, high, pointers, element[half] + shift + at,
                                       channel + at, false);
@@ -153,35 +154,35 @@ struct Finish {
   }
 };
 
-// What is stored for two sums by an epilogue without operands.
+// What is stored for two accumulators by an epilogue without operands.
 template <class Epilogue>
 __device__ __forceinline__ unsigned finished(float low, float high) {
   const typename Epilogue::Pointers none = {};
   return pair(Epilogue::apply(low, none, nullptr), Epilogue::apply(high, none, nullptr));
 }
 
-// Columns `first` to `first + kColumns` of a warp's accumulators, as they are stored: `finish` turns
-// two sums of a half of the rows into a word, or a pair of them, given the first of their 8 columns;
-// `kTogether` matrices are finished before they are stored.
-template <int kColumns, int kTogether = 1, int kValues, class Finisher>
+// Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
+// turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
+// their 8 columns; `kTogether` matrices are finished before they are stored.
+template <int kOutChannels, int kTogether = 1, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(finish(0, 0, 0, 0)) == sizeof(float2)) {
-    const unsigned to = staging + lane / 4 * Staging<kColumns, 4>::kPitch + lane % 4 * 8;
+    const unsigned to = staging + lane / 4 * Staging<kOutChannels, 4>::kPitch + lane % 4 * 8;
 #pragma unroll
-    for (int column = 0; column < kColumns; column += 8) {
+    for (int column = 0; column < kOutChannels; column += 8) {
       const int i = (first + column) / 2;
       store_pair(to + column * 4, finish(d[i], d[i + 1], 0, column));
-      store_pair(to + 8 * Staging<kColumns, 4>::kPitch + column * 4,
+      store_pair(to + 8 * Staging<kOutChannels, 4>::kPitch + column * 4,
                  finish(d[i + 2], d[i + 3], 1, column));
     }
   } else {
     const unsigned to =
-        staging + lane % kWarpRows * Staging<kColumns>::kPitch + lane / kWarpRows * kChunkBytes;
-    constexpr int kMatrices = kColumns / 16 % kTogether == 0 ? kTogether : 1;
+        staging + lane % kWarpRows * Staging<kOutChannels>::kPitch + lane / kWarpRows * kChunkBytes;
+    constexpr int kMatrices = kOutChannels / 16 % kTogether == 0 ? kTogether : 1;
 #pragma unroll
-    for (int column = 0; column < kColumns; column += 16 * kMatrices) {
+    for (int column = 0; column < kOutChannels; column += 16 * kMatrices) {
       unsigned x[kMatrices][4];
 #pragma unroll
       for (int j = 0; j < kMatrices; ++j) {
@@ -198,47 +199,48 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 }
 
 // The same by an epilogue without operands.
-template <class Epilogue, int kColumns, int kValues>
+template <class Epilogue, int kOutChannels, int kValues>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first) {
-  stage<kColumns>(staging, d, first, [](float low, float high, int, int) {
+  stage<kOutChannels>(staging, d, first, [](float low, float high, int, int) {
     return finished<Epilogue>(low, high);
   });
 }
 
-// Stores `columns` staged columns of every row, and zeros into the holes that are fused with it.
-template <class Problem, int kColumns>
+// Stores `out_channels` staged columns of every row, and zeros into the zero-filled outputs that
+// are fused with it.
+template <class Problem, int kOutChannels>
 __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c, unsigned staging,
-                                           const Row& row, int columns) {
+                                           const Row& row, int out_channels) {
   using Stored = typename Problem::Epilogue::Stored;
   constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
-  constexpr int kColumnChunks =
-      (kColumns < Problem::kColumns ? kColumns : Problem::kColumns) / kPerChunk;
-  constexpr int kChunks = kColumnChunks * (1 + Problem::kFusedHoles);
+  constexpr int kOutChannelChunks =
+      (kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels) / kPerChunk;
+  constexpr int kChunks = kOutChannelChunks * (1 + Problem::kFusedZeroFills);
   const int lane = threadIdx.x % 32;
-  const unsigned hole_value = hole_pair<Problem>();
-  const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
+  const unsigned zero_fill_value = zero_fill_pair<Problem>();
+  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
   __syncwarp();
 #pragma unroll 4
   for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
     const int r = i / kChunks, chunk = i % kChunks;
     const long long offset = __shfl_sync(kAllLanes, row.offset, r);
     const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
-    const unsigned holes = __shfl_sync(kAllLanes, row.holes, r);
+    const unsigned zero_fills = __shfl_sync(kAllLanes, row.zero_fills, r);
     const bool is_inside =
-        r < kWarpRows && (chunk < kColumnChunks ? pixels > 0 && chunk * kPerChunk < columns
-                                                : chunk < pixels * kColumnChunks);
+        r < kWarpRows && (chunk < kOutChannelChunks ? pixels > 0 && chunk * kPerChunk < out_channels
+                                                : chunk < pixels * kOutChannelChunks);
     uint4 x = zeros;
-    if (chunk < kColumnChunks && r < kWarpRows) {
-      x = load_chunk(staging + r * Staging<kColumns, sizeof(Stored)>::kPitch +
+    if (chunk < kOutChannelChunks && r < kWarpRows) {
+      x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
                      chunk * kChunkBytes);
     }
     Stored* const to = c + offset + chunk * kPerChunk;
     if (is_inside) store_chunk(to, x);
-    if constexpr (Problem::kFusedHoles > 0 && Problem::kCellHoles > 0) {
+    if constexpr (Problem::kFusedZeroFills > 0 && Problem::kCellZeroFills > 0) {
 #pragma unroll
-      for (int hole = 0; hole < Problem::kCellHoles; ++hole) {
-        if (is_inside && (holes >> hole & 1)) {
-          store_chunk(to + Problem::cell_hole(hole).delta, zeros);
+      for (int zero_fill = 0; zero_fill < Problem::kCellZeroFills; ++zero_fill) {
+        if (is_inside && (zero_fills >> zero_fill & 1)) {
+          store_chunk(to + Problem::cell_zero_fill(zero_fill).delta, zeros);
         }
       }
     }
@@ -246,8 +248,8 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
   __syncwarp();
 }
 
-// Zeros for the cell holes of a tile's rows, by TMA, from zeros in shared memory; by a
-// few warps, no faster than the block's loads progress, so that their share of the memory's
+// Zeros for the cell zero-filled outputs of a tile's rows, by TMA, from zeros in shared memory; by
+// a few warps, no faster than the block's loads progress, so that their share of the memory's
 // bandwidth is spread over the tile. The tiles of one row of tiles share its rows, as whole rows of
 // C are longer runs than their columns.
 template <class Problem, int kRows, int kTiles, int kZeroBytes>
@@ -257,15 +259,15 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
                                            int warp, int warps) {
   constexpr int kShare = (kRows + kTiles - 1) / kTiles;
   constexpr int kUnits = (kShare + 31) / 32;
-  constexpr int kBytes = Problem::kColumns * 2;
-  for (int unit = warp; unit < kUnits * Problem::kCellHoles; unit += warps) {
-    const int hole = unit % Problem::kCellHoles;
-    const int r = (unit / Problem::kCellHoles * 32 + threadIdx.x % 32) * kTiles + tile;
+  constexpr int kBytes = Problem::kOutChannels * 2;
+  for (int unit = warp; unit < kUnits * Problem::kCellZeroFills; unit += warps) {
+    const int zero_fill = unit % Problem::kCellZeroFills;
+    const int r = (unit / Problem::kCellZeroFills * 32 + threadIdx.x % 32) * kTiles + tile;
     hopper::counter_wait(progress,
-                         before + unit * iterations / (kUnits * Problem::kCellHoles));
-    const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.positions);
-    if (row.holes >> hole & 1) {
-      char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_hole(hole).delta);
+                         before + unit * iterations / (kUnits * Problem::kCellZeroFills));
+    const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
+    if (row.zero_fills >> zero_fill & 1) {
+      char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_zero_fill(zero_fill).delta);
       for (int done = 0; done < kBytes; done += kZeroBytes) {
         hopper::store_bulk(to + done, zeros, min(kZeroBytes, kBytes - done));
       }
@@ -274,39 +276,39 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
   }
 }
 
-// Zeros for the other holes, by a few warps, no faster than the block's loads progress: their share
-// of the memory's bandwidth is spread over the whole kernel.
+// Zeros for the other zero-filled outputs, by a few warps, no faster than the block's loads
+// progress: their share of the memory's bandwidth is spread over the whole kernel.
 template <class Problem>
-__device__ __forceinline__ void fill_holes(typename Problem::Epilogue::Stored* c,
+__device__ __forceinline__ void store_zero_fills(typename Problem::Epilogue::Stored* c,
                                            unsigned progress, int iterations, int warp,
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
-  const unsigned hole_value = hole_pair<Problem>();
-  const uint4 zeros = make_uint4(hole_value, hole_value, hole_value, hole_value);
-  for (int i = 0; i < Problem::kHoles; ++i) {
-    const Hole& hole = Problem::hole(i);
+  const unsigned zero_fill_value = zero_fill_pair<Problem>();
+  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
+  for (int i = 0; i < Problem::kZeroFills; ++i) {
+    const ZeroFill& zero_fill = Problem::zero_fill(i);
     // Short runs share a warp.
     int lanes = 32;
-    while (lanes > 1 && lanes / 2 >= hole.chunks) lanes /= 2;
+    while (lanes > 1 && lanes / 2 >= zero_fill.chunks) lanes /= 2;
     const int together = 32 / lanes;
-    const int pieces = hole.runs * hole.pieces;
+    const int pieces = zero_fill.runs * zero_fill.pieces;
     const int batches = (pieces + together - 1) / together;
     const int mine = batches / gridDim.x + 1;
     for (int j = warp; j < mine; j += warps) {
       const int due = static_cast<int>(static_cast<long long>(i * mine + j) * iterations /
-                                       (mine * Problem::kHoles));
+                                       (mine * Problem::kZeroFills));
       hopper::counter_wait(progress, due);
       const int piece =
           (j * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * together +
           lane / lanes;
       if (piece >= pieces) continue;
-      const int run = piece / hole.pieces;
-      const int first = (piece - run * hole.pieces) * kPieceChunks;
+      const int run = piece / zero_fill.pieces;
+      const int first = (piece - run * zero_fill.pieces) * kPieceChunks;
       int at[kMaxAxes];
-      positions_of(run, hole.sizes, at);
-      uint4* const to = reinterpret_cast<uint4*>(c + hole.offset + offset_of(at, hole.strides));
-      const int last = min(first + kPieceChunks, hole.chunks);
+      pixels_of(run, zero_fill.sizes, at);
+      uint4* const to = reinterpret_cast<uint4*>(c + zero_fill.offset + offset_of(at, zero_fill.strides));
+      const int last = min(first + kPieceChunks, zero_fill.chunks);
       for (int chunk = first + lane % lanes; chunk < last; chunk += lanes) {
         store_chunk(to + chunk, zeros);
       }

@@ -1,4 +1,5 @@
-// Stages on rows of frames: sums of products along frames, and what the blocks of a launch share.
+// Stages on rows of frames: accumulators of products along frames, and what the blocks of a launch
+// share.
 #pragma once
 
 #include "arith/scalars.cuh"
@@ -9,10 +10,10 @@ namespace convir {
 constexpr int kMostLoads = 48;
 
 // The rows that are loaded together: as many as fit, a divisor of all of them.
-constexpr int rows_at_once(int depth, int taps) {
+constexpr int rows_at_once(int in_channels, int taps) {
   int rows = taps >= kMostLoads ? 1 : kMostLoads / taps;
-  if (rows > depth) rows = depth;
-  while (depth % rows) --rows;
+  if (rows > in_channels) rows = in_channels;
+  while (in_channels % rows) --rows;
   return rows;
 }
 
@@ -42,13 +43,13 @@ struct Weights {
 };
 
 // Adds Σ_d Σ_k w[o, d, k] · x[d · stride + k · reach] to the sum of each of `kChannels` channels.
-template <int kChannels, int kDepth, int kTaps>
-__device__ __forceinline__ void add_term(float (&sums)[kChannels], const float* x, int stride,
+template <int kChannels, int kInChannels, int kTaps>
+__device__ __forceinline__ void add_term(float (&accumulators)[kChannels], const float* x, int stride,
                                          int reach, const float* w) {
-  constexpr int kRows = rows_at_once(kDepth, kTaps), kSome = taps_at_once(kTaps);
+  constexpr int kRows = rows_at_once(kInChannels, kTaps), kSome = taps_at_once(kTaps);
   constexpr int kSteps = kRows * kSome, kVector = kSteps % 4 == 0 ? 4 : 1;
 #pragma unroll 1
-  for (int d = 0; d < kDepth; d += kRows) {
+  for (int d = 0; d < kInChannels; d += kRows) {
 #pragma unroll 1
     for (int k = 0; k < kTaps; k += kSome) {
       float loaded[kSteps];
@@ -58,25 +59,25 @@ __device__ __forceinline__ void add_term(float (&sums)[kChannels], const float* 
       }
 #pragma unroll
       for (int o = 0; o < kChannels; ++o) {
-        const Weights<kSteps, kVector> weights(w + (o * kDepth + d) * kTaps + k);
+        const Weights<kSteps, kVector> weights(w + (o * kInChannels + d) * kTaps + k);
 #pragma unroll
-        for (int i = 0; i < kSteps; ++i) sums[o] = fmaf(weights.of[i], loaded[i], sums[o]);
+        for (int i = 0; i < kSteps; ++i) accumulators[o] = fmaf(weights.of[i], loaded[i], accumulators[o]);
       }
     }
   }
 }
 
 // The same with one weight for all products.
-template <int kChannels, int kDepth, int kTaps>
-__device__ __forceinline__ void add_filled(float (&sums)[kChannels], const float* x, int stride,
+template <int kChannels, int kInChannels, int kTaps>
+__device__ __forceinline__ void add_filled(float (&accumulators)[kChannels], const float* x, int stride,
                                            int reach, float weight) {
   float total = 0;
-  for (int d = 0; d < kDepth; ++d) {
+  for (int d = 0; d < kInChannels; ++d) {
 #pragma unroll 4
     for (int k = 0; k < kTaps; ++k) total = fmaf(weight, x[d * stride + k * reach], total);
   }
 #pragma unroll
-  for (int o = 0; o < kChannels; ++o) sums[o] += total;
+  for (int o = 0; o < kChannels; ++o) accumulators[o] += total;
 }
 
 // Copies `kCount` numbers that every frame is computed with into shared memory; both begin at a

@@ -1,4 +1,4 @@
-// Phases of a direct convolution: output positions that share their taps.
+// Phases of a direct convolution: output pixels that share their taps.
 #pragma once
 
 #include "ptx/mma_sync.cuh"
@@ -6,7 +6,7 @@
 namespace convir {
 
 // Tap (i, j) reads A at row_tap[i], col_tap[j] of the window and B at
-// row_weight[i] + col_weight[j]; `offset` is where C has output position 0.
+// row_weight[i] + col_weight[j]; `offset` is where C has output pixel 0.
 template <int kRowTaps, int kColTaps>
 struct DirectPhase {
   int rows, cols;
@@ -35,8 +35,8 @@ template <typename P>
 constexpr long long tap_weight(int phase, int row_tap, int col_tap) {
   return P::phases[phase].row_weight[row_tap] + P::phases[phase].col_weight[col_tap];
 }
-// The same of phase 0 for taps that are no constants: a choice among constants, as a table of them is
-// memory that nothing has read before.
+// The same of phase 0 for taps that are no constants: a choice among constants, as a table of them
+// is memory that nothing has read before.
 template <typename P>
 __device__ __forceinline__ long long chosen_weight(int row_tap, int col_tap) {
   long long weight = tap_weight<P>(0, 0, 0);
@@ -76,16 +76,16 @@ __device__ __forceinline__ void for_each_tap(const Body& body) {
   });
 }
 
-// Whether a phase has no taps and stores holes.
+// Whether a phase has no taps and stores zero-filled outputs.
 template <typename P>
-constexpr bool is_hole(int phase) {
+constexpr bool is_zero_fill(int phase) {
   return P::phases[phase].row_taps * P::phases[phase].col_taps == 0;
 }
-// Whether what is stored in holes is not what is stored for sums of zero.
+// Whether what is stored in zero-filled outputs is not what is stored for accumulators of zero.
 template <typename P>
-constexpr bool has_holes() {
+constexpr bool has_zero_fills() {
   for (int i = 0; i < P::phase_count; ++i) {
-    if (is_hole<P>(i)) return !P::zero_sums;
+    if (is_zero_fill<P>(i)) return !P::zero_accumulators;
   }
   return false;
 }

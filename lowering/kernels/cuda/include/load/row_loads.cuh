@@ -60,7 +60,7 @@ class AsyncLoads {
   __device__ __forceinline__ void begin_stripe() {
     const int col = Ring::first_pixel(stripe_);
     const int first = col + pixel_;
-    stripe_source_ = source_ + stripe_ / Ring::kColumnTiles * P::a_image +
+    stripe_source_ = source_ + stripe_ / Ring::kOutChannelTiles * P::a_image +
                      static_cast<long long>(col) * P::a_col_stride;
     inside_ = 0;
 #pragma unroll
@@ -121,11 +121,11 @@ class BoxLoads {
 
   __device__ __forceinline__ int steps() const { return range_.steps(); }
 
-  // Asks for the rows that the next step reads first, to complete at a barrier; returns their bytes.
-  // Divisions take one thread longer than the copies.
+  // Asks for the rows that the next step reads first, to complete at a barrier; returns their
+  // bytes. Divisions take one thread longer than the copies.
   __device__ __forceinline__ int load_step(int /*step*/, unsigned barrier) {
     int bytes = 0;
-    ahead_ -= S::step_positions;
+    ahead_ -= S::step_pixels;
     while (ahead_ < 0 && list_rows_ > 0) {
       bytes += load_list_row(barrier);
       ahead_ += S::tile_cols;
@@ -137,7 +137,7 @@ class BoxLoads {
  private:
   // Asks for the rows that a list row reads first.
   __device__ __forceinline__ int load_list_row(unsigned barrier) {
-    const int x = Ring::first_pixel(stripe_), image = stripe_ / Ring::kColumnTiles;
+    const int x = Ring::first_pixel(stripe_), image = stripe_ / Ring::kOutChannelTiles;
     const int bytes = rows_ * (Ring::kPixels * Ring::kAllChannels * 2);
 #pragma unroll 1
     for (int row = 0; row < rows_; ++row) {
@@ -171,7 +171,7 @@ class BoxLoads {
   int list_rows_;           // whose rows are not asked for
   int base_row_, stripe_;   // the first of them
   int y_, rows_;            // its first new row of A, and how many there are
-  int ahead_ = 0;           // positions behind the step whose rows are asked for
+  int ahead_ = 0;           // output pixels behind the step whose rows are asked for
 };
 
 template <bool kTma, typename Ring, bool kOnce>

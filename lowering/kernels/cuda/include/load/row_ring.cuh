@@ -1,9 +1,10 @@
-// Rows of A in shared memory, streamed once through a ring while output positions move down them;
+// Rows of A in shared memory, streamed once through a ring while output pixels move down them;
 // `load/row_loads.cuh` copies them.
 //
-// Output positions of all images form one list, rows of `tile_cols` columns each; a block works
+// Output pixels of all images form one list, rows of `tile_cols` columns each; a block works
 // through a range of it. A *stripe*, an image or a column tile of one, brings the rows that its
-// windows read, those of its padding as zeros, so positions may cross from one image to the next.
+// windows read, those of its padding as zeros, so output pixels may cross from one image to the
+// next.
 #pragma once
 
 #include "load/direct_phase.cuh"
@@ -22,8 +23,8 @@ struct RowRing {
   static constexpr int kAllChannels = kChannels;
 
   static constexpr int kBaseRows = divide_up(P::rows, S::unroll_rows);
-  static constexpr int kColumnTiles = divide_up(P::cols, S::tile_cols);
-  static constexpr int kListRows = P::images * kColumnTiles * kBaseRows;
+  static constexpr int kOutChannelTiles = divide_up(P::cols, S::tile_cols);
+  static constexpr int kListRows = P::images * kOutChannelTiles * kBaseRows;
 
   static constexpr int kRowStep = S::unroll_rows * P::row_step;
   static constexpr int kWindowRows = (S::unroll_rows - 1) * P::row_step + P::window_rows;
@@ -37,8 +38,8 @@ struct RowRing {
   static constexpr int kChunks = kAtom / kVectorElements;
   static constexpr int kPixelBytes = kAtom * 2 + (kTma ? 0 : kBankSkew);
   static constexpr int kPlaneBytes = divide_up(kPixels, 8) * 8 * kPixelBytes;
-  // Positions at the end of a list row and at the beginning of the next lie in different banks if
-  // the rows' distance continues that of their columns; 8 vectors of 16 bytes are all banks.
+  // Output pixels at the end of a list row and at the beginning of the next lie in different banks
+  // if the rows' distance continues that of their columns; 8 vectors of 16 bytes are all banks.
   static constexpr int row_bytes() {
     if (kTma) return kChannels / kAtom * kPlaneBytes;
     const int distance = S::tile_cols * P::col_step * kPixelBytes;
@@ -66,7 +67,7 @@ struct RowRing {
 
   // Rows from the first that a step reads to the last that is under way during it.
   static constexpr int kSpanRows =
-      ((S::stages + 1) * S::step_positions + S::tile_cols - 2) / S::tile_cols;
+      ((S::stages + 1) * S::step_pixels + S::tile_cols - 2) / S::tile_cols;
   static constexpr int kSlots =
       kSpanRows * kRowStep + kWindowRows +
       divide_up(kSpanRows, kBaseRows) * larger(0, kWindowRows - kRowStep);
@@ -78,10 +79,10 @@ struct RowRing {
 
   // The column of A where the rows of a stripe begin.
   static __device__ __forceinline__ int first_pixel(int stripe) {
-    return stripe % kColumnTiles * (S::tile_cols * P::col_step) + P::col_origin;
+    return stripe % kOutChannelTiles * (S::tile_cols * P::col_step) + P::col_origin;
   }
 
-  // Where a lane's output position is, while it moves through the list in equal steps.
+  // Where a lane's output pixel is, while it moves through the list in equal steps.
   struct Position {
     int col, row, stripe;  // column of the tile, base row of the stripe
     int slot;              // of the first row of the window
@@ -167,8 +168,8 @@ struct RowRing {
       begin_stripe();
     }
     __device__ __forceinline__ void begin_stripe() {
-      tile_col = stripe % kColumnTiles * S::tile_cols;
-      image = stripe / kColumnTiles * static_cast<unsigned>(P::c_image);
+      tile_col = stripe % kOutChannelTiles * S::tile_cols;
+      image = stripe / kOutChannelTiles * static_cast<unsigned>(P::c_image);
     }
   };
 
@@ -182,12 +183,12 @@ struct RowRing {
           end(static_cast<int>((part + 1ll) * kListRows / parts) * S::tile_cols) {}
 
     __device__ __forceinline__ int steps() const {
-      return divide_up(end - begin, S::step_positions);
+      return divide_up(end - begin, S::step_pixels);
     }
     // The list row of the first position, and that of the last one of `step`.
     __device__ __forceinline__ int first_row() const { return begin / S::tile_cols; }
     __device__ __forceinline__ int last_row(int step) const {
-      const int past = begin + (step + 1) * S::step_positions;
+      const int past = begin + (step + 1) * S::step_pixels;
       return ((past < end ? past : end) - 1) / S::tile_cols;
     }
   };

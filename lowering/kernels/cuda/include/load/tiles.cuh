@@ -1,4 +1,4 @@
-// Tiles of operands in shared memory: lines of elements, swizzled so that eight neighbouring lines
+// Tiles of operands in shared memory: lines of elements, swizzled so that eight adjacent lines
 // lie in different banks, filled by asynchronous copies, read by ldmatrix or by quads.
 #pragma once
 

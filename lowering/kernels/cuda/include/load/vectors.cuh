@@ -53,7 +53,7 @@ __device__ inline void store(T *to, const Vector<T, kLanes> &vector) {
 }
 
 // The same to global memory, in one instruction even where the compiler would take it apart, as it
-// does with the results of long sums.
+// does with the results of long accumulators.
 template <typename T, int kLanes>
 __device__ inline void store_whole(T *to, const Vector<T, kLanes> &vector) {
   if constexpr (sizeof(T) * kLanes == 16) {

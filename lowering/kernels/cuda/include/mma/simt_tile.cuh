@@ -1,4 +1,4 @@
-// Products of tiles in shared memory by the FMA units, in the type of the sums.
+// Products of tiles in shared memory by the FMA units, in the type of the accumulators.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -45,9 +45,9 @@ __device__ __forceinline__ void load_operand(Sum (&to)[4][kCount], const char* t
   }
 }
 
-// A thread's sums += a[row_of(i)] * b[column_of(j)] over kBlockK of the reduction.
+// A thread's accumulators += a[row_of(i)] * b[column_of(j)] over kBlockK of the reduction.
 template <class A, class B, int kBlockK, class Sum, int kRows, int kCols, class RowOf, class ColumnOf>
-__device__ __forceinline__ void multiply_quads(Sum (&sums)[kRows][kCols][1], const char* a,
+__device__ __forceinline__ void multiply_quads(Sum (&accumulators)[kRows][kCols][1], const char* a,
                                                const char* b, RowOf row_of, ColumnOf column_of) {
 #pragma unroll 2
   for (int k = 0; k < kBlockK; k += 4) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply_quads(Sum (&sums)[kRows][kCols][1], con
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
         for (int j = 0; j < kCols; ++j) {
-          sums[i][j][0] = fma(of_a[q][i], of_b[q][j], sums[i][j][0]);
+          accumulators[i][j][0] = fma(of_a[q][i], of_b[q][j], accumulators[i][j][0]);
         }
       }
     }

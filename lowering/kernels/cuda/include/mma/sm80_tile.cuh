@@ -1,4 +1,5 @@
-// Products of tiles in shared memory by warps (mma.sync of sm_80): of 16-bit elements, or of f32 as TF32.
+// Products of tiles in shared memory by warps (mma.sync of sm_80): of 16-bit elements, or of f32 as
+// TF32.
 #pragma once
 
 #include "load/tiles.cuh"
@@ -27,8 +28,8 @@ __device__ __forceinline__ unsigned load_element(const char* tile, int outer, in
 template <class E>
 constexpr int kReducedAtOnce = 32 / sizeof(E);
 
-// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16, or 16 x 8 of f32, rounded to
-// TF32, as that of m16n8k8.
+// 16 x 16 elements at (outer, reduced) as the first operand of m16n8k16, or 16 x 8 of f32, rounded
+// to TF32, as that of m16n8k8.
 template <class T>
 __device__ __forceinline__ void load_rows(unsigned (&to)[4], const char* tile, int outer,
                                           int reduced) {
@@ -85,9 +86,9 @@ CONVIR_MULTIPLY_ADD(__nv_bfloat16, "m16n8k16", "bf16.bf16")
 CONVIR_MULTIPLY_ADD(float, "m16n8k8", "tf32.tf32")
 #undef CONVIR_MULTIPLY_ADD
 
-// A warp's sums += a[row …] * b[column …] over kBlockK of the reduction, as the tiles lie.
+// A warp's accumulators += a[row …] * b[column …] over kBlockK of the reduction, as the tiles lie.
 template <class A, class B, int kBlockK, int kRows, int kCols>
-__device__ __forceinline__ void multiply_matrices(float (&sums)[kRows][kCols][4], const char* a,
+__device__ __forceinline__ void multiply_matrices(float (&accumulators)[kRows][kCols][4], const char* a,
                                                   const char* b, int row, int column) {
   using E = typename A::Element;
   constexpr int kPair = kCols % 2 == 0 ? 2 : 1;
@@ -105,7 +106,7 @@ __device__ __forceinline__ void multiply_matrices(float (&sums)[kRows][kCols][4]
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
-        multiply_add<E>(sums[i][j], of_a[i], of_b[j / kPair][j % kPair * 2],
+        multiply_add<E>(accumulators[i][j], of_a[i], of_b[j / kPair][j % kPair * 2],
                         of_b[j / kPair][j % kPair * 2 + 1]);
       }
     }

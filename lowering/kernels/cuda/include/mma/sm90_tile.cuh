@@ -5,8 +5,8 @@
 
 namespace convir::mma {
 
-// d[i] += a[i] * b, or = a[i] * b if nothing is there yet: kSteps instructions of tiles in the 128-byte
-// swizzle. a[i] are 64 rows each, and lie kTileBytes apart.
+// d[i] += a[i] * b, or = a[i] * b if nothing is there yet: kSteps instructions of tiles in the
+// 128-byte swizzle. a[i] are 64 rows each, and lie kTileBytes apart.
 template <class Element, int kN, hopper::Major kMajorA, hopper::Major kMajorB, int kBlockK,
           int kTileBytes, int kSteps, int kTiles>
 __device__ __forceinline__ void multiply(float (&d)[kTiles][kN / 2], unsigned a, unsigned b,
@@ -26,8 +26,8 @@ __device__ __forceinline__ void multiply(float (&d)[kTiles][kN / 2], unsigned a,
 
 // The products that multiply() issues into d, under way when all those before them are done: what
 // those have read may be written again.
-template <class Sums, class Multiply>
-__device__ __forceinline__ void issue(Sums& d, Multiply&& multiply) {
+template <class Accumulators, class Multiply>
+__device__ __forceinline__ void issue(Accumulators& d, Multiply&& multiply) {
   hopper::hold(d);
   hopper::wgmma_fence();
   multiply();
@@ -37,8 +37,8 @@ __device__ __forceinline__ void issue(Sums& d, Multiply&& multiply) {
 }
 
 // All products into d are done.
-template <class Sums>
-__device__ __forceinline__ void drain(Sums& d) {
+template <class Accumulators>
+__device__ __forceinline__ void drain(Accumulators& d) {
   hopper::wgmma_wait<0>();
   hopper::hold(d);
 }

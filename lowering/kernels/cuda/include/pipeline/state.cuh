@@ -31,8 +31,8 @@ struct PipelineState {
   }
 };
 
-// One thread: the barriers of stages, of 8 bytes each: one that a stage is full, when all producers of
-// it have arrived, and one that it is empty, when all consumers have.
+// One thread: the barriers of stages, of 8 bytes each: one that a stage is full, when all producers
+// of it have arrived, and one that it is empty, when all consumers have.
 template <int kStages>
 __device__ __forceinline__ void init_stages(unsigned full, unsigned empty, int producers,
                                             int consumers) {

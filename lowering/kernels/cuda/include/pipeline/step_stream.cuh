@@ -14,9 +14,9 @@ namespace convir {
 // Warps of their own copy, or all of them do between two steps.
 template <typename S>
 struct StepThreads {
-  static constexpr bool kHasProducers = S::loaders > 0;
-  static constexpr int kComputing = S::threads - S::loaders * 32;
-  static constexpr int kCopying = kHasProducers ? S::loaders * 32 : S::threads;
+  static constexpr bool kHasProducers = S::producer_warps > 0;
+  static constexpr int kComputing = S::threads - S::producer_warps * 32;
+  static constexpr int kCopying = kHasProducers ? S::producer_warps * 32 : S::threads;
 
   // Waits for all warps that compute.
   static __device__ __forceinline__ void sync_computing() {
@@ -104,7 +104,7 @@ template <typename S, typename Loads>
 class BoxStream {
   using Threads = StepThreads<S>;
   // A whole warpgroup that copies leaves the others most of its registers.
-  using Both = Roles<S::loaders == 4, kProducerRegisters, S::compute_registers>;
+  using Both = Roles<S::producer_warps == 4, kProducerRegisters, S::compute_registers>;
 
  public:
   static constexpr int kBarriers = S::stages + 1;

@@ -46,7 +46,8 @@ __device__ __forceinline__ void named_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Whether the thread is the one of its warp that asks for what all of it wants once; all of them call it.
+// Whether the thread is the one of its warp that asks for what all of it wants once; all of them
+// call it.
 __device__ __forceinline__ bool is_elected() {
   unsigned elected;
   asm volatile(
@@ -55,8 +56,8 @@ __device__ __forceinline__ bool is_elected() {
   return elected != 0;
 }
 
-// Registers of a thread from here on; all warps of a warpgroup call it together. Other architectures
-// leave them as they are.
+// Registers of a thread from here on; all warps of a warpgroup call it together. Other
+// architectures leave them as they are.
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

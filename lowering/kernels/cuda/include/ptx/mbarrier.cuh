@@ -1,9 +1,9 @@
-// Barriers in shared memory that count arrivals, and on sm_90 bytes; PTX ISA, "mbarrier". Addresses are
-// 32-bit addresses of the shared window.
+// Barriers in shared memory that count arrivals, and on sm_90 bytes; PTX ISA, "mbarrier". Addresses
+// are 32-bit addresses of the shared window.
 //
-// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap, which a test can report. Defining
-// CONVIR_RACECHECK lets every lane arrive where one arrives for its warp: racecheck takes an arrival
-// to order what that lane did, and nothing that was ordered before it.
+// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap, which a test can report.
+// Defining CONVIR_RACECHECK lets every lane arrive where one arrives for its warp: racecheck takes
+// an arrival to order what that lane did, and nothing that was ordered before it.
 #pragma once
 
 #include "ptx/shared_address.cuh"

@@ -4,8 +4,8 @@
 
 namespace convir::hopper {
 
-// Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes at
-// the barrier that has address `barrier` there, which counts bytes.
+// Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes
+// at the barrier that has address `barrier` there, which counts bytes.
 __device__ __forceinline__ void send_to(unsigned address, int rank, const float4& x,
                                         unsigned barrier) {
   asm volatile(
@@ -18,8 +18,8 @@ __device__ __forceinline__ void send_to(unsigned address, int rank, const float4
       : "memory");
 }
 
-// The same without a branch where the block may be the thread's own, to whose memory it writes at once
-// and counts nothing.
+// The same without a branch where the block may be the thread's own, to whose memory it writes at
+// once and counts nothing.
 __device__ __forceinline__ void store_async(unsigned address, unsigned barrier, int rank, int own,
                                             const float4& x) {
   asm volatile(

@@ -22,8 +22,8 @@ __device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsig
       : "memory");
 }
 
-// What is read once: lines of the L2 cache that are given up first, before those of others that wait
-// to be written back.
+// What is read once: lines of the L2 cache that are given up first, before those of others that
+// wait to be written back.
 __device__ __forceinline__ unsigned long long read_once() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -76,7 +76,7 @@ __device__ __forceinline__ void load_5d(unsigned to, const TensorMap* map, unsig
 }
 
 // Loads through an im2col map: `at` is (channel, position along each spatial axis, batch) of the
-// first pixel and `offset` the tap's positions behind the pixel, innermost axis first.
+// first pixel and `offset` the tap's output pixels behind the pixel, innermost axis first.
 template <int kSpatial>
 __device__ __forceinline__ void load_im2col(unsigned to, const TensorMap* map, unsigned barrier,
                                             const int (&at)[5], const int (&offset)[3]) {

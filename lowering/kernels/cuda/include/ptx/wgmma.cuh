@@ -1,6 +1,6 @@
-// Warpgroup matrix multiply-accumulate: D[64, n] += A[64, 16] * B[16, n], with B in shared memory, A
-// there or in registers, and D in registers; PTX ISA, "wgmma". Of TF32 an instruction takes 8 k, as
-// many bytes.
+// Warpgroup matrix multiply-accumulate: D[64, n] += A[64, 16] * B[16, n], with B in shared memory,
+// A there or in registers, and D in registers; PTX ISA, "wgmma". Of TF32 an instruction takes 8 k,
+// as many bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -44,15 +44,15 @@ __device__ __forceinline__ unsigned long long block_descriptor(unsigned address)
   return layout | address_field(address);
 }
 
-// The descriptor of one atom of 64 m of eight k, MN major, and of another eight k that lie `along_k`
-// bytes behind it.
+// The descriptor of one atom of 64 m of eight k, MN major, and of another eight k that lie
+// `along_k` bytes behind it.
 __device__ __forceinline__ unsigned long long atoms_descriptor(unsigned address, unsigned along_k) {
   return 1ull << 62 | static_cast<unsigned long long>(along_k / 16) << 32 | address_field(address);
 }
 
-// The descriptor of a tile without a swizzle: 8x8 core matrices of 128 bytes, whose rows of 16 bytes
-// run along k (k major), or along m or n; core matrices that are neighbours along k lie `along_k`
-// bytes apart, those along m or n `along_mn`. So an MN-major one may begin at any k.
+// The descriptor of a tile without a swizzle: 8x8 core matrices of 128 bytes, whose rows of 16
+// bytes run along k (k major), or along m or n; core matrices that are contiguous along k lie
+// `along_k` bytes apart, those along m or n `along_mn`. So an MN-major one may begin at any k.
 __device__ __forceinline__ unsigned long long core_descriptor(unsigned address, unsigned along_k,
                                                               unsigned along_mn) {
   return static_cast<unsigned long long>(along_mn / 16) << 32 |
@@ -97,8 +97,8 @@ __device__ __forceinline__ void hold(float (&d)[kTiles][kCount]) {
 }
 
 // D += A * B, or D = A * B if `accumulate` is there and 0. D are kN / 2 values of a thread: of rows
-// lane / 4 and lane / 4 + 8 of its warp's 16, columns 8 j + lane % 4 * 2 and the next, d[4 j + 0, 1]
-// and d[4 j + 2, 3]. A in registers is the first operand of m16n8k16 in each warp.
+// lane / 4 and lane / 4 + 8 of its warp's 16, columns 8 j + lane % 4 * 2 and the next, d[4 j + 0,
+// 1] and d[4 j + 2, 3]. A in registers is the first operand of m16n8k16 in each warp.
 template <class Element, int kN, Major kMajorA, Major kMajorB>
 struct Wgmma;
 

@@ -1,8 +1,9 @@
-// The sums of a tile whose positions several groups of four warps share: added up over the groups
-// through shared memory, put together over the parts of the tile, and handed to whoever stores them.
+// The accumulators of a tile whose output pixels several groups of four warps share: added up over
+// the groups through shared memory, put together over the splits of the tile, and handed to whoever
+// stores them.
 //
-// A group's thread has blocks of four sums: those of two rows and two of 8 columns, as m16n8k16
-// has them for the 16 rows of its warp.
+// A group's thread has blocks of four accumulators: those of two rows and two of 8 columns, as
+// m16n8k16 has them for the 16 rows of its warp.
 #pragma once
 
 #include "schedule/partition.cuh"
@@ -12,10 +13,11 @@ namespace convir::consumer_warpgroups {
 constexpr int kWarpgroupThreads = 128;
 constexpr int kBarrier = 1;  // of all groups together
 
-// How the parts of a tile become one.
-enum Reduction { kLinear, kTree, kSlices, kWithinCluster };
+// How the splits of a tile become one.
+enum Reduction { kLinear, kTree, kReduceScatter, kWithinCluster };
 
-// kBlocks of four sums of a thread, for kGroups groups; kShare: groups have parts of the same sums.
+// kBlocks of four accumulators of a thread, for kGroups groups; kShare: groups have splits of the
+// same accumulators.
 template <int kGroups, int kBlocks, bool kShare = true>
 struct Layout {
   static constexpr int kThreads = kGroups * kWarpgroupThreads;
@@ -26,52 +28,53 @@ struct Layout {
   static __device__ __forceinline__ void sync() {
     asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
   }
-  // Which block vector v of a tile is, in the numbering of schedule/partition.cuh; not below kBlocks if none.
+  // Which block vector v of a tile is, in the numbering of schedule/partition.cuh; not below
+  // kBlocks if none.
   static __device__ __forceinline__ int block_of(int v) {
     return (kShare ? v % kThreads / kWarpgroupThreads * kKept : 0) + v / kThreads;
   }
-  // The thread whose block that is: of a group if groups share sums, else of all.
+  // The thread whose block that is: of a group if groups share accumulators, else of all.
   static __device__ __forceinline__ int thread_of(int v) {
     return v % (kShare ? kWarpgroupThreads : kThreads);
   }
 };
 
-// Stores a block of four sums of the weights at `out`: of depths `depth` and 8 further, and of two
-// columns, as far as there are any.
+// Stores a block of four accumulators of the weights at `out`: of input channels `in_channels` and
+// 8 further, and of two columns, as far as there are any.
 template <class P, class Epilogue>
-__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int depth, int column,
-                                           const float (&sums)[4]) {
+__device__ __forceinline__ void store_four(typename Epilogue::Stored* out, int in_channels, int column,
+                                           const float (&accumulators)[4]) {
   const typename Epilogue::Pointers none{};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int d = depth + i / 2 * 8, n = column + i % 2;
-    if (d < P::kDepth && n < P::kColumns) {
-      out[P::kBDepth * d + P::kBColumn * n] = Epilogue::apply(sums[i], none, nullptr);
+    const int d = in_channels + i / 2 * 8, n = column + i % 2;
+    if (d < P::kInChannels && n < P::kOutChannels) {
+      out[P::kBInChannel * d + P::kBOutChannel * n] = Epilogue::apply(accumulators[i], none, nullptr);
     }
   }
 }
 
-// The sums that a thread keeps when the groups have added theirs up. kIsShifted: the second group's
-// stand half a block further, so what it calls column c of 8 columns is column c - 4 of the first one,
-// and half of its first block is of the block before.
+// The accumulators that a thread keeps when the groups have added theirs up. kIsShifted: the second
+// group's stand half a block further, so what it calls column c of 8 columns is column c - 4 of the
+// first one, and half of its first block is of the block before.
 template <int kGroups, int kBlocks, bool kShare = true, bool kIsShifted = false>
 struct Kept {
   using L = Layout<kGroups, kBlocks, kShare>;
   static_assert(L::kSharing == 1 || L::kSharing == 2, "two groups exchange halves");
   float of[L::kKept][4];
 
-  // `sums(i)` is block i of the thread. Nobody may use `shared` any more.
-  template <class Sums>
-  __device__ __forceinline__ Kept(const Sums& sums, char* shared, int thread) {
+  // `accumulators(i)` is block i of the thread. Nobody may use `shared` any more.
+  template <class Accumulators>
+  __device__ __forceinline__ Kept(const Accumulators& accumulators, char* shared, int thread) {
     if constexpr (L::kSharing == 1) {
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) copy(of[i], sums(i));
+      for (int i = 0; i < kBlocks; ++i) copy(of[i], accumulators(i));
     } else {
       float4* to = reinterpret_cast<float4*>(shared) + thread % kWarpgroupThreads;
       if (thread < kWarpgroupThreads) {
-        keep<0, L::kKept>(sums, to, to + L::kKept * kWarpgroupThreads);
+        keep<0, L::kKept>(accumulators, to, to + L::kKept * kWarpgroupThreads);
       } else {
-        keep<L::kKept, 0>(sums, to + L::kKept * kWarpgroupThreads, to);
+        keep<L::kKept, 0>(accumulators, to + L::kKept * kWarpgroupThreads, to);
       }
     }
   }
@@ -85,8 +88,8 @@ struct Kept {
   static __device__ __forceinline__ bool is_given(int lane) { return lane % 4 < 2; }
 
   // Keeps kKept blocks from kOwn on, and gives away those from kOther on.
-  template <int kOwn, int kOther, class Sums>
-  __device__ __forceinline__ void keep(const Sums& sums, float4* to, const float4* from) {
+  template <int kOwn, int kOther, class Accumulators>
+  __device__ __forceinline__ void keep(const Accumulators& accumulators, float4* to, const float4* from) {
     // The second group writes and reads where the first one does.
     constexpr bool kMoves = kIsShifted && kOther == 0;
     const bool is_before = kMoves && is_given(threadIdx.x);
@@ -99,14 +102,14 @@ struct Kept {
     for (int i = 0; i < L::kKept + kMoves; ++i) {
       if (kOther + i >= kBlocks) continue;
       if (kMoves && (i == 0 && is_before || i == L::kKept && !is_before)) continue;
-      const float(&given)[4] = sums(kOther + i);
+      const float(&given)[4] = accumulators(kOther + i);
       to[i * kWarpgroupThreads] = make_float4(given[0], given[1], given[2], given[3]);
     }
     L::sync();
 #pragma unroll
     for (int i = 0; i < L::kKept; ++i) {
       if (kOwn + i < kBlocks) {
-        copy(of[i], sums(kOwn + i));
+        copy(of[i], accumulators(kOwn + i));
         if (kMoves && i == 0 && is_before) continue;
         const float4 other = from[i * kWarpgroupThreads];
         of[i][0] += other.x;
@@ -120,11 +123,11 @@ struct Kept {
   }
 };
 
-// Puts a tile's parts together in global memory; `store(block, thread, sums)` stores one block of a
-// thread, of a group if groups share sums. Nobody may use `shared` any more. A loop over sums needs
-// the addresses of four at a time, not of all, so they pass through shared memory, each thread's own.
-// kParts is their number, 0 if it is known when the kernel runs.
-template <Reduction kReduction, int kParts, int kGroups, int kBlocks, bool kShare, bool kIsShifted,
+// Puts a tile's splits together in global memory; `store(block, thread, accumulators)` stores one
+// block of a thread, of a group if groups share accumulators. Nobody may use `shared` any more. A
+// loop over accumulators needs the addresses of four at a time, not of all, so they pass through
+// shared memory, each thread's own. kSplits is their number, 0 if it is known when the kernel runs.
+template <Reduction kReduction, int kSplits, int kGroups, int kBlocks, bool kShare, bool kIsShifted,
           class Store>
 __device__ __forceinline__ void finish(const partition::Work& work,
                                        Kept<kGroups, kBlocks, kShare, kIsShifted>& kept,
@@ -138,10 +141,10 @@ __device__ __forceinline__ void finish(const partition::Work& work,
       store(block, L::thread_of(v), {total.x, total.y, total.z, total.w});
     }
   };
-  if constexpr (kReduction == kSlices) {
-    const partition::Slices<L::kThreads, 4 * L::kKept, kBarrier, kParts> slices{workspace, flags,
+  if constexpr (kReduction == kReduceScatter) {
+    const partition::ReduceScatter<L::kThreads, 4 * L::kKept, kBarrier, kSplits> shares{workspace, flags,
                                                                                 thread};
-    slices(work, sum, store_vector);
+    shares(work, sum, store_vector);
   } else {
     const partition::FixUp<L::kThreads, 4 * L::kKept, kReduction == kTree, kBarrier> fix_up{
         workspace, flags, thread};

@@ -5,7 +5,7 @@ namespace convir {
 
 // The values of all members of a team, combined in pairs in an order that is always the same; the
 // result is that of member 0. All threads of the block come here together.
-// kAdjacent: a team's members are neighbours; else every kThreads / kMembers-th thread is one.
+// kAdjacent: a team's members are contiguous; else every kThreads / kMembers-th thread is one.
 template <int kThreads, int kMembers, bool kAdjacent, typename T, typename Combine>
 __device__ inline T join(T value, int member, Combine combine) {
   constexpr int kStride = kAdjacent ? 1 : kThreads / kMembers;

@@ -1,33 +1,34 @@
-// Which steps of which tiles a block does, and how the parts of a tile are put together.
+// Which steps of which tiles a block does, and how the splits of a tile are put together.
 //
-// `Schedule` mirrors lowering/kernels/cuda/tile_schedule/schedule.py, which explains it: closed forms, no tables.
-// `FixUp` is the protocol: a block that does not own a tile writes its sums to its slot of the
-// workspace and sets its flag; whoever adds them waits for the flag and clears it, so every launch
-// leaves the flags zero. Sums are added in an order that the schedule alone decides: the same bits
-// every time. Waits are for lower blocks only. Defining CONVIR_BOUNDED_WAITS makes a wait that never
-// ends a trap.
+// `Schedule` mirrors lowering/kernels/cuda/tile_schedule/schedule.py, which explains it: closed
+// forms, no tables. `FixUp` is the protocol: a block that does not own a tile writes its
+// accumulators to its slot of the workspace and sets its flag; whoever adds them waits for the flag
+// and clears it, so every launch leaves the flags zero. Accumulators are added in an order that the
+// schedule alone decides: the same bits every time. Waits are for lower blocks only. Defining
+// CONVIR_BOUNDED_WAITS makes a wait that never ends a trap.
 #pragma once
 
 namespace convir::partition {
 
 enum class Kind { kDataParallel, kSplitK, kStreamK };
 
-// Steps `begin` to `end` of a tile, part `part` of `parts`.
+// Steps `begin` to `end` of a tile, part `split` of `splits`.
 struct Work {
   int tile, begin, end;
-  int part, parts;
-  int first_unit, unit_step;  // the unit of part p is first_unit + p * unit_step
+  int split, splits;
+  int first_unit, unit_step;  // the unit of split p is first_unit + p * unit_step
 
-  __device__ __forceinline__ bool is_owner() const { return part == parts - 1; }
+  __device__ __forceinline__ bool is_owner() const { return split == splits - 1; }
 };
 
 constexpr int kMinSteps = 8;
-// Words from a counter of parts to the next: lines of their own, as all who wait keep asking for them.
+// Words from a counter of splits to the next: lines of their own, as all who wait keep asking for
+// them.
 constexpr int kCounterWords = 64;
 
-// kParts is 1 unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
+// kSplits is 1 unless the kind is split-K; kWholeAreBlocks: whole tiles of stream-K have blocks of
 // their own, behind those that stream.
-template <Kind kKind, int kTiles, int kSteps, int kConcurrent, int kParts, bool kWholeAreBlocks>
+template <Kind kKind, int kTiles, int kSteps, int kConcurrent, int kSplits, bool kWholeAreBlocks>
 struct Schedule {
   static constexpr int kRest = kTiles % kConcurrent;
   static constexpr int kStreamed = kKind != Kind::kStreamK ? 0
@@ -40,11 +41,11 @@ struct Schedule {
   static constexpr int kShares = kStreamed == 0               ? 0
                                  : kMostShares < kConcurrent ? kMostShares
                                                              : kConcurrent;
-  static constexpr int kPartsOfTile = kKind == Kind::kSplitK ? kParts : 0;  // 0 if tiles differ
+  static constexpr int kSplitsOfTile = kKind == Kind::kSplitK ? kSplits : 0;  // 0 if tiles differ
   static constexpr int kWhole = kTiles - kStreamed;
   static constexpr int kWholeAtOnce = kWhole < kConcurrent ? kWhole : kConcurrent;
   static constexpr int kUnits = kKind == Kind::kDataParallel ? kTiles
-                                : kKind == Kind::kSplitK     ? kTiles * kParts
+                                : kKind == Kind::kSplitK     ? kTiles * kSplits
                                 : kWholeAreBlocks            ? kShares + kWhole
                                 : kShares > kWholeAtOnce     ? kShares
                                                              : kWholeAtOnce;
@@ -80,15 +81,15 @@ struct Schedule {
         work = {unit, 0, kSteps, 0, 1, unit, 0};
         return at-- > 0;
       } else if constexpr (kKind == Kind::kSplitK) {
-        const int part = unit / kTiles, tile = unit % kTiles;
-        const auto end_of = [](int parts) {
-          if constexpr (static_cast<long long>(kSteps) * kParts < 1ll << 31) {
-            return kSteps * parts / kParts;
+        const int split = unit / kTiles, tile = unit % kTiles;
+        const auto end_of = [](int splits) {
+          if constexpr (static_cast<long long>(kSteps) * kSplits < 1ll << 31) {
+            return kSteps * splits / kSplits;
           } else {
-            return static_cast<int>(static_cast<long long>(kSteps) * parts / kParts);
+            return static_cast<int>(static_cast<long long>(kSteps) * splits / kSplits);
           }
         };
-        work = {tile, end_of(part), end_of(part + 1), part, kParts, tile, kTiles};
+        work = {tile, end_of(split), end_of(split + 1), split, kSplits, tile, kTiles};
         return at-- > 0;
       } else {
         const int begin = unit < kShares ? share_begin(unit) : 0;
@@ -128,43 +129,45 @@ __device__ __forceinline__ void take_flag(unsigned* flag) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(0u) : "memory");
 }
 
-// Puts the parts of tiles together, for kThreads threads that hold kSums sums each; barrier
-// kBarrier of the block is theirs. A slot of the workspace has kThreads * kSums floats.
-template <int kThreads, int kSums, bool kTree, int kBarrier = 0>
+// Puts the splits of tiles together, for kThreads threads that hold kAccumulators accumulators
+// each; barrier kBarrier of the block is theirs. A slot of the workspace has kThreads *
+// kAccumulators floats.
+template <int kThreads, int kAccumulators, bool kTree, int kBarrier = 0>
 struct FixUp {
-  static_assert(kSums % 4 == 0, "sums are written in vectors of four");
-  static constexpr int kSlot = kThreads * kSums;
+  static_assert(kAccumulators % 4 == 0, "sums are written in vectors of four");
+  static constexpr int kSlot = kThreads * kAccumulators;
 
   float* workspace;
   unsigned* flags;
   int thread;  // 0 to kThreads - 1
 
-  // Whether the caller now has the sums of the whole tile, and stores it. `sum(i)` is a reference
-  // to sum i of the thread; the same i of the same thread is the same result in every part.
-  template <class Sums>
-  __device__ __forceinline__ bool operator()(const Work& work, Sums&& sum) const {
-    if (work.parts == 1) return true;
+  // Whether the caller now has the accumulators of the whole tile, and stores it. `sum(i)` is a
+  // reference to sum i of the thread; the same i of the same thread is the same result in every
+  // split.
+  template <class Accumulators>
+  __device__ __forceinline__ bool operator()(const Work& work, Accumulators&& sum) const {
+    if (work.splits == 1) return true;
     if constexpr (kTree) {
-      const int down = work.parts - 1 - work.part;
+      const int down = work.splits - 1 - work.split;
       int distance = 1;
-      while (down % (2 * distance) == 0 && down + distance < work.parts) {
-        const int unit = work.first_unit + (work.part - distance) * work.unit_step;
+      while (down % (2 * distance) == 0 && down + distance < work.splits) {
+        const int unit = work.first_unit + (work.split - distance) * work.unit_step;
         if (thread == 0) take_flag(flags + unit);
         barrier();
         add(unit, sum);
         distance *= 2;
       }
     } else if (work.is_owner()) {
-      for (int part = thread; part < work.part; part += kThreads) {
-        take_flag(flags + work.first_unit + part * work.unit_step);
+      for (int split = thread; split < work.split; split += kThreads) {
+        take_flag(flags + work.first_unit + split * work.unit_step);
       }
       barrier();
-      for (int part = work.part - 1; part >= 0; --part) {
-        add(work.first_unit + part * work.unit_step, sum);
+      for (int split = work.split - 1; split >= 0; --split) {
+        add(work.first_unit + split * work.unit_step, sum);
       }
     }
     if (work.is_owner()) return true;
-    publish(work.first_unit + work.part * work.unit_step, sum);
+    publish(work.first_unit + work.split * work.unit_step, sum);
     return false;
   }
 
@@ -172,24 +175,24 @@ struct FixUp {
     asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
   }
 
-  template <class Sums>
-  __device__ __forceinline__ void add(int unit, Sums&& sum) const {
+  template <class Accumulators>
+  __device__ __forceinline__ void add(int unit, Accumulators&& sum) const {
     const float4* slot = slot_of(unit);
 #pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
-      const float4 part = __ldcg(slot + i / 4 * kThreads);
-      sum(i) += part.x;
-      sum(i + 1) += part.y;
-      sum(i + 2) += part.z;
-      sum(i + 3) += part.w;
+    for (int i = 0; i < kAccumulators; i += 4) {
+      const float4 split = __ldcg(slot + i / 4 * kThreads);
+      sum(i) += split.x;
+      sum(i + 1) += split.y;
+      sum(i + 2) += split.z;
+      sum(i + 3) += split.w;
     }
   }
 
-  template <class Sums>
-  __device__ __forceinline__ void publish(int unit, Sums&& sum) const {
+  template <class Accumulators>
+  __device__ __forceinline__ void publish(int unit, Accumulators&& sum) const {
     float4* slot = slot_of(unit);
 #pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
+    for (int i = 0; i < kAccumulators; i += 4) {
       __stcg(slot + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
     }
     barrier();
@@ -208,31 +211,31 @@ __device__ __forceinline__ void add_to(float4& total, const float4& x) {
   total.w += x.w;
 }
 
-// Adds vectors `first` to `last` over `count` parts in ascending order: load(part, v) is vector v of a
-// part, emit(v, sums) gets the total. kCount is `count` if that is known here: then all parts of a
-// vector are loaded at once, or in the fewest rounds of up to kMostParts; else 0.
+// Adds vectors `first` to `last` over `count` splits in ascending order: load(part, v) is vector v
+// of a part, emit(v, accumulators) gets the total. kCount is `count` if that is known here: then
+// all splits of a vector are loaded at once, or in the fewest rounds of up to kMostSplits; else 0.
 template <int kThreads, int kCount, class Load, class Emit>
-__device__ __forceinline__ void add_parts(int count, int first, int last, int thread, Load&& load,
+__device__ __forceinline__ void add_splits(int count, int first, int last, int thread, Load&& load,
                                           Emit&& emit) {
-  constexpr int kMostParts = 36;
-  constexpr int kRounds = (kCount + kMostParts - 1) / kMostParts;
+  constexpr int kMostSplits = 36;
+  constexpr int kRounds = (kCount + kMostSplits - 1) / kMostSplits;
   constexpr int kAtOnce = kRounds == 0 ? 0 : (kCount + kRounds - 1) / kRounds;
   for (int v = first + thread; v < last; v += kThreads) {
     float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if constexpr (kCount == 0) {
 #pragma unroll 16
-      for (int part = 0; part < count; ++part) add_to(total, load(part, v));
+      for (int split = 0; split < count; ++split) add_to(total, load(split, v));
     } else {
 #pragma unroll 1
-      for (int part = 0; part < kCount; part += kAtOnce) {
+      for (int split = 0; split < kCount; split += kAtOnce) {
         float4 x[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          if (part + i < kCount) x[i] = load(part + i, v);
+          if (split + i < kCount) x[i] = load(split + i, v);
         }
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          if (part + i < kCount) add_to(total, x[i]);
+          if (split + i < kCount) add_to(total, x[i]);
         }
       }
     }
@@ -240,7 +243,7 @@ __device__ __forceinline__ void add_parts(int count, int first, int last, int th
   }
 }
 
-// The same for a few parts, two vectors of a thread at a time: their latencies pass together.
+// The same for a few splits, two vectors of a thread at a time: their latencies pass together.
 template <int kThreads, int kCount, class Load, class Emit>
 __device__ __forceinline__ void add_parts_of_two(int first, int last, int thread, Load&& load,
                                                  Emit&& emit) {
@@ -263,9 +266,9 @@ __device__ __forceinline__ void add_parts_of_two(int first, int last, int thread
   }
 }
 
-// Blocks that have written parts of the same vectors to a slot each meet, and each adds one slice of
-// them over all slots. All blocks must run at the same time (a cooperative launch). kCount is the
-// number of slots if that is known here, else 0.
+// Blocks that have written splits of the same vectors to a slot each meet, and each adds one share
+// of them over all slots. All blocks must run at the same time (a cooperative launch). kCount is
+// the number of slots if that is known here, else 0.
 template <int kThreads, int kBarrier, int kCount>
 struct Meeting {
   static constexpr unsigned kLeaving = 1u << 16;
@@ -278,7 +281,8 @@ struct Meeting {
   int thread;           // 0 to kThreads - 1
   int group = 0;        // of several in a block, whose barriers follow each other
 
-  // Block `own` of them adds its slice of vectors `begin` to `end`; store(v, sums) stores vector v.
+  // Block `own` of them adds its share of vectors `begin` to `end`; store(v, accumulators) stores
+  // vector v.
   template <class Store>
   __device__ __forceinline__ void operator()(int own, int begin, int end, Store&& store) const {
     barrier();
@@ -293,9 +297,9 @@ struct Meeting {
     if constexpr (kCount > 1 && kCount <= kFew) {
       add_parts_of_two<kThreads, kCount>(first, last, thread, load, store);
     } else {
-      add_parts<kThreads, kCount>(count, first, last, thread, load, store);
+      add_splits<kThreads, kCount>(count, first, last, thread, load, store);
     }
-    // The answer came while sums were added.
+    // The answer came while accumulators were added.
     if (thread == 0) clear_if_last(counter, before, count);
   }
 
@@ -306,15 +310,15 @@ struct Meeting {
     asm volatile("bar.sync %0, %1;" ::"r"(kBarrier + group), "n"(kThreads) : "memory");
   }
 
-  // Comes, and waits until all parts have come.
-  static __device__ __forceinline__ void meet(unsigned* counter, int parts) {
+  // Comes, and waits until all splits have come.
+  static __device__ __forceinline__ void meet(unsigned* counter, int splits) {
     come(counter);
-    wait(counter, parts);
+    wait(counter, splits);
   }
   static __device__ __forceinline__ void come(unsigned* counter) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1u) : "memory");
   }
-  static __device__ __forceinline__ void wait(unsigned* counter, int parts) {
+  static __device__ __forceinline__ void wait(unsigned* counter, int splits) {
 #ifdef CONVIR_BOUNDED_WAITS
     const long long start = clock64();
 #endif
@@ -324,11 +328,11 @@ struct Meeting {
 #ifdef CONVIR_BOUNDED_WAITS
       if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
 #endif
-    } while (static_cast<int>(come % kLeaving) < parts);
+    } while (static_cast<int>(come % kLeaving) < splits);
   }
-  // The last part to leave clears the counter.
-  static __device__ __forceinline__ void leave(unsigned* counter, int parts) {
-    clear_if_last(counter, count_leaving(counter), parts);
+  // The last split to leave clears the counter.
+  static __device__ __forceinline__ void leave(unsigned* counter, int splits) {
+    clear_if_last(counter, count_leaving(counter), splits);
   }
   // The counter before, whose answer nothing here waits for.
   static __device__ __forceinline__ unsigned count_leaving(unsigned* counter) {
@@ -339,19 +343,19 @@ struct Meeting {
                  : "memory");
     return before;
   }
-  static __device__ __forceinline__ void clear_if_last(unsigned* counter, unsigned before, int parts) {
-    if (static_cast<int>(before / kLeaving) == parts - 1) *counter = 0;
+  static __device__ __forceinline__ void clear_if_last(unsigned* counter, unsigned before, int splits) {
+    if (static_cast<int>(before / kLeaving) == splits - 1) *counter = 0;
   }
 };
 
-// Puts the parts of tiles together by slices: every part of a tile publishes all of its sums, waits
-// for all other parts, and then adds one slice of the tile over the parts in ascending order.
-// `counters` has one for each tile. Slots are those of `FixUp`; vector v of a slot has sums
-// 4 (v / kThreads) … of thread v % kThreads. kParts is the number of parts, 0 if it is known when the
-// kernel runs.
-template <int kThreads, int kSums, int kBarrier = 0, int kParts = 0>
-struct Slices {
-  static constexpr int kVectors = kThreads * kSums / 4;
+// Puts the splits of tiles together by a reduce-scatter: every part of a tile publishes all of its
+// accumulators, waits for all other splits, and then adds one share of the tile over the splits in
+// ascending order. `counters` has one for each tile. Slots are those of `FixUp`; vector v of a slot
+// has accumulators 4 (v / kThreads) … of thread v % kThreads. kSplits is the number of splits, 0 if
+// it is known when the kernel runs.
+template <int kThreads, int kAccumulators, int kBarrier = 0, int kSplits = 0>
+struct ReduceScatter {
+  static constexpr int kVectors = kThreads * kAccumulators / 4;
 
   float* workspace;
   unsigned* counters;
@@ -359,25 +363,25 @@ struct Slices {
   int group = 0;
 
   // The first vector that a part stores; its threads store every kThreads-th.
-  static __device__ __forceinline__ int begin_of(int part, int parts) {
-    return static_cast<int>(static_cast<long long>(kVectors) * part / parts);
+  static __device__ __forceinline__ int begin_of(int split, int splits) {
+    return static_cast<int>(static_cast<long long>(kVectors) * split / splits);
   }
 
-  // store(v, sums) stores vector v of the tile.
-  template <class Sums, class Store>
-  __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {
+  // store(v, accumulators) stores vector v of the tile.
+  template <class Accumulators, class Store>
+  __device__ __forceinline__ void operator()(const Work& work, Accumulators&& sum, Store&& store) const {
     float4* first = reinterpret_cast<float4*>(workspace) +
                     static_cast<long long>(work.first_unit) * kVectors;
     const long long step = static_cast<long long>(work.unit_step) * kVectors;
-    float4* own = first + work.part * step + thread;
+    float4* own = first + work.split * step + thread;
 #pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
+    for (int i = 0; i < kAccumulators; i += 4) {
       __stcg(own + i / 4 * kThreads, make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3)));
     }
-    const Meeting<kThreads, kBarrier, kParts> meeting = {first, step, work.parts,
+    const Meeting<kThreads, kBarrier, kSplits> meeting = {first, step, work.splits,
                                                          counters + work.tile * kCounterWords,
                                                          thread, group};
-    meeting(work.part, 0, kVectors, store);
+    meeting(work.split, 0, kVectors, store);
   }
 };
 

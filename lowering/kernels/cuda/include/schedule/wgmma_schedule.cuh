@@ -1,4 +1,4 @@
-// The order of the tiles of a persistent contraction, and where output positions lie.
+// The order of the tiles of a persistent contraction, and where output pixels lie.
 #pragma once
 
 namespace convir::wgmma {
@@ -6,20 +6,20 @@ namespace convir::wgmma {
 constexpr int kMaxSpatial = 3;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
-// Output positions that share their taps. Axes are innermost first; the last one is the batch.
+// Output pixels that share their taps. Axes are innermost first; the last one is the batch.
 struct Phase {
-  int positions;
+  int pixels;
   int sizes[kMaxAxes];
   long long out_strides[kMaxAxes];  // elements of C
   long long out_offset;
   int map;                  // which tensor map of A
-  int corner[kMaxSpatial];  // position of A that output position 0 of each spatial axis maps to
-  int steps[kMaxSpatial];   // positions of A per output position
+  int corner[kMaxSpatial];  // position of A that output pixel 0 of each spatial axis maps to
+  int steps[kMaxSpatial];   // pixels of A per output pixel
   int first_tap, taps;
 };
 
 struct Tap {
-  int offset[kMaxSpatial];  // positions of A behind the corner, not negative
+  int offset[kMaxSpatial];  // pixels of A behind the corner, not negative
   int weight;               // which matrix of B
 };
 
@@ -31,11 +31,11 @@ struct TileGroup {
 };
 
 // The number of a tile, in the table of those that each block computes in turn.
-using Turn = unsigned short;
-constexpr Turn kNoTile = 0xffff;
+using TileNumber = unsigned short;
+constexpr TileNumber kNoTile = 0xffff;
 
 // Other zeros: runs of contiguous bytes, at every position of `sizes`.
-struct Hole {
+struct ZeroFill {
   int chunks;  // of 16 bytes, in a run
   int pieces;  // that a run is cut into
   int runs;
@@ -44,14 +44,14 @@ struct Hole {
   long long offset;
 };
 
-// Zeros that belong to the positions of the only phase with taps, up to `sizes`: the same columns,
-// `delta` elements behind.
-struct CellHole {
+// Zeros that belong to the output pixels of the only phase with taps, up to `sizes`: the same
+// columns, `delta` elements behind.
+struct CellZeroFill {
   int sizes[kMaxAxes];
   long long delta;
 };
 
-// Columns of the product that are the row of an output position `offset` elements behind.
+// Columns of the product that are the row of an output pixel `offset` elements behind.
 struct Piece {
   long long offset;
 };
@@ -69,10 +69,10 @@ struct Tile {
 // of a small problem takes as long as their first reads, if one waits for the other.
 template <class Problem>
 __device__ __forceinline__ void touch_tables(int block, int thread, int threads) {
-  if constexpr (Problem::kTurns > 0) touch(Problem::turn(block * Problem::kTurns));
+  if constexpr (Problem::kOrdered > 0) touch(Problem::next(block * Problem::kOrdered));
   for (int i = thread; i < Problem::kTaps; i += threads) touch(Problem::tap(i).weight);
   for (int i = thread; i < Problem::kPhases; i += threads) {
-    touch(Problem::phase(i).positions);
+    touch(Problem::phase(i).pixels);
     touch(Problem::phase(i).taps);
   }
   for (int i = thread; i < Problem::kTileGroups; i += threads) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void touch_tables(int block, int thread, int threads)
   }
 }
 
-// The tile number `t`, or false past the last one. Columns change fastest, as neighbours then
+// The tile number `t`, or false past the last one. Columns change fastest, contiguous then
 // share rows of A while the whole of B stays in the L2 cache.
 template <class Problem>
 __device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
@@ -102,18 +102,18 @@ __device__ __forceinline__ bool tile_at(int t, int n_tiles, Tile& tile) {
 // The tile of a block's turn, or false if it has no more: tiles go round the blocks, or a table has
 // those of each.
 template <class Problem>
-__device__ __forceinline__ bool tile_of(int block, int blocks, int turn, int n_tiles, Tile& tile) {
-  if constexpr (Problem::kTurns > 0) {
-    if (turn >= Problem::kTurns) return false;
-    const int t = Problem::turn(block * Problem::kTurns + turn);
+__device__ __forceinline__ bool tile_of(int block, int blocks, int next, int n_tiles, Tile& tile) {
+  if constexpr (Problem::kOrdered > 0) {
+    if (next >= Problem::kOrdered) return false;
+    const int t = Problem::next(block * Problem::kOrdered + next);
     return t != kNoTile && tile_at<Problem>(t, n_tiles, tile);
   } else {
-    return tile_at<Problem>(block + turn * blocks, n_tiles, tile);
+    return tile_at<Problem>(block + next * blocks, n_tiles, tile);
   }
 }
 
-// Splits a position's number into its positions along axes of `sizes`.
-__device__ __forceinline__ void positions_of(int number, const int (&sizes)[kMaxAxes],
+// Splits a position's number into its place along axes of `sizes`.
+__device__ __forceinline__ void pixels_of(int number, const int (&sizes)[kMaxAxes],
                                              int (&at)[kMaxAxes]) {
 #pragma unroll
   for (int axis = 0; axis < kMaxAxes - 1; ++axis) {

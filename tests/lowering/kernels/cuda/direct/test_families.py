@@ -8,11 +8,11 @@ from cuda_contractions import contraction_of_line, refusal_of_text
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
-from convir.lowering.kernels.cuda.few_input_channels.config import ShallowConfig
+from convir.lowering.kernels.cuda.few_input_channels.config import FewInputChannelsConfig
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow
-from convir.lowering.kernels.cuda.grouped_direct import candidates as grouped_rule
+from convir.lowering.kernels.cuda.grouped_direct import candidates as grouped_candidates
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
-from convir.lowering.kernels.cuda.grouped_direct.config import GroupedConfig
+from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 from convir.lowering.kernels.target import DEFAULT_TARGET
 
@@ -22,16 +22,16 @@ VOLUME = (
 )
 
 TAKEN = {
-    "dense": ("grouped", f"convfp16 -n 2 -c 256 -H 20 -W 7 -k 256 {THREE} -g 32 -F 2"),
+    "dense": ("grouped_direct", f"convfp16 -n 2 -c 256 -H 20 -W 7 -k 256 {THREE} -g 32 -F 2"),
     "first-layer": (
-        "shallow",
+        "few_input_channels",
         "convfp16 -n 2 -c 3 -H 20 -W 24 -k 64 -y 5 -x 7 -p 2 -q 3 -v 2 -F 1",
     ),
 }
 
 
 @pytest.mark.parametrize(
-    ("line", "of_grouped", "of_narrow", "of_scalar"),
+    ("line", "of_grouped", "of_few_output_channels", "of_scalar"),
     [
         (
             f"convfp16 -n 2 -c 512 -H 9 -W 9 -k 512 {THREE} -F 2 {NHWC}",
@@ -73,7 +73,7 @@ TAKEN = {
             f"conv {NWC} -n 1 -c 16 -W 300 -k 16 -x 3 -j 128 -g 4 -F 1",
             "tensor cores do not multiply f32",
             "tensor cores do not multiply f32",
-            "257 positions of a window are unrolled",
+            "257 taps of a window are unrolled",
         ),
         (
             f"convbfp16 -n 2 -c 3 -H 20 -W 26 -k 40 {THREE} -F 2 {NHWC}",
@@ -83,11 +83,13 @@ TAKEN = {
         ),
     ],
 )
-def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str | None) -> None:
+def test_refusals(
+    line: str, of_grouped: str, of_few_output_channels: str, of_scalar: str | None
+) -> None:
     problem = contraction_of_line(line)
     for plan, reason in (
-        (grouped_rule.plan, of_grouped),
-        (narrow.plan, of_narrow),
+        (grouped_candidates.plan, of_grouped),
+        (narrow.plan, of_few_output_channels),
         (scalar.plan, of_scalar),
     ):
         found = plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
@@ -100,7 +102,7 @@ def test_refusals(line: str, of_grouped: str, of_narrow: str, of_scalar: str | N
         (f"conv -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "tensor cores do not multiply f32"),
         (f"convfp16 -n 2 -c 6 -H 9 -W 8 -k 64 {THREE} -g 2", "no dense convolution of one phase"),
         (f"convfp16 -n 2 -c 24 -H 9 -W 8 -k 64 {THREE}", "24 channels are not few"),
-        (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE} -l 2 -j 2", "are no neighbours"),
+        (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE} -l 2 -j 2", "are not contiguous"),
         (f"convfp16 -n 2 -c 3 -H 9 -W 8 -k 64 {THREE}", "windows begin at odd elements"),
         (f"convfp16 -n 2 -c 3 -H 9 -W 9 -k 64 {THREE} -v 2", "not aligned to 4 bytes"),
         (f"convfp16 -n 2 -c 4 -H 9 -W 9 -k 20 {THREE}", "not aligned to 16 bytes"),
@@ -117,28 +119,39 @@ def test_what_is_not_shallow(line: str, reason: str) -> None:
 def test_illegal_shallow_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['first-layer'][1]} {NHWC}")
     for text, reason in {
-        "2x48 tiles=2 warps=7 blocks=132x2": "columns=48: one of 64, 32",
+        "2x48 tiles=2 warps=7 blocks=132x2": "out_channels=48: one of 64, 32",
         "2x64 tiles=3 warps=7 blocks=132x2": "tiles=3: one of 2, 1",
         "2x64 tiles=2 warps=8 blocks=132x3": "registers",
     }.items():
-        refused = refusal_of_text(shallow.kernels, problem, ShallowConfig.parse, f"shallow {text}")
+        refused = refusal_of_text(
+            shallow.kernels, problem, FewInputChannelsConfig.parse, f"few_input_channels {text}"
+        )
         assert reason in refused
 
 
-WHOLE = "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8"
+WHOLE = "grouped_direct 64x26 warp_channels=32 rows=1 outputs=1 tiles=1 stages=2 warps=8"
 
 
 def test_illegal_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['dense'][1]} {NHWC}")
     for text, reason in {
-        "grouped 48x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=8 loaders=0": "no slices",
-        "grouped 64x26 slice=32 rows=3 outputs=2 tiles=1 stages=2 warps=8 loaders=0": "2 at once",
-        "grouped 64x26 slice=32 rows=1 outputs=1 tiles=1 stages=2 warps=7 loaders=0": "share 64",
-        f"{WHOLE} loaders=0 copies=tma math=mma": "a warp of its own",
-        f"{WHOLE} loaders=1 copies=tma math=wgmma": "does not multiply 8 by 8",
+        (
+            "grouped_direct 48x26 warp_channels=32 rows=1 outputs=1 tiles=1 "
+            "stages=2 warps=8 producer_warps=0"
+        ): "no multiple",
+        (
+            "grouped_direct 64x26 warp_channels=32 rows=3 outputs=2 tiles=1 "
+            "stages=2 warps=8 producer_warps=0"
+        ): "2 at once",
+        (
+            "grouped_direct 64x26 warp_channels=32 rows=1 outputs=1 tiles=1 "
+            "stages=2 warps=7 producer_warps=0"
+        ): "share 64",
+        f"{WHOLE} producer_warps=0 copies=tma instruction=mma": "a warp of its own",
+        f"{WHOLE} producer_warps=1 copies=tma instruction=wgmma": "does not multiply 8 by 8",
     }.items():
-        rest = "" if "copies" in text else " copies=async math=mma"
-        config = GroupedConfig.parse(f"{text}{rest} blocks=132x1")
+        rest = "" if "copies" in text else " copies=async instruction=mma"
+        config = GroupedDirectConfig.parse(f"{text}{rest} blocks=132x1")
         plan = grouped.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

@@ -6,7 +6,7 @@ import pytest
 from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_rule
+from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_candidates
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
 from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
 from convir.lowering.kernels.cuda.launch import KernelPlan
@@ -29,13 +29,16 @@ TAKEN = {
         (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 4 {NCHW}", "channels are not inner"),
         (f"conv -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 4 {NHWC}", "do not multiply f32"),
         (f"convfp16 -n 2 -c 36 -H 9 -W 9 -k 36 {THREE} -g 3 -F 4 {NHWC}", "do not fill tiles"),
-        (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 -y 7 -x 7 -g 2 -F 4 {NHWC}", "sums of 49 taps"),
+        (
+            f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 -y 7 -x 7 -g 2 -F 4 {NHWC}",
+            "accumulators of 49 taps",
+        ),
         (f"convfp16 -n 2 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2 -F 1 {NHWC}", "another operand than B"),
     ],
 )
 def test_refusals(line: str, reason: str) -> None:
     problem = contraction_of_line(line)
-    found = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
+    found = grouped_wgrad_candidates.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert isinstance(found, Refusal)
     assert reason in found.reason
 
@@ -45,7 +48,7 @@ def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: 
     problem = contraction_of_line(
         f"convfp16 -n {images} -c 512 -H 64 -W 32 -k 512 {THREE} -g 32 -F 4 {NHWC}"
     )
-    configs = grouped_wgrad_rule.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
+    configs = grouped_wgrad_candidates.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
     plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0])
     assert isinstance(plan, KernelPlan)
@@ -55,14 +58,16 @@ def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: 
 def test_illegal_configs_are_refused() -> None:
     problem = contraction_of_line(f"{TAKEN['32-channels']} -F 4")
     for text, reason in {
-        "48x9 slice=32 rows=1 tiles=1 stages=2 warps=4": "no groups of 32",
-        "64x9 slice=24 rows=1 tiles=1 stages=2 warps=4": "no slices of 24",
-        "64x9 slice=32 rows=1 tiles=1 stages=2 warps=5": "do not share 4",
-        "32x9 slice=16 rows=1 tiles=1 stages=2 warps=6": "do not share 4",
-        "32x9 slice=16 rows=1 tiles=1 stages=2 warps=4 loaders=0 copies=tma": "a warp of its own",
+        "48x9 warp_channels=32 rows=1 tiles=1 stages=2 warps=4": "no groups of 32",
+        "64x9 warp_channels=24 rows=1 tiles=1 stages=2 warps=4": "no multiple of 24",
+        "64x9 warp_channels=32 rows=1 tiles=1 stages=2 warps=5": "do not share 4",
+        "32x9 warp_channels=16 rows=1 tiles=1 stages=2 warps=6": "do not share 4",
+        (
+            "32x9 warp_channels=16 rows=1 tiles=1 stages=2 warps=4 producer_warps=0 copies=tma"
+        ): "a warp of its own",
     }.items():
-        rest = "" if "copies" in text else " loaders=0 copies=async"
-        config = GroupedWgradConfig.parse(f"grouped-wgrad {text}{rest} blocks=132x1")
+        rest = "" if "copies" in text else " producer_warps=0 copies=async"
+        config = GroupedWgradConfig.parse(f"grouped_wgrad {text}{rest} blocks=132x1")
         plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

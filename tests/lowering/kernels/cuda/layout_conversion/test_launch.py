@@ -22,7 +22,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET
 if TYPE_CHECKING:
     from convir.lowering.contraction.spec import Contraction
 
-relaid = next(template for template in FAMILIES if template.name == FAMILY)
+conversion = next(template for template in FAMILIES if template.name == FAMILY)
 
 
 def results_of(spec: Contraction) -> list[int]:
@@ -30,7 +30,9 @@ def results_of(spec: Contraction) -> list[int]:
     found: list[int] = []
     for phase in spec.phases:
         sizes = (range(axis.size) for axis in phase.axes)
-        for *position, group, column in product(*sizes, range(spec.groups), range(spec.columns)):
+        for *position, group, column in product(
+            *sizes, range(spec.groups), range(spec.out_channels)
+        ):
             steps = (x * axis.out_stride for x, axis in zip(position, phase.axes, strict=True))
             channel = group * spec.c.group_stride + column * spec.c.stride
             found.append(phase.out_offset + sum(steps) + channel)
@@ -40,8 +42,8 @@ def results_of(spec: Contraction) -> list[int]:
 def place_of(copy: Copy) -> dict[int, int]:
     """The element of an operand for each element of its copy."""
     found: dict[int, int] = {}
-    for position in product(*(range(size) for size, _ in copy.positions)):
-        steps = zip(position, copy.positions, strict=True)
+    for position in product(*(range(size) for size, _ in copy.pixels)):
+        steps = zip(position, copy.pixels, strict=True)
         planes = sum(x * stride for x, (_, stride) in steps)
         for channel in range(copy.channels):
             found[len(found)] = planes + channel * copy.stride
@@ -105,29 +107,33 @@ NARROW_PLANES = "-n 8 -c 128 -H 28 -W 28 -k 128 -y 3 -x 3 -p 1 -q 1"
 @pytest.mark.parametrize(
     ("line", "config"),
     [
-        (f"convfp16 {PLANES} -g 32 -F 2", "relaid abc grouped-pairs "),
-        (f"convfp16 {NARROW_PLANES} -g 32 -F 2", "relaid ac grouped "),
-        (f"convfp16 {PLANES} -g 32 -F 4", "relaid ac grouped-wgrad "),
-        (f"convfp16 {PLANES} -F 4", "relaid abc wgmma-wgrad "),
-        (f"convfp16 {PLANES} -u 2 -v 2 -F 2", "relaid abc wgmma "),
-        (f"convbfp16 {PLANES} -F 1", "relaid abc wgmma "),
-        (f"convbfp16 {PLANES} -F 1 --in_layout NHWC", "relaid bc wgmma "),
-        (f"convbfp16 {PLANES} -F 1 --out_layout NHWC", "relaid ab wgmma "),
+        (f"convfp16 {PLANES} -g 32 -F 2", "layout_conversion abc sm90_grouped_direct "),
+        (f"convfp16 {NARROW_PLANES} -g 32 -F 2", "layout_conversion ac grouped_direct "),
+        (f"convfp16 {PLANES} -g 32 -F 4", "layout_conversion ac grouped_wgrad "),
+        (f"convfp16 {PLANES} -F 4", "layout_conversion abc sm90_wgrad "),
+        (f"convfp16 {PLANES} -u 2 -v 2 -F 2", "layout_conversion abc sm90_implicit_gemm "),
+        (f"convbfp16 {PLANES} -F 1", "layout_conversion abc sm90_implicit_gemm "),
+        (f"convbfp16 {PLANES} -F 1 --in_layout NHWC", "layout_conversion bc sm90_implicit_gemm "),
+        (f"convbfp16 {PLANES} -F 1 --out_layout NHWC", "layout_conversion ab sm90_implicit_gemm "),
     ],
 )
 def test_which_template_takes_the_copies(line: str, config: str) -> None:
     problem = contraction_of_line(line)
-    configs = relaid.candidates(problem, DEFAULT_TARGET)
+    configs = conversion.candidates(problem, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert any(str(each).startswith(config) for each in configs)
     for each in configs:
-        assert relaid.parse(str(each)) == each
+        assert conversion.parse(str(each)) == each
 
 
 def test_copies_come_before_and_behind() -> None:
     problem = contraction_of_line(f"convfp16 {NARROW_PLANES} -g 32 -F 2")
     plans = legal_plans(problem, DEFAULT_TARGET)
-    plan = next(plan for each, plan in plans if str(each.config).startswith("relaid ac grouped "))
+    plan = next(
+        plan
+        for each, plan in plans
+        if str(each.config).startswith("layout_conversion ac grouped_direct ")
+    )
     first, grouped, last = plan.kernels
     assert (first.symbol, last.symbol) == ("to_channels_last", "to_channels_first")
     assert first.arguments == (problem.place(Pointer("a")), Pointer("workspace", 0))
@@ -140,27 +146,36 @@ def test_copies_come_before_and_behind() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("relaid", "operands are one of"),
-        ("relaid ca grouped 64x28", "operands are one of"),
-        ("relaid ac", "there is no template of ''"),
-        ("relaid ac warp-magic 1", "there is no template of 'warp-magic 1'"),
-        ("relaid ac relaid ac igemm", "there is no template of 'relaid ac igemm'"),
-        ("relaid ac igemm 128x8x32", "there is no template of 'igemm"),
-        ("relaid ac wgmma 128", "it is written wgmma BLOCK_MxBLOCK_N"),
+        ("layout_conversion", "operands are one of"),
+        ("layout_conversion ca grouped_direct 64x28", "operands are one of"),
+        ("layout_conversion ac", "there is no family of ''"),
+        ("layout_conversion ac warp-magic 1", "there is no family of 'warp-magic 1'"),
+        (
+            "layout_conversion ac layout_conversion ac sm80_implicit_gemm",
+            "there is no family of 'layout_conversion ac sm80_implicit_gemm'",
+        ),
+        (
+            "layout_conversion ac sm80_implicit_gemm 128x8x32",
+            "there is no family of 'sm80_implicit_gemm",
+        ),
+        (
+            "layout_conversion ac sm90_implicit_gemm 128",
+            "it is written sm90_implicit_gemm BLOCK_MxBLOCK_N",
+        ),
     ],
 )
 def test_what_is_no_config(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        relaid.parse(text)
+        conversion.parse(text)
 
 
 def test_channels_that_are_neighbours_are_not_copied() -> None:
     line = f"convfp16 {PLANES} -g 32 -F 2 --in_layout NHWC --out_layout NHWC"
     problem = contraction_of_line(line)
-    refused = relaid.candidates(problem, DEFAULT_TARGET)
+    refused = conversion.candidates(problem, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
-    assert "as neighbours" in refused.reason
+    assert "contiguous channels" in refused.reason
     moved = contraction_of_line(f"convfp16 {PLANES} -g 32 -F 2")
-    configs = relaid.candidates(moved, DEFAULT_TARGET)
+    configs = conversion.candidates(moved, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    assert isinstance(relaid.launch(problem, configs[0], DEFAULT_TARGET), Refusal)
+    assert isinstance(conversion.launch(problem, configs[0], DEFAULT_TARGET), Refusal)

@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import ModuleOp
 from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as taps_wgrad
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
+from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
 from convir.runtime.compare import largest_error
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def streamed() -> list[tuple[str, str, str]]:
     return found
 
 
-def plan_of(config: TapsWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
-    return taps_wgrad.kernels(found.contraction, found.epilogue, config)
+def plan_of(config: MultiTapWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
+    return multi_tap_wgrad.kernels(found.contraction, found.epilogue, config)
 
 
 @pytest.mark.parametrize(("name", "dtype", "partition"), streamed())
@@ -109,8 +109,8 @@ def test_stream_k_agrees_with_whole_tiles_and_split_k(
     expected = torch_answer(problem, *operands)
     found: list[Array] = []
     for chosen in (partition, "data-parallel", "split-k:3:linear", "split-k:3:tree"):
-        config = TapsWgradConfig.parse(
-            f"taps-wgrad {taps}x48 stages=3 math=mma roles=4:4 partition={chosen} "
+        config = MultiTapWgradConfig.parse(
+            f"multi_tap_wgrad {taps}x48 stages=3 instruction=mma roles=4:4 partition={chosen} "
             f"blocks={units * occupancy}"
         )
         first, second = gradients(text, partial(plan_of, config), *operands, times=2)

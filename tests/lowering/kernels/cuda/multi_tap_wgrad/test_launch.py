@@ -1,4 +1,5 @@
-"""`taps-wgrad` sees gradients of weights as shifts on one grid; its configs are their texts."""
+"""`multi_tap_wgrad` sees gradients of weights as shifts on one grid; its configs are their
+texts."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from hypothesis import strategies as st
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
-    TapsWgradConfig,
+    MultiTapWgradConfig,
     base_of,
     reach,
 )
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import kernels
-from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import TapsProblem, problem_of
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
 
-parse = TapsWgradConfig.parse
+parse = MultiTapWgradConfig.parse
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NARROW = f"convfp16 -n 32 -c 256 -H 25 -W 25 -k 36 -y 3 -x 3 -p 1 -q 1 -F 4 {NHWC}"
@@ -76,7 +77,9 @@ def gradients(spec: Contraction) -> dict[int, set[tuple[int, int]]]:
     return found
 
 
-def on_grid(problem: TapsProblem, extents: tuple[int, ...], strides: list[int]) -> dict[int, int]:
+def on_grid(
+    problem: MultiTapProblem, extents: tuple[int, ...], strides: list[int]
+) -> dict[int, int]:
     """The element at each position of the grid that lies inside."""
     found: dict[int, int] = {}
     for at in product(*map(range, extents)):
@@ -90,12 +93,12 @@ def on_grid(problem: TapsProblem, extents: tuple[int, ...], strides: list[int]) 
 @given(specs())
 def test_taps_are_shifts_on_a_grid(spec: Contraction) -> None:
     problem = problem_of(spec)
-    assert isinstance(problem, TapsProblem)
+    assert isinstance(problem, MultiTapProblem)
     axes = spec.phases[0].axes
     dy = on_grid(problem, tuple(a.size for a in axes), [a.out_stride for a in axes])
     for tap in problem.taps:
         x = on_grid(problem, tap.plane.extents, [a.row_stride * a.step for a in axes])
-        assert all(position < problem.positions for position in (*x, *dy))
+        assert all(position < problem.pixels for position in (*x, *dy))
         pairs = {
             (tap.plane.offset + element, dy[position - tap.shift])
             for position, element in x.items()
@@ -107,8 +110,8 @@ def test_taps_are_shifts_on_a_grid(spec: Contraction) -> None:
 @given(specs(), st.integers(1, 9))
 def test_tiles_have_all_taps_once_and_each_reads_one_plane(spec: Contraction, taps: int) -> None:
     problem = problem_of(spec)
-    assert isinstance(problem, TapsProblem)
-    config = TapsWgradConfig(taps, 8, 4, "mma", (0, 4), Partition(), 132)
+    assert isinstance(problem, MultiTapProblem)
+    config = MultiTapWgradConfig(taps, 8, 4, "mma", (0, 4), Partition(), 132)
     groups = config.tap_groups(problem)
     assert sorted(tap.weight for group in groups for tap in group) == sorted(
         tap.weight for tap in problem.taps
@@ -118,19 +121,21 @@ def test_tiles_have_all_taps_once_and_each_reads_one_plane(spec: Contraction, ta
     assert reach(groups) == max(distances)
 
 
-CONFIG = "taps-wgrad 9x40 stages=4 math=wgmma roles=4:8 partition=stream-k:linear blocks=132"
+CONFIG = (
+    "multi_tap_wgrad 9x40 stages=4 instruction=wgmma roles=4:8 partition=stream-k:linear blocks=132"
+)
 
 
 @pytest.mark.parametrize(
     ("changed", "to", "reason"),
     [
-        ("9x40", "9x44", "columns=44: multiples of 8, 8 to 48"),
-        ("9x40", "9x48", "too many for 64 depths"),
+        ("9x40", "9x44", "out_channels=44: multiples of 8, 8 to 48"),
+        ("9x40", "9x48", "too many for 64 input channels"),
         ("4:8", "3:5", "roles=3:5: one of 0:4, 0:8"),
         ("stages=4", "stages=2", "stages=2: at least 3"),
-        ("math=wgmma", "math=mma", "too few registers"),
+        ("instruction=wgmma", "instruction=mma", "too few registers"),
         ("stages=4", "stages=40", "bytes of shared memory"),
-        ("stream-k:linear", "split-k:64:slices", "do not run at the same time"),
+        ("stream-k:linear", "split-k:64:reduce-scatter", "do not run at the same time"),
         ("stream-k:linear", "split-k:500:tree", "steps are not divided"),
     ],
 )
@@ -156,7 +161,7 @@ def test_positions_that_are_walked_backwards_are_refused() -> None:
     line = "convfp16 --spatial_dim 1 -n 1 -c 64 -W 3 -k 64 -x 2 -v 2 -F 2"
     layouts = "--in_layout NCW --fil_layout NWC --out_layout NCW"
     reason = refusal_of_line(kernels, f"{line} {layouts}", parse(CONFIG))
-    assert reason == "its positions are walked backwards"
+    assert reason == "its output pixels are walked backwards"
 
 
 def test_channels_first_is_refused() -> None:
@@ -165,21 +170,24 @@ def test_channels_first_is_refused() -> None:
 
 
 KERNELS = [
-    (NARROW, "9x40 stages=5 math=wgmma roles=4:8 partition=split-k:33:slices blocks=132"),
-    (NARROW, "9x40 stages=5 math=wgmma roles=4:4 partition=stream-k:tree blocks=132"),
-    (NARROW, "9x40 stages=5 math=wgmma roles=0:8 partition=split-k:16:linear blocks=132"),
-    (NARROW, "3x40 stages=5 math=wgmma roles=0:4 partition=data-parallel blocks=132"),
-    (NARROW, "9x40 stages=5 math=mma roles=4:4 partition=stream-k:tree:blocks blocks=132"),
-    (STRIDED, "4x48 stages=4 math=mma roles=0:8 partition=stream-k:linear blocks=132"),
-    (GROUPED, "9x32 stages=4 math=mma roles=4:4 partition=stream-k:linear blocks=4"),
-    (STRIDED, "4x40 stages=4 math=wgmma roles=4:8 partition=split-k:3:tree blocks=132"),
+    (
+        NARROW,
+        "9x40 stages=5 instruction=wgmma roles=4:8 partition=split-k:33:reduce-scatter blocks=132",
+    ),
+    (NARROW, "9x40 stages=5 instruction=wgmma roles=4:4 partition=stream-k:tree blocks=132"),
+    (NARROW, "9x40 stages=5 instruction=wgmma roles=0:8 partition=split-k:16:linear blocks=132"),
+    (NARROW, "3x40 stages=5 instruction=wgmma roles=0:4 partition=data-parallel blocks=132"),
+    (NARROW, "9x40 stages=5 instruction=mma roles=4:4 partition=stream-k:tree:blocks blocks=132"),
+    (STRIDED, "4x48 stages=4 instruction=mma roles=0:8 partition=stream-k:linear blocks=132"),
+    (GROUPED, "9x32 stages=4 instruction=mma roles=4:4 partition=stream-k:linear blocks=4"),
+    (STRIDED, "4x40 stages=4 instruction=wgmma roles=4:8 partition=split-k:3:tree blocks=132"),
 ]
 
 
 @pytest.mark.parametrize(("line", "config"), KERNELS)
 def test_kernels_compile_without_spills(line: str, config: str) -> None:
     found = contraction_of_line(line)
-    plan = kernels(found.contraction, found.epilogue, parse(f"taps-wgrad {config}"))
+    plan = kernels(found.contraction, found.epilogue, parse(f"multi_tap_wgrad {config}"))
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     for arch in ("sm_90a",) if "wgmma" in config else ("sm_80", "sm_90a"):
@@ -190,8 +198,8 @@ def test_kernels_compile_without_spills(line: str, config: str) -> None:
 def test_positions_of_a_step_are_shared_by_math_groups() -> None:
     found = contraction_of_line(NARROW)
     problem = problem_of(found.contraction)
-    assert isinstance(problem, TapsProblem)
-    assert problem.positions == prod(problem.grid) == 32 * 26 * 26
+    assert isinstance(problem, MultiTapProblem)
+    assert problem.pixels == prod(problem.grid) == 32 * 26 * 26
     wide, narrow = (parse(CONFIG.replace("4:8", roles)) for roles in ("4:8", "4:4"))
     schedules = [config.schedule(found.contraction, problem) for config in (wide, narrow)]
     assert [schedule.tiles for schedule in schedules] == [4, 4]
@@ -216,7 +224,9 @@ def test_rows_that_are_not_vectors(changed: str, to: str, reason: str | None) ->
 
 def test_blocks_and_memory_of_a_forced_number_of_units() -> None:
     found = contraction_of_line(UNALIGNED)
-    config = parse("taps-wgrad 9x40 stages=4 math=mma roles=4:4 partition=stream-k:tree blocks=4")
+    config = parse(
+        "multi_tap_wgrad 9x40 stages=4 instruction=mma roles=4:4 partition=stream-k:tree blocks=4"
+    )
     plan = kernels(found.contraction, found.epilogue, config)
     assert isinstance(plan, KernelPlan)
     # Two tiles of depths, four of columns: two whole waves of four, nothing to put together.

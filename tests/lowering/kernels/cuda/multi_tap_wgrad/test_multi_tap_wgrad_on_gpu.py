@@ -1,4 +1,4 @@
-"""Every weight that `taps-wgrad` stores, on a GPU, against PyTorch.
+"""Every weight that `multi_tap_wgrad` stores, on a GPU, against PyTorch.
 
 Small integers make all sums exact, and memory is poisoned: tails of depths, columns and taps, even
 filters, padding beyond the filter, steps, dilation, groups, all ranks, pipelines and partitions.
@@ -55,11 +55,11 @@ def cases() -> list[tuple[str, str]]:
     """Every line with every pipeline, and with tiles and partitions in turn."""
     found: list[tuple[str, str]] = []
     for i, line in enumerate(LINES):
-        for j, (math, roles) in enumerate(MATHS):
+        for j, (instruction, roles) in enumerate(MATHS):
             tile = TILES[(i + j) % len(TILES)]
             partition, blocks = PARTITIONS[(i + 2 * j) % len(PARTITIONS)]
-            pipeline = f"stages=3 math={math} roles={roles}"
-            config = f"taps-wgrad {tile} {pipeline} partition={partition} blocks={blocks}"
+            pipeline = f"stages=3 instruction={instruction} roles={roles}"
+            config = f"multi_tap_wgrad {tile} {pipeline} partition={partition} blocks={blocks}"
             found.append((line, config))
     return found
 

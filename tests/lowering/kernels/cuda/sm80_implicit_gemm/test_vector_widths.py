@@ -38,16 +38,16 @@ def unravel(index: int, sizes: Sequence[int]) -> list[int]:
 def tap_of(spec: Contraction, phase: Phase, reduced: int) -> tuple[list[int], int]:
     """The tap along each axis, and the depth, of a step of the reduction."""
     if orientation(spec).tap_minor:
-        depth, number = divmod(reduced, phase.taps)
+        in_channels, number = divmod(reduced, phase.taps)
     else:
-        number, depth = divmod(reduced, spec.depth)
-    return unravel(number, [len(axis.tap_rows) for axis in phase.axes]), depth
+        number, in_channels = divmod(reduced, spec.in_channels)
+    return unravel(number, [len(axis.tap_rows) for axis in phase.axes]), in_channels
 
 
 def a_element(spec: Contraction, phase: Phase, position: int, reduced: int) -> int | None:
-    taps, depth = tap_of(spec, phase, reduced)
+    taps, in_channels = tap_of(spec, phase, reduced)
     at = unravel(position, [axis.size for axis in phase.axes])
-    element = depth * spec.a.stride
+    element = in_channels * spec.a.stride
     for axis, place, tap in zip(phase.axes, at, taps, strict=True):
         row = place * axis.step + axis.tap_rows[tap]
         if not 0 <= row < axis.extent:
@@ -57,9 +57,9 @@ def a_element(spec: Contraction, phase: Phase, position: int, reduced: int) -> i
 
 
 def b_element(spec: Contraction, phase: Phase, reduced: int, column: int) -> int:
-    taps, depth = tap_of(spec, phase, reduced)
+    taps, in_channels = tap_of(spec, phase, reduced)
     weights = sum(axis.tap_weights[tap] for axis, tap in zip(phase.axes, taps, strict=True))
-    return weights + depth * spec.b.depth_stride + column * spec.b.column_stride
+    return weights + in_channels * spec.b.in_channel_stride + column * spec.b.out_channel_stride
 
 
 def c_element(spec: Contraction, phase: Phase, position: int, column: int) -> int:
@@ -105,7 +105,7 @@ def test_vectors_are_neighbours(problem: ConvProblem) -> None:
 def check_spec(spec: Contraction) -> None:
     lines, vectors = orientation(spec), widths(spec)
     for phase, _, _ in active(spec):
-        taps = phase.taps * spec.depth
+        taps = phase.taps * spec.in_channels
 
         def a(x: int, j: int, phase: Phase = phase) -> int | None:
             return a_element(spec, phase, x, j)
@@ -116,29 +116,29 @@ def check_spec(spec: Contraction) -> None:
         def c(x: int, n: int, phase: Phase = phase) -> int | None:
             return c_element(spec, phase, x, n)
 
-        positions = phase.positions
-        if lines.a_by_depth:
-            check(vectors.a, positions, taps, a)
+        pixels = phase.pixels
+        if lines.a_by_in_channel:
+            check(vectors.a, pixels, taps, a)
         else:
-            check(vectors.a, taps, positions, swapped(a))
+            check(vectors.a, taps, pixels, swapped(a))
         if spec.result == "C":
             if lines.other_by_reduction:
-                check(vectors.other, spec.columns, taps, swapped(b))
+                check(vectors.other, spec.out_channels, taps, swapped(b))
             else:
-                check(vectors.other, taps, spec.columns, b)
-            if lines.out_by_columns:
-                check(vectors.out, positions, spec.columns, c)
+                check(vectors.other, taps, spec.out_channels, b)
+            if lines.stored_by_out_channel:
+                check(vectors.out, pixels, spec.out_channels, c)
             else:
-                check(vectors.out, spec.columns, positions, swapped(c))
+                check(vectors.out, spec.out_channels, pixels, swapped(c))
         else:
             if lines.other_by_reduction:
-                check(vectors.other, spec.columns, positions, swapped(c))
+                check(vectors.other, spec.out_channels, pixels, swapped(c))
             else:
-                check(vectors.other, positions, spec.columns, c)
-            if lines.out_by_columns:
-                check(vectors.out, taps, spec.columns, b)
+                check(vectors.other, pixels, spec.out_channels, c)
+            if lines.stored_by_out_channel:
+                check(vectors.out, taps, spec.out_channels, b)
             else:
-                check(vectors.out, spec.columns, taps, swapped(b))
+                check(vectors.out, spec.out_channels, taps, swapped(b))
     if spec.groups > 1:
         strides = {"a": spec.a.group_stride, "b": spec.b.group_stride, "c": spec.c.group_stride}
         other, out = ("c", "b") if spec.result == "B" else ("b", "c")

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as wgmma_joined
-from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import JoinedConfig
+from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as sm90_fused_dgrad
+from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRAD
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
@@ -72,9 +72,9 @@ def test_rows_of_a_volume_are_loaded_for_eight_shifts() -> None:
     ("text", "reason"),
     [
         (line("f16", 2, 64, 64, (8, 8), 3, 1, 1), "a single phase"),
-        (line("f16", 2, 64, 64, (9, 9), 1, 0, 2), "holes"),
-        (line("f16", 2, 128, 64, (8, 8), 3, 1, 2), "4 phases of 128 columns"),
-        (line("f16", 2, 40, 64, (8, 8), 3, 1, 2), "4 phases of 40 columns"),
+        (line("f16", 2, 64, 64, (9, 9), 1, 0, 2), "zero-filled outputs"),
+        (line("f16", 2, 128, 64, (8, 8), 3, 1, 2), "4 phases of 128 output channels"),
+        (line("f16", 2, 40, 64, (8, 8), 3, 1, 2), "4 phases of 40 output channels"),
         (line("f16", 2, 64, 1024, (8, 8), 3, 1, 2), "leave no stages"),
         (line("f16", 2, 64, 64, (9,), 2, 1, 2), "share rows"),
         (line("f16", 2, 64, 64, (8, 8), 2, 0, 2), "differ in their weights alone"),
@@ -83,7 +83,7 @@ def test_rows_of_a_volume_are_loaded_for_eight_shifts() -> None:
 )
 def test_refusals(text: str, reason: str) -> None:
     found = reading(text)
-    refused = wgmma_joined.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    refused = sm90_fused_dgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -97,34 +97,34 @@ def test_other_architectures_are_refused() -> None:
 
 
 def test_configs_print_and_parse() -> None:
-    config = JoinedConfig(6, 64, 132)
-    assert str(config) == "joined stages=6 store=64 blocks=132"
-    assert JoinedConfig.parse(str(config)) == config
+    config = FusedDgradConfig(6, 64, 132)
+    assert str(config) == "sm90_fused_dgrad stages=6 store=64 blocks=132"
+    assert FusedDgradConfig.parse(str(config)) == config
     for wrong in (
-        "joined stages=6",
-        "joined 64 stages=6 store=64 blocks=132",
-        "joined stages=1 store=64 blocks=132",
-        "joined stages=6 store=48 blocks=132",
-        "wgmma stages=6 store=64 blocks=132",
+        "sm90_fused_dgrad stages=6",
+        "sm90_fused_dgrad 64 stages=6 store=64 blocks=132",
+        "sm90_fused_dgrad stages=1 store=64 blocks=132",
+        "sm90_fused_dgrad stages=6 store=48 blocks=132",
+        "sm90_implicit_gemm stages=6 store=64 blocks=132",
     ):
         allowed = "stages=1: at least 2|store=48: one of 64, 32"
         with pytest.raises(ValueError, match=rf"it is written|is no config|{allowed}"):
-            JoinedConfig.parse(wrong)
+            FusedDgradConfig.parse(wrong)
 
 
 @pytest.mark.parametrize(
     ("text", "config", "reason"),
     [
         (VOLUME, "stages=9 store=64", "bytes of shared memory"),
-        (line("f16", 2, 32, 64, (40,), 7, 2, 3), "stages=4 store=64", "different positions"),
+        (line("f16", 2, 32, 64, (40,), 7, 2, 3), "stages=4 store=64", "different output pixels"),
     ],
 )
 def test_illegal_configs(text: str, config: str, reason: str) -> None:
     found = reading(text)
-    parsed = JoinedConfig.parse(f"joined {config} blocks=132")
+    parsed = FusedDgradConfig.parse(f"sm90_fused_dgrad {config} blocks=132")
     problem = problem_of(found.contraction)
     assert not isinstance(problem, Refusal)
-    refused = wgmma_joined.kernels(found.contraction, found.epilogue, parsed)
+    refused = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, parsed)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -143,9 +143,9 @@ def test_illegal_configs(text: str, config: str, reason: str) -> None:
 def test_kernels_compile_without_spills(text: str) -> None:
     nvrtc_or_skip()
     found = reading(text)
-    configs = wgmma_joined.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    configs = sm90_fused_dgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
-    plan = wgmma_joined.kernels(found.contraction, found.epilogue, configs[0])
+    plan = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, configs[0])
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes

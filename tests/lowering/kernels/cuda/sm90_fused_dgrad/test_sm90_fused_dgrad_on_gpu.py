@@ -34,4 +34,4 @@ CRSK = ("--fil_layout NHWC", "--fil_layout CHWN")
 )
 @pytest.mark.parametrize("blocks", [132, 1])
 def test_kernel(text: str, config: str, blocks: int) -> None:
-    check_config(text, f"joined {config} blocks={blocks}")
+    check_config(text, f"sm90_fused_dgrad {config} blocks={blocks}")

@@ -8,8 +8,8 @@ import pytest
 from cuda_contractions import contraction_of_line
 
 from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as grouped_pairs
-from convir.lowering.kernels.cuda.sm90_grouped_direct.config import GroupedPairsConfig
+from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as sm90_grouped_direct
+from convir.lowering.kernels.cuda.sm90_grouped_direct.config import Sm90GroupedDirectConfig
 from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 
@@ -25,7 +25,7 @@ A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 TAKEN = {
     "backward": (
         f"convfp16 -n 32 -c 1024 -H 25 -W 25 -k 1024 {THREE} -g 32 -F 2",
-        "grouped-pairs 13 slots=3 parts=4 blocks=132x1",
+        "sm90_grouped_direct 13 stages=3 group_blocks=4 blocks=132x1",
     ),
 }
 
@@ -68,7 +68,7 @@ def contraction_of(line: str) -> ContractionProblem:
         (
             f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2 -F 1",
             DEFAULT_TARGET,
-            "bring 301 pixels",
+            "load 301 pixels",
         ),
         (
             f"convfp16 -n 2 -c 64 -H 9 -W 220 -k 64 {THREE} -g 2 -F 1",
@@ -97,13 +97,16 @@ def test_refusals(line: str, gpu: Target, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("grouped-pairs 1 slots=3 parts=4 blocks=132x1", "do not share a pair"),
-        ("grouped-pairs 16 slots=3 parts=4 blocks=132x1", "sums of 208 positions"),
+        ("sm90_grouped_direct 1 stages=3 group_blocks=4 blocks=132x1", "do not share a pair"),
+        (
+            "sm90_grouped_direct 16 stages=3 group_blocks=4 blocks=132x1",
+            "accumulators of 208 output pixels",
+        ),
     ],
 )
 def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     problem = contraction_of(TAKEN["backward"][0])
-    config = GroupedPairsConfig.parse(text)
-    found = grouped_pairs.kernels(problem.contraction, problem.epilogue, config)
+    config = Sm90GroupedDirectConfig.parse(text)
+    found = sm90_grouped_direct.kernels(problem.contraction, problem.epilogue, config)
     assert isinstance(found, Refusal)
     assert reason in found.reason

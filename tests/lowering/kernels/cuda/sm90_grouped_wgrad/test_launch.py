@@ -17,7 +17,7 @@ A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 TAKEN = {
     "32-channels": (
         f"convfp16 -n 32 -c 1024 -H 25 -W 25 -k 1024 {THREE} -g 32",
-        "grouped-wgrad-pairs 13 slots=3 blocks=132x1",
+        "sm90_grouped_wgrad 13 stages=3 blocks=132x1",
     ),
 }
 
@@ -31,8 +31,12 @@ TAKEN = {
         (f"conv -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -g 2", DEFAULT_TARGET, "do not multiply f32"),
         (f"convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 {THREE} -u 2 -v 2 -g 2", DEFAULT_TARGET, "one step"),
         ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 2 -x 3 -q 1 -g 2", DEFAULT_TARGET, "three taps"),
-        ("convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2", DEFAULT_TARGET, "sums of 25 taps"),
-        (f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2", DEFAULT_TARGET, "bring 301 pixels"),
+        (
+            "convfp16 -n 8 -c 64 -H 9 -W 9 -k 64 -y 5 -x 5 -g 2",
+            DEFAULT_TARGET,
+            "accumulators of 25 taps",
+        ),
+        (f"convfp16 -n 2 -c 64 -H 3 -W 300 -k 64 {THREE} -g 2", DEFAULT_TARGET, "load 301 pixels"),
         (
             "convfp16 -n 2 -c 64 -H 3 -W 254 -k 64 -y 3 -x 3 -l 9 -p 9 -g 2",
             DEFAULT_TARGET,
@@ -48,10 +52,10 @@ def test_refusals(line: str, gpu: Target, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("26 slots=3", "bytes of shared memory"), ("300 slots=1", "302 rows")]
+    ("text", "reason"), [("26 stages=3", "bytes of shared memory"), ("300 stages=1", "302 rows")]
 )
 def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     problem = contraction_of_line(f"{TAKEN['32-channels'][0]} -F 4 {NHWC}")
-    found = plan_on(DEFAULT_TARGET, problem, f"grouped-wgrad-pairs {text} blocks=132x1")
+    found = plan_on(DEFAULT_TARGET, problem, f"sm90_grouped_wgrad {text} blocks=132x1")
     assert isinstance(found, Refusal)
     assert reason in found.reason

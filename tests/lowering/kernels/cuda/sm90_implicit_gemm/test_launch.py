@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.contraction.spec import Axis, Phase
-from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as wgmma_candidates
+from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as sm90_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
-from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import WgmmaConfig
+from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
@@ -27,45 +27,49 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from convir.lowering.contraction.spec import Contraction
-    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import WgmmaProblem
+    from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
 
 
-def config_of(text: str) -> WgmmaConfig:
+def config_of(text: str) -> Sm90ImplicitGemmConfig:
     """The config `TILE STAGES MATH STORE`."""
-    return WgmmaConfig.parse(text_of(text))
+    return Sm90ImplicitGemmConfig.parse(text_of(text))
 
 
 def text_of(text: str) -> str:
     """The text of the config `TILE STAGES MATH STORE`."""
-    tile, stages, math, store = text.split()
-    return f"wgmma {tile} stages={stages} math={math} store={store} blocks=132"
+    tile, stages, schedule, store = text.split()
+    return f"sm90_implicit_gemm {tile} stages={stages} schedule={schedule} store={store} blocks=132"
 
 
-def planned(contraction: Contraction) -> WgmmaProblem:
+def planned(contraction: Contraction) -> Sm90ImplicitGemmProblem:
     problem = problem_of(contraction)
     assert not isinstance(problem, Refusal), problem.reason
     return problem
 
 
-def stores(problem: WgmmaProblem, columns: int) -> npt.NDArray[np.int64]:
+def stores(problem: Sm90ImplicitGemmProblem, out_channels: int) -> npt.NDArray[np.int64]:
     """The elements of C that the template stores, each time it does, in no order."""
     found: list[range] = []
     for phase in problem.phases:
         for x in product(*(range(size) for size in phase.sizes)):
             start = phase.offset + sum(i * s for i, s in zip(x, phase.strides, strict=True))
             pixels = 1
-            if problem.fused_holes:
-                width = 1 + problem.fused_holes
+            if problem.fused_zero_fills:
+                width = 1 + problem.fused_zero_fills
                 pixels = min(width, problem.row_pixels - x[0] * width)
-            found += [range(start + at, start + at + pixels * columns) for at in problem.pieces]
-            for hole in problem.cell_holes:
-                if all(i < size for i, size in zip(x, hole.sizes, strict=True)):
-                    zeros = start + hole.offset
-                    found.append(range(zeros, zeros + pixels * columns))
-    for hole in problem.holes:
-        for at in product(*(range(size) for size in hole.sizes)):
-            start = hole.offset + sum(x * s for x, s in zip(at, hole.strides, strict=True))
-            found.append(range(start, start + hole.run))
+            found += [
+                range(start + at, start + at + pixels * out_channels) for at in problem.pieces
+            ]
+            for zero_fill in problem.cell_zero_fills:
+                if all(i < size for i, size in zip(x, zero_fill.sizes, strict=True)):
+                    zeros = start + zero_fill.offset
+                    found.append(range(zeros, zeros + pixels * out_channels))
+    for zero_fill in problem.zero_fills:
+        for at in product(*(range(size) for size in zero_fill.sizes)):
+            start = zero_fill.offset + sum(
+                x * s for x, s in zip(at, zero_fill.strides, strict=True)
+            )
+            found.append(range(start, start + zero_fill.run))
     return np.concatenate([np.arange(r.start, r.stop) for r in found])
 
 
@@ -91,7 +95,7 @@ def test_every_element_is_stored_once(
 
 
 @pytest.mark.parametrize(
-    ("line", "fused", "cells", "holes"),
+    ("line", "fused", "cells", "zero_fills"),
     [
         # Narrow rows are stored with the hole behind, and the line of holes below, whole lines.
         (dgrad_line(2, 32, 64, (10, 11), 1, 0, 2), 1, 1, 0),
@@ -102,10 +106,10 @@ def test_every_element_is_stored_once(
         (dgrad_line(2, 128, 64, (9, 9), 3, 1, 2), 0, 0, 0),
     ],
 )
-def test_holes(line: str, fused: int, cells: int, holes: int) -> None:
+def test_holes(line: str, fused: int, cells: int, zero_fills: int) -> None:
     problem = planned(reading(line).contraction)
-    found = (problem.fused_holes, len(problem.cell_holes), len(problem.holes))
-    assert found == (fused, cells, holes)
+    found = (problem.fused_zero_fills, len(problem.cell_zero_fills), len(problem.zero_fills))
+    assert found == (fused, cells, zero_fills)
 
 
 def test_the_longest_phase_is_first_and_equal_ones_alternate() -> None:
@@ -119,7 +123,7 @@ def test_the_longest_phase_is_first_and_equal_ones_alternate() -> None:
 
 def test_phases_without_overlap_are_columns_of_one_product() -> None:
     even = planned(reading(dgrad_line(2, 64, 16, (8, 6), 2, 0, 2)).contraction)
-    assert (len(even.phases), even.columns, even.matrices) == (1, 256, 1)
+    assert (len(even.phases), even.out_channels, even.matrices) == (1, 256, 1)
     assert even.pieces == (0, 64, 6 * 64, 7 * 64)
     # Not of an odd size, as the last positions have no right neighbour.
     odd = planned(reading(dgrad_line(2, 64, 16, (8, 7), 2, 0, 2)).contraction)
@@ -127,21 +131,24 @@ def test_phases_without_overlap_are_columns_of_one_product() -> None:
 
 
 def test_configs_print_and_parse() -> None:
-    config = WgmmaConfig(128, 224, 4, "cooperative", 32, 132)
-    text = "wgmma 128x224 stages=4 math=cooperative store=32 blocks=132"
+    config = Sm90ImplicitGemmConfig(128, 224, 4, "cooperative", 32, 132)
+    text = "sm90_implicit_gemm 128x224 stages=4 schedule=cooperative store=32 blocks=132"
     assert str(config) == text
-    assert WgmmaConfig.parse(text) == config
+    assert Sm90ImplicitGemmConfig.parse(text) == config
     older = text.replace("store=32", "cluster=1 store=direct:32")
-    assert WgmmaConfig.parse(older) == config
+    assert Sm90ImplicitGemmConfig.parse(older) == config
     for wrong, reason in (
-        ("wgmma 128x224", "and lacks stages"),
+        ("sm90_implicit_gemm 128x224", "and lacks stages"),
         (older.replace("cluster=1", "cluster=2"), "without 'cluster'"),
         (text + " depth=3", "without 'depth'"),
-        (text.replace("coop", "un"), "math=unerative: one of cooperative, pingpong"),
-        (text.replace("wgmma", "igemm"), "no config of wgmma"),
+        (text.replace("coop", "un"), "schedule=unerative: one of cooperative, pingpong"),
+        (
+            text.replace("sm90_implicit_gemm", "sm80_implicit_gemm"),
+            "no config of sm90_implicit_gemm",
+        ),
     ):
         with pytest.raises(ValueError, match=reason):
-            WgmmaConfig.parse(wrong)
+            Sm90ImplicitGemmConfig.parse(wrong)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +160,13 @@ def test_configs_print_and_parse() -> None:
         ("256x160 2 cooperative 32", "exceed the registers"),
         ("128x160 2 pingpong 32", "exceed the registers"),
         ("128x128 1 cooperative 128", "stages=1: at least 2"),
-        ("128x128 4 cooperative 48", "48 staged columns do not divide"),
+        ("128x128 4 cooperative 48", "48 staged output channels do not divide"),
         ("128x128 9 cooperative 128", "bytes of shared memory"),
     ],
 )
 def test_illegal_configs(text: str, reason: str) -> None:
     found = reading(dgrad_line(2, 128, 64, (10, 11), 1, 0, 2))
-    refused = refusal_of_text(wgmma.kernels, found, WgmmaConfig.parse, text_of(text))
+    refused = refusal_of_text(wgmma.kernels, found, Sm90ImplicitGemmConfig.parse, text_of(text))
     assert reason in refused
 
 
@@ -174,7 +181,7 @@ def test_illegal_configs(text: str, reason: str) -> None:
 )
 def test_refusals(line: str, reason: str) -> None:
     found = reading(line)
-    refused = wgmma_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    refused = sm90_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 

@@ -51,5 +51,8 @@ pytestmark = pytest.mark.gpu
     ],
 )
 def test_kernel(text: str, config: str) -> None:
-    tile, stages, math, store = config.split()
-    check_config(text, f"wgmma {tile} stages={stages} math={math} store={store} blocks=132")
+    tile, stages, schedule, store = config.split()
+    check_config(
+        text,
+        f"sm90_implicit_gemm {tile} stages={stages} schedule={schedule} store={store} blocks=132",
+    )

@@ -1,4 +1,5 @@
-"""`stacked-wgrad` sees gradients of weights as rows of images; its configs are their texts."""
+"""`sm90_row_packed_wgrad` sees gradients of weights as rows of images; its configs are their
+texts."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
-    StackedWgradConfig,
+    RowPackedWgradConfig,
 )
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import kernels
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import StackedProblem, problem_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 from convir.runtime.cuda.compile import compile_cubin, kernel_usage
@@ -80,7 +81,7 @@ def test_steps_and_stacked_taps_multiply_everything_once(
 ) -> None:
     """The template's addresses: rows of dY of a step begin with those of its last tap."""
     problem = problem_of(spec)
-    assert isinstance(problem, StackedProblem)
+    assert isinstance(problem, RowPackedProblem)
     images, rows, cols = problem.images, problem.rows, problem.cols
     found: list[tuple[int, int, int]] = []
     for image, row0, col0, r0, s0 in product(
@@ -93,14 +94,14 @@ def test_steps_and_stacked_taps_multiply_everything_once(
         first_row = row0 - rows.tap_rows[0] - (r0 + taps[0] - 1)
         tap_cols = cols.tap_rows[s0 : s0 + taps[1]]
         first_col = col0 - max(tap_cols)
-        for dy, dx, stacked, s in product(*map(range, (*step, *taps))):
-            r, s = r0 + taps[0] - 1 - stacked, s0 + s
+        for dy, dx, packed, s in product(*map(range, (*step, *taps))):
+            r, s = r0 + taps[0] - 1 - packed, s0 + s
             if r >= len(rows.tap_rows) or s >= len(cols.tap_rows):
                 continue
             shift = max(tap_cols) - cols.tap_rows[s]
             assert 0 <= shift <= max(tap_cols) - min(tap_cols)
             y, x = row0 + dy, col0 + dx
-            p, q = first_row + dy + stacked, first_col + dx + shift
+            p, q = first_row + dy + packed, first_col + dx + shift
             if y < rows.extent and x < cols.extent and 0 <= p < rows.size and 0 <= q < cols.size:
                 found.append(
                     (
@@ -118,18 +119,18 @@ def test_packed_columns_of_stacked_taps_follow_each_other(
     pairs: int, whole: int, taps: int
 ) -> None:
     """The template's two copies of a window: where its rows are written, and read from."""
-    rows, columns = 2 * pairs, 8 * whole + 4
+    rows, out_channels = 2 * pairs, 8 * whole + 4
     copy_rows = rows - 2 + taps
-    copy_columns = -(-copy_rows * columns // 8) * 8
+    copy_columns = -(-copy_rows * out_channels // 8) * 8
     written: dict[int, tuple[int, int]] = {}
     for copy, row in product(range(2), range(copy_rows)):
-        first = copy * copy_columns + row // 2 * 2 * columns + row % 2 * columns
-        written |= {first + n: (copy + row, n) for n in range(columns)}
+        first = copy * copy_columns + row // 2 * 2 * out_channels + row % 2 * out_channels
+        written |= {first + n: (copy + row, n) for n in range(out_channels)}
     for row in range(rows):
-        first = row % 2 * copy_columns + row // 2 * 2 * columns
+        first = row % 2 * copy_columns + row // 2 * 2 * out_channels
         assert first % 8 == 0
-        stacked = [written[first + n] for n in range(taps * columns)]
-        assert stacked == list(product(range(row, row + taps), range(columns)))
+        packed = [written[first + n] for n in range(taps * out_channels)]
+        assert packed == list(product(range(row, row + taps), range(out_channels)))
 
 
 @given(st.integers(1, 40), st.sampled_from((128, 256)), st.integers(2, 8))
@@ -142,8 +143,10 @@ def test_blocks_of_a_cluster_own_every_vector_of_sums_once(
     places = {
         (v // chunk % cluster, v // chunk // cluster * chunk + v % chunk) for v in range(vectors)
     }
-    owned = [(vectors // chunk - part + cluster - 1) // cluster * chunk for part in range(cluster)]
-    assert places == {(part, at) for part in range(cluster) for at in range(owned[part])}
+    owned = [
+        (vectors // chunk - split + cluster - 1) // cluster * chunk for split in range(cluster)
+    ]
+    assert places == {(split, at) for split in range(cluster) for at in range(owned[split])}
     assert sum(owned) == vectors
     assert max(owned) <= most
 
@@ -200,7 +203,8 @@ def test_a_ring_has_the_rows_of_every_window(
 
 
 CONFIG = (
-    "stacked-wgrad 3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async"
+    "sm90_row_packed_wgrad 3x3x40 tile_m=64 step=2x32 slab=2 stages=4 "
+    "staging=2 prologue=1 x=shared y=async"
     " roles=4:8 cluster=1 partition=stream-k:linear blocks=132"
 )
 
@@ -208,10 +212,10 @@ CONFIG = (
 @pytest.mark.parametrize(
     ("changed", "to", "reason"),
     [
-        ("3x3x40", "3x3x38", "columns=38: multiples of 4, at least 4"),
+        ("3x3x40", "3x3x38", "out_channels=38: multiples of 4, at least 4"),
         ("3x3x40", "3x3x36", "by pairs of rows"),
-        ("3x3x40", "6x1x48", "8 to 256 columns"),
-        ("3x3x40", "4x3x40", "240 sums of a thread"),
+        ("3x3x40", "6x1x48", "8 to 256 output channels"),
+        ("3x3x40", "4x3x40", "240 accumulators of a thread"),
         ("4:8", "3:5", "roles=3:5: one of 0:4, 0:8"),
         ("step=2x32", "step=3x32", "step=3x32 has no whole slabs"),
         ("step=2x32", "step=2x264", "step=2x264: AxB, each 1 to 256"),
@@ -220,47 +224,47 @@ CONFIG = (
         ("slab=2", "slab=3", "slab=3: one of 1, 2"),
         (
             "y=async roles=4:8",
-            "y=bulk roles=0:8",
-            "roles=0:8 needs x=shared y=async, not x=shared y=bulk",
+            "y=tma roles=0:8",
+            "roles=0:8 needs x=shared y=async, not x=shared y=tma",
         ),
         (
-            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared",
-            "step=2x24 slab=2 stages=4 waiting=2 together=1 x=registers",
+            "step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared",
+            "step=2x24 slab=2 stages=4 staging=2 prologue=1 x=registers",
             "divide 3 slabs",
         ),
         (
-            "3x3x40 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
-            "3x3x32 depths=64 step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=bulk",
-            "columns of several tiles",
+            "3x3x40 tile_m=64 step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared y=async",
+            "3x3x32 tile_m=64 step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared y=tma",
+            "output channels of several tiles",
         ),
-        ("depths=64", "depths=192", "roles=4:8 needs depths=64 or depths=128, not 192"),
+        ("tile_m=64", "tile_m=192", "roles=4:8 needs tile_m=64 or tile_m=128, not 192"),
         (
-            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
-            "step=1x32 slab=1 stages=4 waiting=2 together=1 x=shared y=ring",
+            "step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared y=async",
+            "step=1x32 slab=1 stages=4 staging=2 prologue=1 x=shared y=ring",
             "steps of 1 rows share none, or more",
         ),
         (
-            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
-            "step=2x16 slab=2 stages=4 waiting=2 together=1 x=shared y=ring",
+            "step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared y=async",
+            "step=2x16 slab=2 stages=4 staging=2 prologue=1 x=shared y=ring",
             "whole rows of images",
         ),
         (
-            "step=2x32 slab=2 stages=4 waiting=2 together=1 x=shared y=async",
-            "step=8x32 slab=2 stages=5 waiting=2 together=1 x=shared y=ring",
+            "step=2x32 slab=2 stages=4 staging=2 prologue=1 x=shared y=async",
+            "step=8x32 slab=2 stages=5 staging=2 prologue=1 x=shared y=ring",
             "fewer steps than stages",
         ),
         (
             "y=async roles=4:8 cluster=1 partition=stream-k:linear",
-            "y=ring roles=4:8 cluster=2 partition=split-k:2:slices",
-            "meet in global memory",
+            "y=ring roles=4:8 cluster=2 partition=split-k:2:reduce-scatter",
+            "are added in global memory",
         ),
-        ("waiting=2", "waiting=5", "waiting=5: 1 to 4"),
-        ("together=1", "together=2", "together=2: of 1 steps"),
-        ("together=1 x=shared y=async", "together=2 x=shared y=bulk", "together=2: of 1 steps"),
+        ("staging=2", "staging=5", "staging=5: 1 to 4"),
+        ("prologue=1", "prologue=2", "prologue=2: of 1 steps"),
+        ("prologue=1 x=shared y=async", "prologue=2 x=shared y=tma", "prologue=2: of 1 steps"),
         (
-            "together=1 x=shared y=async roles=4:8",
-            "together=3 x=shared y=bulk roles=4:4",
-            "together=3: of 2 steps",
+            "prologue=1 x=shared y=async roles=4:8",
+            "prologue=3 x=shared y=tma roles=4:4",
+            "prologue=3: of 2 steps",
         ),
         ("stages=4", "stages=1", "stages=1: at least 2"),
         ("stages=4", "stages=40", "bytes of shared memory"),
@@ -268,15 +272,15 @@ CONFIG = (
         (
             "cluster=1",
             "cluster=2",
-            "cluster=2 needs partition=split-k:2:slices, not stream-k:linear",
+            "cluster=2 needs partition=split-k:2:reduce-scatter, not stream-k:linear",
         ),
-        ("stream-k:linear", "split-k:64:slices", "do not run at the same time"),
+        ("stream-k:linear", "split-k:64:reduce-scatter", "do not run at the same time"),
         ("stream-k:linear", "split-k:500:tree", "steps are not divided"),
     ],
 )
 def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
     found, text = contraction_of_line(NARROW), CONFIG.replace(changed, to)
-    assert reason in refusal_of_text(kernels, found, StackedWgradConfig.parse, text)
+    assert reason in refusal_of_text(kernels, found, RowPackedWgradConfig.parse, text)
 
 
 @pytest.mark.parametrize(
@@ -284,14 +288,14 @@ def test_illegal_configs_are_refused_with_the_reason(changed: str, to: str, reas
     [
         ("-F 4", "-F 1", "no gradient of weights"),
         ("convfp16", "conv", "tensor cores do not multiply f32"),
-        ("-p 1", "-u 2 -p 1", "move by several positions"),
-        ("-p 1", "-l 2 -p 2", "do not read neighbouring rows"),
+        ("-p 1", "-u 2 -p 1", "move by several pixels"),
+        ("-p 1", "-l 2 -p 2", "do not read adjacent rows"),
         ("-c 256", "-c 252", "no multiples of 16 bytes"),
         ("-k 36", "-k 35", "single elements"),
     ],
 )
 def test_other_contractions_are_refused_with_the_reason(changed: str, to: str, reason: str) -> None:
-    config = StackedWgradConfig.parse(CONFIG)
+    config = RowPackedWgradConfig.parse(CONFIG)
     assert reason in refusal_of_line(kernels, NARROW.replace(changed, to), config)
 
 
@@ -301,74 +305,79 @@ def test_three_spatial_axes_and_channels_first_are_refused() -> None:
         " -p 1 -q 1 -F 4 --in_layout NDHWC --fil_layout NDHWC --out_layout NDHWC"
     )
     for line in (deep, NARROW.replace("--in_layout NHWC", "--in_layout NCHW")):
-        assert refusal_of_line(kernels, line, StackedWgradConfig.parse(CONFIG))
+        assert refusal_of_line(kernels, line, RowPackedWgradConfig.parse(CONFIG))
 
 
-SHARED = "waiting=2 together=1 x=shared y=async"
-BULK = "waiting=1 together=1 x=shared y=bulk"
-AT_ONCE = "waiting=4 together=4 x=shared y=bulk"
-APART = "waiting=2 together=1 x=registers y=bulk"
-RING = "waiting=2 together=1 x=registers y=ring"
+SHARED = "staging=2 prologue=1 x=shared y=async"
+BULK = "staging=1 prologue=1 x=shared y=tma"
+AT_ONCE = "staging=4 prologue=4 x=shared y=tma"
+APART = "staging=2 prologue=1 x=registers y=tma"
+RING = "staging=2 prologue=1 x=registers y=ring"
 KERNELS = [
     (
         NARROW,
-        f"3x3x40 depths=64 step=6x32 slab=2 stages=3 {APART} roles=4:8",
-        "split-k:33:slices",
+        f"3x3x40 tile_m=64 step=6x32 slab=2 stages=3 {APART} roles=4:8",
+        "split-k:33:reduce-scatter",
         1,
     ),
     (
         NARROW,
-        f"3x3x40 depths=128 step=3x32 slab=1 stages=4 {APART} roles=4:8",
-        "split-k:66:slices",
+        f"3x3x40 tile_m=128 step=3x32 slab=1 stages=4 {APART} roles=4:8",
+        "split-k:66:reduce-scatter",
         1,
     ),
     (
         NARROW,
-        f"3x3x36 depths=128 step=2x32 slab=2 stages=4 {APART} roles=4:8",
-        "split-k:64:slices",
+        f"3x3x36 tile_m=128 step=2x32 slab=2 stages=4 {APART} roles=4:8",
+        "split-k:64:reduce-scatter",
         1,
     ),
     (
         NARROW,
-        f"3x3x36 depths=128 step=2x32 slab=2 stages=5 {RING} roles=4:8",
-        "split-k:64:slices",
+        f"3x3x36 tile_m=128 step=2x32 slab=2 stages=5 {RING} roles=4:8",
+        "split-k:64:reduce-scatter",
         1,
     ),
     (
         NARROW,
-        f"3x3x36 depths=64 step=4x32 slab=2 stages=5 {RING} roles=4:8",
-        "split-k:32:slices",
+        f"3x3x36 tile_m=64 step=4x32 slab=2 stages=5 {RING} roles=4:8",
+        "split-k:32:reduce-scatter",
         1,
     ),
-    (NARROW, f"3x3x40 depths=64 step=6x32 slab=1 stages=3 {RING} roles=4:8", "split-k:20:tree", 1),
-    (NARROW, f"3x3x40 depths=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
-    (NARROW, f"3x1x40 depths=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4", "split-k:8:slices", 8),
+    (NARROW, f"3x3x40 tile_m=64 step=6x32 slab=1 stages=3 {RING} roles=4:8", "split-k:20:tree", 1),
+    (NARROW, f"3x3x40 tile_m=64 step=5x32 slab=1 stages=3 {BULK} roles=8:8", "split-k:33:tree", 1),
     (
-        SMALL,
-        f"3x1x40 depths=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
-        "split-k:8:slices",
+        NARROW,
+        f"3x1x40 tile_m=64 step=2x16 slab=2 stages=5 {BULK} roles=4:4",
+        "split-k:8:reduce-scatter",
         8,
     ),
     (
         SMALL,
-        f"3x1x40 depths=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
-        "split-k:8:slices",
+        f"3x1x40 tile_m=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
+        "split-k:8:reduce-scatter",
+        8,
+    ),
+    (
+        SMALL,
+        f"3x1x40 tile_m=64 step=8x8 slab=2 stages=4 {AT_ONCE} roles=8:4",
+        "split-k:8:reduce-scatter",
         8,
     ),
     (
         NARROW,
-        f"3x3x40 depths=128 step=2x32 slab=2 stages=4 {SHARED} roles=0:8",
+        f"3x3x40 tile_m=128 step=2x32 slab=2 stages=4 {SHARED} roles=0:8",
         "split-k:9:linear",
         1,
     ),
     (
         NARROW,
-        f"3x1x40 depths=64 step=2x32 slab=2 stages=5 {SHARED} roles=0:4",
-        "split-k:2:slices",
+        f"3x1x40 tile_m=64 step=2x32 slab=2 stages=5 {SHARED} roles=0:4",
+        "split-k:2:reduce-scatter",
         2,
     ),
-    (GROUPED, f"2x2x32 depths=64 step=4x16 slab=2 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
-    (FLAT, f"1x5x24 depths=64 step=1x112 slab=1 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
+    (GROUPED, f"2x2x32 tile_m=64 step=4x16 slab=2 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
+    (FLAT, f"1x5x24 tile_m=64 step=1x112 slab=1 stages=3 {SHARED} roles=4:8", "data-parallel", 1),
 ]
 
 
@@ -377,8 +386,8 @@ def test_kernels_compile_without_spills(
     line: str, config: str, partition: str, cluster: int
 ) -> None:
     found = contraction_of_line(line)
-    parsed = StackedWgradConfig.parse(
-        f"stacked-wgrad {config} cluster={cluster} partition={partition} blocks=132"
+    parsed = RowPackedWgradConfig.parse(
+        f"sm90_row_packed_wgrad {config} cluster={cluster} partition={partition} blocks=132"
     )
     plan = kernels(found.contraction, found.epilogue, parsed)
     assert isinstance(plan, KernelPlan)
@@ -390,8 +399,8 @@ def test_kernels_compile_without_spills(
 
 def test_parts_of_a_cluster_need_no_memory() -> None:
     found = contraction_of_line(NARROW)
-    config = StackedWgradConfig.parse(CONFIG)
-    shared = replace(config, partition=Partition("split-k", 8, "slices"))
+    config = RowPackedWgradConfig.parse(CONFIG)
+    shared = replace(config, partition=Partition("split-k", 8, "reduce-scatter"))
     plan = kernels(found.contraction, found.epilogue, shared)
     assert isinstance(plan, KernelPlan)
     slot = 4 * (2 * 23) * 4 * 128  # of 45 blocks of four sums, either group keeps 23

@@ -1,4 +1,4 @@
-"""Every weight that `stacked-wgrad` stores, on a GPU, against PyTorch.
+"""Every weight that `sm90_row_packed_wgrad` stores, on a GPU, against PyTorch.
 
 Small integers make all sums exact, and memory is poisoned: tails of depths, columns, taps, rows and
 columns of positions, even filters, padding beyond the filter, dilation, groups, one and two
@@ -14,9 +14,9 @@ from plan_runs import check_config
 
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
-    DEPTHS,
-    MAX_WAITING,
-    StackedWgradConfig,
+    MAX_STAGING,
+    WGMMA_M,
+    RowPackedWgradConfig,
 )
 
 pytestmark = pytest.mark.gpu
@@ -48,23 +48,23 @@ TILES = (
 PIPELINES = (
     ("shared", "async", "4:8", 64),
     ("shared", "async", "0:4", 64),
-    ("registers", "bulk", "4:4", 64),
-    ("shared", "bulk", "4:8", 128),
+    ("registers", "tma", "4:4", 64),
+    ("shared", "tma", "4:8", 128),
     ("shared", "async", "0:8", 64),
-    ("registers", "bulk", "8:8", 64),
-    ("registers", "bulk", "4:8", 128),
+    ("registers", "tma", "8:8", 64),
+    ("registers", "tma", "4:8", 128),
     ("shared", "async", "0:8", 128),
-    ("shared", "bulk", "8:8", 64),
-    ("shared", "bulk", "8:4", 64),
-    ("registers", "bulk", "8:4", 64),
+    ("shared", "tma", "8:8", 64),
+    ("shared", "tma", "8:4", 64),
+    ("registers", "tma", "8:4", 64),
 )
 PARTITIONS = (
     ("data-parallel", 1, 132),
-    ("split-k:2:slices", 1, 132),
+    ("split-k:2:reduce-scatter", 1, 132),
     ("split-k:2:tree", 1, 132),
     ("split-k:2:linear", 1, 132),
     ("stream-k:linear", 1, 2),
-    ("split-k:2:slices", 2, 132),
+    ("split-k:2:reduce-scatter", 2, 132),
     ("stream-k:tree", 1, 3),
     ("stream-k:tree:blocks", 1, 4),
 )
@@ -74,39 +74,39 @@ def cases() -> list[tuple[str, str]]:
     """Every line with every pipeline, and with tiles and partitions in turn."""
     found: list[tuple[str, str]] = []
     for i, line in enumerate(LINES):
-        for j, (x, y, roles, depths) in enumerate(PIPELINES):
+        for j, (x, y, roles, tile_m) in enumerate(PIPELINES):
             taps, step = TILES[(i + j) % len(TILES)]
             partition, cluster, blocks = PARTITIONS[(i + j) % len(PARTITIONS)]
             stages = 2 + j % 2
-            waiting = (1, 2, MAX_WAITING)[i % 3]
-            together = min(stages, waiting) if y == "bulk" and (i + j) % 3 > 0 else 1
-            config = StackedWgradConfig.parse(
-                f"stacked-wgrad {taps} depths={depths} {step} stages={stages}"
-                f" waiting={waiting} together={together} x={x} y={y} roles={roles}"
+            staging = (1, 2, MAX_STAGING)[i % 3]
+            prologue = min(stages, staging) if y == "tma" and (i + j) % 3 > 0 else 1
+            config = RowPackedWgradConfig.parse(
+                f"sm90_row_packed_wgrad {taps} tile_m={tile_m} {step} stages={stages}"
+                f" staging={staging} prologue={prologue} x={x} y={y} roles={roles}"
                 f" cluster={cluster} partition={partition} blocks={blocks}"
             )
             (problem,) = parse_line(line).problems.values()
-            if config.depths > DEPTHS:
+            if config.tile_m > WGMMA_M:
                 config = replace(config, cluster=1)
             if not config.divides_slabs:
                 config = replace(config, x="shared")
             if config.trades_registers:
-                config = replace(config, together=1)
-            if problem.geometry.groups > 1 or problem.shapes[1][-1] > config.columns:
-                config = replace(config, y="async", together=1)
+                config = replace(config, prologue=1)
+            if problem.geometry.groups > 1 or problem.shapes[1][-1] > config.out_channels:
+                config = replace(config, y="async", prologue=1)
             found.append((line, str(config)))
     return found
 
 
 PACKED = (
-    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 together=1 x=registers", "4:4"),
-    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=3 waiting=1 together=1 x=registers", "4:8"),
-    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=2 waiting=2 together=1 x=registers", "4:8"),
-    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 together=2 x=shared", "4:4"),
-    (2, "5x2x36 depths=64 step=6x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
-    (2, "2x3x36 depths=64 step=2x8 slab=2 stages=3 waiting=4 together=3 x=shared", "4:4"),
-    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=2 waiting=1 together=1 x=shared", "8:8"),
-    (8, "3x4x12 depths=64 step=2x160 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
+    (0, "3x3x36 tile_m=64 step=4x16 slab=2 stages=2 staging=2 prologue=1 x=registers", "4:4"),
+    (0, "3x3x36 tile_m=128 step=2x16 slab=2 stages=3 staging=1 prologue=1 x=registers", "4:8"),
+    (0, "3x3x36 tile_m=64 step=4x16 slab=2 stages=2 staging=2 prologue=1 x=registers", "4:8"),
+    (1, "3x2x20 tile_m=64 step=2x16 slab=1 stages=2 staging=2 prologue=2 x=shared", "4:4"),
+    (2, "5x2x36 tile_m=64 step=6x16 slab=1 stages=2 staging=1 prologue=1 x=shared", "4:8"),
+    (2, "2x3x36 tile_m=64 step=2x8 slab=2 stages=3 staging=4 prologue=3 x=shared", "4:4"),
+    (2, "5x1x36 tile_m=64 step=4x16 slab=2 stages=2 staging=1 prologue=1 x=shared", "8:8"),
+    (8, "3x4x12 tile_m=64 step=2x160 slab=1 stages=2 staging=1 prologue=1 x=shared", "4:8"),
 )
 """A line, a tile whose rows of columns end in the middle of eight, and roles."""
 
@@ -116,26 +116,26 @@ def packed() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for i, (line, tile, roles) in enumerate(PACKED):
         partition, cluster, blocks = PARTITIONS[i]
-        config = f"stacked-wgrad {tile} y=bulk roles={roles} cluster={cluster}"
+        config = f"sm90_row_packed_wgrad {tile} y=tma roles={roles} cluster={cluster}"
         found.append((LINES[line], f"{config} partition={partition} blocks={blocks}"))
     return found
 
 
 RING = (
-    (0, "3x3x36 depths=128 step=2x16 slab=2 stages=2 waiting=1 together=1 x=registers", "4:8"),
-    (0, "3x3x36 depths=64 step=4x16 slab=2 stages=3 waiting=2 together=1 x=registers", "4:8"),
-    (0, "3x3x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "4:8"),
-    (0, "3x3x40 depths=64 step=2x16 slab=1 stages=4 waiting=2 together=1 x=registers", "8:8"),
-    (1, "3x2x20 depths=64 step=2x16 slab=1 stages=2 waiting=2 together=1 x=shared", "4:4"),
-    (2, "5x1x36 depths=64 step=4x16 slab=2 stages=3 waiting=1 together=1 x=shared", "4:8"),
-    (2, "5x1x40 depths=128 step=5x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:8"),
-    (2, "2x3x36 depths=64 step=2x16 slab=2 stages=5 waiting=4 together=1 x=shared", "4:4"),
-    (3, "3x3x8 depths=64 step=3x16 slab=1 stages=2 waiting=1 together=1 x=shared", "4:4"),
-    (4, "3x3x36 depths=128 step=2x16 slab=1 stages=3 waiting=2 together=1 x=registers", "8:8"),
+    (0, "3x3x36 tile_m=128 step=2x16 slab=2 stages=2 staging=1 prologue=1 x=registers", "4:8"),
+    (0, "3x3x36 tile_m=64 step=4x16 slab=2 stages=3 staging=2 prologue=1 x=registers", "4:8"),
+    (0, "3x3x40 tile_m=64 step=2x16 slab=1 stages=4 staging=2 prologue=1 x=registers", "4:8"),
+    (0, "3x3x40 tile_m=64 step=2x16 slab=1 stages=4 staging=2 prologue=1 x=registers", "8:8"),
+    (1, "3x2x20 tile_m=64 step=2x16 slab=1 stages=2 staging=2 prologue=1 x=shared", "4:4"),
+    (2, "5x1x36 tile_m=64 step=4x16 slab=2 stages=3 staging=1 prologue=1 x=shared", "4:8"),
+    (2, "5x1x40 tile_m=128 step=5x16 slab=1 stages=2 staging=1 prologue=1 x=shared", "4:8"),
+    (2, "2x3x36 tile_m=64 step=2x16 slab=2 stages=5 staging=4 prologue=1 x=shared", "4:4"),
+    (3, "3x3x8 tile_m=64 step=3x16 slab=1 stages=2 staging=1 prologue=1 x=shared", "4:4"),
+    (4, "3x3x36 tile_m=128 step=2x16 slab=1 stages=3 staging=2 prologue=1 x=registers", "8:8"),
 )
 """The same where rows of dY stay from step to step."""
 RING_PARTITIONS = (
-    *(("data-parallel", 132), ("split-k:3:slices", 132), ("split-k:2:slices", 132)),
+    *(("data-parallel", 132), ("split-k:3:reduce-scatter", 132), ("split-k:2:reduce-scatter", 132)),
     *(("stream-k:linear", 2), ("stream-k:tree:blocks", 3), ("split-k:2:tree", 132)),
 )
 
@@ -145,7 +145,7 @@ def rings() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for line, tile, roles in RING:
         for partition, blocks in RING_PARTITIONS:
-            config = f"stacked-wgrad {tile} y=ring roles={roles} cluster=1"
+            config = f"sm90_row_packed_wgrad {tile} y=ring roles={roles} cluster=1"
             found.append((LINES[line], f"{config} partition={partition} blocks={blocks}"))
     return found
 
@@ -155,38 +155,59 @@ def test_every_weight_is_stored(text: str, config: str) -> None:
     check_config(text, config)
 
 
-STEP = "step=2x32 slab=2 stages=4 waiting=2 cluster=1"
-CLUSTERS = "step=2x32 slab=2 stages=4 waiting=2 cluster=8"
-WIDE = "step=4x32 slab=2 stages=3 waiting=2 cluster=1"
+STEP = "step=2x32 slab=2 stages=4 staging=2 cluster=1"
+CLUSTERS = "step=2x32 slab=2 stages=4 staging=2 cluster=8"
+WIDE = "step=4x32 slab=2 stages=3 staging=2 cluster=1"
 
 
 @pytest.mark.parametrize(
     "partition",
     [
-        f"depths=64 {STEP} together=1 x=shared y=async roles=4:8 partition=split-k:16:slices",
-        f"depths=64 {CLUSTERS} together=1 x=registers y=bulk roles=4:8 partition=split-k:8:slices",
-        f"depths=128 {STEP} together=1 x=registers y=bulk roles=4:8 partition=split-k:66:slices",
-        f"depths=64 {STEP} together=1 x=shared y=async roles=0:8 partition=split-k:7:tree",
-        f"depths=64 {STEP} together=1 x=shared y=bulk roles=8:8 partition=split-k:7:linear",
-        f"depths=64 {STEP} together=2 x=registers y=bulk roles=4:4 partition=stream-k:linear",
+        (
+            f"tile_m=64 {STEP} prologue=1 x=shared y=async roles=4:8 "
+            f"partition=split-k:16:reduce-scatter"
+        ),
+        (
+            f"tile_m=64 {CLUSTERS} prologue=1 x=registers y=tma roles=4:8 "
+            f"partition=split-k:8:reduce-scatter"
+        ),
+        (
+            f"tile_m=128 {STEP} prologue=1 x=registers y=tma roles=4:8 "
+            f"partition=split-k:66:reduce-scatter"
+        ),
+        f"tile_m=64 {STEP} prologue=1 x=shared y=async roles=0:8 partition=split-k:7:tree",
+        f"tile_m=64 {STEP} prologue=1 x=shared y=tma roles=8:8 partition=split-k:7:linear",
+        f"tile_m=64 {STEP} prologue=2 x=registers y=tma roles=4:4 partition=stream-k:linear",
     ],
 )
 def test_the_same_bits_every_time(partition: str) -> None:
-    check_bits(f"stacked-wgrad 3x3x40 {partition} blocks=132")
+    check_bits(f"sm90_row_packed_wgrad 3x3x40 {partition} blocks=132")
 
 
 @pytest.mark.parametrize(
     "partition",
     [
-        f"depths=64 {WIDE} together=1 x=registers y=bulk roles=8:8 partition=split-k:32:slices",
-        f"depths=128 {WIDE} together=1 x=registers y=bulk roles=4:8 partition=split-k:61:slices",
-        f"depths=128 {STEP} together=1 x=registers y=bulk roles=8:8 partition=split-k:7:tree",
-        f"depths=128 {STEP} together=1 x=registers y=ring roles=4:8 partition=split-k:64:slices",
-        f"depths=64 {WIDE} together=1 x=registers y=ring roles=8:8 partition=split-k:32:slices",
+        (
+            f"tile_m=64 {WIDE} prologue=1 x=registers y=tma roles=8:8 "
+            f"partition=split-k:32:reduce-scatter"
+        ),
+        (
+            f"tile_m=128 {WIDE} prologue=1 x=registers y=tma roles=4:8 "
+            f"partition=split-k:61:reduce-scatter"
+        ),
+        f"tile_m=128 {STEP} prologue=1 x=registers y=tma roles=8:8 partition=split-k:7:tree",
+        (
+            f"tile_m=128 {STEP} prologue=1 x=registers y=ring roles=4:8 "
+            f"partition=split-k:64:reduce-scatter"
+        ),
+        (
+            f"tile_m=64 {WIDE} prologue=1 x=registers y=ring roles=8:8 "
+            f"partition=split-k:32:reduce-scatter"
+        ),
     ],
 )
 def test_packed_columns_have_the_same_bits_every_time(partition: str) -> None:
-    check_bits(f"stacked-wgrad 3x3x36 {partition} blocks=132")
+    check_bits(f"sm90_row_packed_wgrad 3x3x36 {partition} blocks=132")
 
 
 def check_bits(config: str) -> None:

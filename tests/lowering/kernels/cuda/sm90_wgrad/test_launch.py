@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
-from convir.lowering.kernels.cuda.sm90_wgrad import candidates as wgmma_wgrad_candidates
-from convir.lowering.kernels.cuda.sm90_wgrad import launch as wgmma_wgrad
-from convir.lowering.kernels.cuda.sm90_wgrad.config import WgmmaWgradConfig
+from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
+from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
+from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
@@ -42,44 +42,44 @@ def planned(text: str) -> WgradProblem:
     return problem
 
 
-def config_of(text: str) -> WgmmaWgradConfig:
+def config_of(text: str) -> Sm90WgradConfig:
     """The config `TILE STAGES CLUSTER PARTITION [ROLES]`."""
-    return WgmmaWgradConfig.parse(text_of(text))
+    return Sm90WgradConfig.parse(text_of(text))
 
 
 def text_of(text: str) -> str:
     """The text of the config `TILE STAGES CLUSTER PARTITION [ROLES]`."""
     tile, stages, cluster, partition, *roles = text.split()
     return (
-        f"wgmma-wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
+        f"sm90_wgrad {tile} stages={stages} roles={roles[0] if roles else '4:8'} "
         f"cluster={cluster} partition={partition} blocks=132"
     )
 
 
 def _meets_every_tap(size: int, taps: int, pad: int, stride: int, dilation: int) -> bool:
-    positions = range(-pad, size + pad - (taps - 1) * dilation, stride)
+    pixels = range(-pad, size + pad - (taps - 1) * dilation, stride)
     return all(
-        any(0 <= position + tap * dilation < size for position in positions) for tap in range(taps)
+        any(0 <= position + tap * dilation < size for position in pixels) for tap in range(taps)
     )
 
 
 @pytest.mark.parametrize(
     ("text", "config", "take_turns"),
     [
-        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:24:slices 1:4", True),
+        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:24:reduce-scatter 1:4", True),
         (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 stream-k:linear 1:4", False),
-        (line(32, 512, 512, (28, 28), 1, 0, 1), "128x128 6 1 split-k:4:slices", False),
-        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 8 1 split-k:7:slices", False),
+        (line(32, 512, 512, (28, 28), 1, 0, 1), "128x128 6 1 split-k:4:reduce-scatter", False),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 8 1 split-k:7:reduce-scatter", False),
     ],
 )
 def test_parts_of_products_that_are_read_once_take_turns(
     text: str, config: str, take_turns: bool
 ) -> None:
     found = reading(text)
-    plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
+    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
     assert not isinstance(plan, Refusal), plan.reason
     (kernel,) = plan.kernels
-    assert f"kPartsTakeTurns = {str(take_turns).lower()};" in kernel.source
+    assert f"kInterleavesSplits = {str(take_turns).lower()};" in kernel.source
 
 
 @settings(max_examples=25, deadline=None)
@@ -123,41 +123,44 @@ def test_taps_read_and_write_what_the_contraction_says(
 
 def test_one_by_one_filters_are_a_plain_product() -> None:
     problem = planned(line(2, 64, 72, (9, 11), 1, 0, 1))
-    assert (problem.rows.slides, problem.positions, problem.taps) == ((), 198, 1)
+    assert (problem.rows.slides, problem.pixels, problem.taps) == ((), 198, 1)
     strided = planned(line(2, 64, 72, (9, 11), 1, 0, 2))
-    assert (len(strided.rows.slides), strided.positions, strided.steps) == (2, 60, 1)
+    assert (len(strided.rows.slides), strided.pixels, strided.steps) == (2, 60, 1)
 
 
 def test_configs_print_and_parse() -> None:
-    text = "wgmma-wgrad 256x128 stages=4 roles=4:8 cluster=7 partition=split-k:7:slices blocks=132"
-    config = WgmmaWgradConfig.parse(text)
+    text = (
+        "sm90_wgrad 256x128 stages=4 roles=4:8 cluster=7 "
+        "partition=split-k:7:reduce-scatter blocks=132"
+    )
+    config = Sm90WgradConfig.parse(text)
     assert str(config) == text
-    assert (config.block_m, config.block_n, config.partition.parts) == (256, 128, 7)
+    assert (config.block_m, config.block_n, config.partition.splits) == (256, 128, 7)
     for wrong, reason in (
-        ("wgmma-wgrad 128x256", "and lacks stages"),
-        (text.replace("split-k:7:slices", "most"), "is no partition"),
+        ("sm90_wgrad 128x256", "and lacks stages"),
+        (text.replace("split-k:7:reduce-scatter", "most"), "is no partition"),
         (text.replace("cluster=7", "cluster=many"), "cluster=many: 1 to 8"),
         (text.replace("roles=4:8", "roles=4"), "roles=4: one of 0:4"),
         (text + " depth=3", "without 'depth'"),
-        (text.replace("wgmma-wgrad", "wgmma"), "no config of wgmma-wgrad"),
+        (text.replace("sm90_wgrad", "wgmma"), "no config of sm90_wgrad"),
     ):
         with pytest.raises(ValueError, match=reason):
-            WgmmaWgradConfig.parse(wrong)
+            Sm90WgradConfig.parse(wrong)
 
 
 @pytest.mark.parametrize(
     ("text", "drained"),
     [
-        ("128x128 4 3 split-k:3:slices", 0),
-        ("128x128 5 3 split-k:3:slices", 1),
-        ("128x128 6 3 split-k:3:slices", 2),
-        ("128x160 5 4 split-k:4:slices", 2),
-        ("128x64 7 5 split-k:5:slices", 0),
-        ("64x128 8 5 split-k:5:slices 1:4", 1),
-        ("256x128 3 3 split-k:3:slices", None),
-        ("64x64 8 2 split-k:4:slices 1:4", None),
-        ("256x128 4 7 split-k:7:slices", None),
-        ("128x128 5 1 split-k:3:slices", None),
+        ("128x128 4 3 split-k:3:reduce-scatter", 0),
+        ("128x128 5 3 split-k:3:reduce-scatter", 1),
+        ("128x128 6 3 split-k:3:reduce-scatter", 2),
+        ("128x160 5 4 split-k:4:reduce-scatter", 2),
+        ("128x64 7 5 split-k:5:reduce-scatter", 0),
+        ("64x128 8 5 split-k:5:reduce-scatter 1:4", 1),
+        ("256x128 3 3 split-k:3:reduce-scatter", None),
+        ("64x64 8 2 split-k:4:reduce-scatter 1:4", None),
+        ("256x128 4 7 split-k:7:reduce-scatter", None),
+        ("128x128 5 1 split-k:3:reduce-scatter", None),
     ],
 )
 def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int | None) -> None:
@@ -180,19 +183,19 @@ def test_clusters_push_sums_beside_stages_or_over_them(text: str, drained: int |
         ("256x192 2 1 data-parallel", "exceed the registers"),
         ("128x128 2 1 data-parallel 1:4", "exceed the registers"),
         ("128x128 4 1 data-parallel 2:8", "roles=2:8: one of 0:4, 0:8"),
-        ("128x128 4 3 split-k:3:linear", "cluster=3 needs partition=split-k:PARTS:slices"),
-        ("128x128 4 3 split-k:4:slices", "PARTS a multiple of 3"),
-        ("256x128 2 3 split-k:6:slices", "no room for the sums"),
+        ("128x128 4 3 split-k:3:linear", "cluster=3 needs partition=split-k:SPLITS:reduce-scatter"),
+        ("128x128 4 3 split-k:4:reduce-scatter", "PARTS a multiple of 3"),
+        ("256x128 2 3 split-k:6:reduce-scatter", "no room for the accumulators"),
         ("128x128 1 1 data-parallel", "stages=1: at least 2"),
         ("256x128 5 1 data-parallel", "bytes of shared memory"),
         ("128x128 4 1 split-k:9:linear", "8 steps are not divided into 9"),
-        ("64x128 4 1 split-k:8:slices", "units do not run at the same time"),
+        ("64x128 4 1 split-k:8:reduce-scatter", "units do not run at the same time"),
     ],
 )
 def test_illegal_configs(text: str, reason: str) -> None:
     found = reading(line(2, 256, 1024, (16, 16), 3, 1, 1))
-    parse = WgmmaWgradConfig.parse
-    assert reason in refusal_of_text(wgmma_wgrad.kernels, found, parse, text_of(text))
+    parse = Sm90WgradConfig.parse
+    assert reason in refusal_of_text(sm90_wgrad.kernels, found, parse, text_of(text))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_illegal_configs(text: str, reason: str) -> None:
 )
 def test_refusals(text: str, reason: str) -> None:
     found = reading(text)
-    refused = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    refused = sm90_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -217,8 +220,8 @@ def test_refusals(text: str, reason: str) -> None:
 def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
     def promotions(size: int) -> list[int]:
         found = reading(line(32, 256, 64, (size, size), 1, 0, 1))
-        config = config_of("64x64 8 1 split-k:24:slices 1:4")
-        plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config)
+        config = config_of("64x64 8 1 split-k:24:reduce-scatter 1:4")
+        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config)
         assert not isinstance(plan, Refusal)
         arguments = plan.kernels[0].arguments
         return [each.promotion for each in arguments if not isinstance(each, Pointer)]
@@ -245,12 +248,12 @@ def test_other_architectures_are_refused() -> None:
 )
 def test_every_planned_config_is_legal(text: str) -> None:
     found = reading(text)
-    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    configs = sm90_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert len(set(configs)) == len(configs) > 1
     for config in configs:
-        assert WgmmaWgradConfig.parse(str(config)) == config
-        plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config)
+        assert Sm90WgradConfig.parse(str(config)) == config
+        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config)
         assert not isinstance(plan, Refusal), plan.reason
 
 
@@ -259,7 +262,7 @@ def test_every_planned_config_is_legal(text: str) -> None:
     [
         # All of a part fits into the ring; products that take longer than asking for copies.
         (line(4, 1024, 1024, (7, 7), 1, 0, 1), "64x128 8 1 data-parallel 0:4"),
-        (line(32, 256, 256, (100, 100), 3, 1, 1), "256x128 4 1 split-k:7:slices 0:8"),
+        (line(32, 256, 256, (100, 100), 3, 1, 1), "256x128 4 1 split-k:7:reduce-scatter 0:8"),
         # Short products that follow each other; stages that drain; blocks with several parts.
         (line(32, 128, 128, (28, 28), 1, 0, 1), None),
         (line(32, 256, 256, (13, 13), 3, 1, 1), None),
@@ -270,7 +273,7 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
     text: str, second: str | None
 ) -> None:
     found = reading(text)
-    configs = wgmma_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
+    configs = sm90_wgrad_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
     assert configs[0].roles[0]
     uniform = [config for config in configs if not config.roles[0]]
@@ -281,26 +284,26 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
 @pytest.mark.parametrize(
     ("text", "config"),
     [
-        (line(2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:slices"),
+        (line(2, 64, 64, (9, 11), 1, 0, 1), "64x128 3 1 split-k:2:reduce-scatter"),
         (line(2, 72, 136, (9, 11), 3, 1, 1), "128x256 4 1 data-parallel"),
-        (line(2, 72, 136, (9, 11), 3, 1, 1), "256x128 4 3 split-k:3:slices"),
+        (line(2, 72, 136, (9, 11), 3, 1, 1), "256x128 4 3 split-k:3:reduce-scatter"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:linear"),
         (line(3, 64, 96, (128,), 5, 4, 2), "128x192 4 1 split-k:2:tree"),
         (line(2, 32, 64, (6, 8, 7), 3, 1, 2), "64x256 4 1 split-k:2:linear"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree 4:8"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 2 split-k:4:slices 4:8"),
-        (line(2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:slices 1:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 2 split-k:4:reduce-scatter 4:8"),
+        (line(2, 64, 64, (9, 11), 1, 0, 1), "64x64 8 2 split-k:4:reduce-scatter 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x64 6 1 stream-k:linear 4:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 1 data-parallel 4:8"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 5 3 split-k:3:slices 4:8"),
-        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 7 5 split-k:5:slices 4:8"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 4 split-k:4:slices 4:8"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:slices 1:4"),
-        (line(32, 128, 128, (14, 14), 3, 1, 1), "64x64 8 3 split-k:3:slices 1:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 5 3 split-k:3:reduce-scatter 4:8"),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "128x64 7 5 split-k:5:reduce-scatter 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x160 5 4 split-k:4:reduce-scatter 4:8"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 7 2 split-k:2:reduce-scatter 1:4"),
+        (line(32, 128, 128, (14, 14), 3, 1, 1), "64x64 8 3 split-k:3:reduce-scatter 1:4"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "64x192 4 1 split-k:3:linear 1:4"),
         # A thread that multiplies asks for copies while a product is under way.
-        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:28:slices 0:4"),
-        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 3 split-k:3:slices 0:8"),
+        (line(32, 128, 128, (28, 28), 1, 0, 1), "64x64 8 1 split-k:28:reduce-scatter 0:4"),
+        (line(16, 128, 320, (14, 14), 3, 1, 1), "128x128 6 3 split-k:3:reduce-scatter 0:8"),
         (line(16, 128, 320, (14, 14), 3, 1, 1), "256x128 4 1 stream-k:tree 0:8"),
         (line(2, 256, 2376, (7, 7), 3, 1, 1), "128x256 4 1 stream-k:linear:blocks 0:8"),
         (line(2, 32, 64, (6, 8, 7), 3, 1, 2), "64x192 4 1 split-k:2:linear 0:4"),
@@ -309,7 +312,7 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
 def test_kernels_compile_without_spills_or_waits_between_products(text: str, config: str) -> None:
     nvrtc_or_skip()
     found = reading(text)
-    plan = wgmma_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
+    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     usage = kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol]

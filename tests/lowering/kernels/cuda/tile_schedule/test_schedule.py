@@ -12,7 +12,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM
 from convir.lowering.kernels.cuda.tile_schedule.predict import (
     busiest_steps,
     partitions,
-    split_k_parts,
+    split_k_counts,
     stream_k_refusal,
 )
 from convir.lowering.kernels.cuda.tile_schedule.schedule import (
@@ -42,7 +42,7 @@ MULTIPROCESSORS = st.sampled_from((2, 3, 4, 132))
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
     partition = draw(PARTITIONS)
-    steps = draw(st.integers(partition.parts, 70))
+    steps = draw(st.integers(partition.splits, 70))
     return Schedule(partition, draw(st.integers(1, 40)), steps, draw(MULTIPROCESSORS))
 
 
@@ -72,7 +72,7 @@ def test_a_partition_is_its_text(partition: Partition) -> None:
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no partition|no reduction|parts|slices"):
+    with pytest.raises(ValueError, match=r"no partition|no reduction|splits|reduce-scatter"):
         Partition.parse(text)
 
 
@@ -95,15 +95,15 @@ def test_every_unit_has_work(schedule: Schedule) -> None:
 
 @given(schedules())
 def test_parts_find_each_other(schedule: Schedule) -> None:
-    parts: dict[tuple[int, int], tuple[int, Work]] = {}
+    splits: dict[tuple[int, int], tuple[int, Work]] = {}
     for unit, work in all_works(schedule):
-        assert unit == work.first_unit + work.part * work.unit_step or work.parts == 1
-        assert (work.tile, work.part) not in parts
-        parts[work.tile, work.part] = unit, work
+        assert unit == work.first_unit + work.split * work.unit_step or work.splits == 1
+        assert (work.tile, work.split) not in splits
+        splits[work.tile, work.split] = unit, work
     for tile in range(schedule.tiles):
-        count = parts[tile, 0][1].parts
-        found = [parts[tile, part][1] for part in range(count)]
-        assert {work.parts for work in found} == {count}
+        count = splits[tile, 0][1].splits
+        found = [splits[tile, split][1] for split in range(count)]
+        assert {work.splits for work in found} == {count}
         assert [work.begin for work in found] == [0, *(work.end for work in found[:-1])]
         assert found[-1].end == schedule.steps
         assert [work.is_owner for work in found] == [False] * (count - 1) + [True]
@@ -114,7 +114,7 @@ def test_units_publish_once_in_their_slot(schedule: Schedule) -> None:
     published = [unit for unit, work in all_works(schedule) if not work.is_owner]
     assert len(set(published)) == len(published)
     assert all(unit < schedule.slots for unit in published)
-    assert schedule.slots <= max(schedule.tiles * schedule.partition.parts, schedule.concurrent)
+    assert schedule.slots <= max(schedule.tiles * schedule.partition.splits, schedule.concurrent)
     assert schedule.workspace_bytes(64) == schedule.slots * 256
     if schedule.partition.kind == STREAM_K:
         assert schedule.slots < schedule.concurrent
@@ -128,7 +128,7 @@ def test_units_publish_before_they_wait_and_wait_for_lower_ones(schedule: Schedu
         assert False not in owners[1:]
         for work in works:
             received = senders(work, schedule.partition.reduction)
-            assert all(part < work.part for part in received)
+            assert all(split < work.split for split in received)
 
 
 @given(schedules())
@@ -138,7 +138,7 @@ def test_all_parts_reach_the_owner(schedule: Schedule) -> None:
         received.setdefault(work.tile, []).extend(senders(work, schedule.partition.reduction))
     for _, work in all_works(schedule):
         if work.is_owner:
-            assert sorted(received[work.tile]) == list(range(work.parts - 1))
+            assert sorted(received[work.tile]) == list(range(work.splits - 1))
 
 
 @given(st.integers(1, 70), st.integers(9, 70), st.sampled_from((2, 3, 4)))
@@ -175,11 +175,11 @@ def test_tiles_of_many_groups_are_streamed_in_the_last_two_waves_only() -> None:
 
 
 def test_slices_need_all_units_at_the_same_time_and_a_slot_each() -> None:
-    schedule = Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 132)
+    schedule = Schedule(Partition(SPLIT_K, 33, "reduce-scatter"), 4, 100, 132)
     assert schedule.slots == schedule.units == 132
     assert schedule.flag_bytes == 4 * COUNTER_BYTES
     with pytest.raises(ValueError, match="132 units do not run at the same time"):
-        Schedule(Partition(SPLIT_K, 33, "slices"), 4, 100, 131)
+        Schedule(Partition(SPLIT_K, 33, "reduce-scatter"), 4, 100, 131)
 
 
 def test_short_shares_have_fewer_units() -> None:
@@ -196,9 +196,9 @@ def test_the_rule_keeps_whole_tiles_where_cutlass_does() -> None:
 
 
 def test_split_k_fills_waves_and_keeps_steps() -> None:
-    assert split_k_parts(18, 1000, 132) == (7, 14)
-    assert split_k_parts(18, 56, 132) == (7,)
-    assert split_k_parts(200, 1000, 132) == ()
+    assert split_k_counts(18, 1000, 132) == (7, 14)
+    assert split_k_counts(18, 56, 132) == (7,)
+    assert split_k_counts(200, 1000, 132) == ()
 
 
 def test_streaming_is_worth_what_it_saves() -> None:
@@ -218,7 +218,7 @@ def test_streaming_is_worth_what_it_saves() -> None:
     [
         "data-parallel",
         "split-k:5:tree",
-        "split-k:2:slices",
+        "split-k:2:reduce-scatter",
         "stream-k:linear",
         "stream-k:tree:blocks",
     ],

@@ -42,7 +42,11 @@ SCHEDULES = [
     )
 ] + [
     Schedule(Partition.parse(text), tiles, 40, 132)
-    for text in ("split-k:2:slices", "split-k:7:slices", "split-k:33:slices")
+    for text in (
+        "split-k:2:reduce-scatter",
+        "split-k:7:reduce-scatter",
+        "split-k:33:reduce-scatter",
+    )
     for tiles in (1, 3)
 ]
 
@@ -67,14 +71,14 @@ def test_blocks_put_parts_together(schedule: Schedule) -> None:
             (schedule.units, 1, 1),
             (2 * THREADS, 1, 1),
             (cupy.asarray(terms), workspace, flags, out, log),
-            enable_cooperative_groups=schedule.has_slices,
+            enable_cooperative_groups=schedule.has_shares,
         )
         assert not cupy.asnumpy(flags).any()
         results.append(cupy.asnumpy(out))
         done = cupy.asnumpy(log)
         for unit in range(schedule.units):
             expected = [
-                [w.tile, w.begin, w.end, w.part, w.parts, w.first_unit, w.unit_step]
+                [w.tile, w.begin, w.end, w.split, w.splits, w.first_unit, w.unit_step]
                 for w in schedule.works(unit)
             ]
             logged = done[unit, : len(expected)].tolist()

@@ -158,10 +158,10 @@ def test_pieces_cover_a_dimension():
 
 
 @pytest.mark.parametrize("cpu", TARGETS)
-@pytest.mark.parametrize("columns", [1, 3, 16, 40, 64, 512])
+@pytest.mark.parametrize("out_channels", [1, 3, 16, 40, 64, 512])
 @pytest.mark.parametrize("groups", [1, 32])
-def test_tiles_fit_the_registers(columns: int, groups: int, cpu: str):
+def test_tiles_fit_the_registers(out_channels: int, groups: int, cpu: str):
     machine = target(cpu)
-    shape = Shape(((3136, (9.0,) * MAX_ROWS),), 64, columns, groups, fuses=True)
+    shape = Shape(((3136, (9.0,) * MAX_ROWS),), 64, out_channels, groups, fuses=True)
     tile = choose(shape, machine.lanes(32), machine)
     assert tile.registers(machine) <= machine.vector_registers

@@ -15,7 +15,7 @@ from convir.lowering.kernels.host.code.operand_copy import staged_phases
 from convir.runtime.reference import FloatFormat, evaluate
 
 
-def positions(axis: Axis) -> list[list[int | None]]:
+def pixels(axis: Axis) -> list[list[int | None]]:
     """Where in memory each tap of each output reads, None for padding."""
     return [
         [
@@ -37,7 +37,7 @@ def test_copies_hold_what_is_read(size: int, extent: int, step: int, rows: list[
     taps = tuple(range(len(rows)))
     axis = Axis(size, extent, step, tuple(rows), taps, 5, 1)
     (phase,), (copied,), offset = staged_phases([Phase((axis,))], 1, Channels("f32", 1, 0))
-    for before, after in zip(positions(axis), positions(phase.axes[0]), strict=True):
+    for before, after in zip(pixels(axis), pixels(phase.axes[0]), strict=True):
         for source, copy in zip(before, after, strict=True):
             place = None if copy is None else offset + copy * copied.stride
             assert source is None or place == source

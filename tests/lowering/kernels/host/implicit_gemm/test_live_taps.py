@@ -22,14 +22,14 @@ def axes(draw: st.DrawFn) -> Axis:
 
 
 def counted(phase: Phase, rows: int) -> float:
-    positions = list(product(*(range(axis.size) for axis in phase.axes)))
+    pixels = list(product(*(range(axis.size) for axis in phase.axes)))
     taps = list(product(*(axis.tap_rows for axis in phase.axes)))
 
     def meets(position: tuple[int, ...], tap: tuple[int, ...]) -> bool:
         reads = zip(phase.axes, position, tap, strict=True)
         return all(0 <= at * axis.step + row < axis.extent for axis, at, row in reads)
 
-    tiles = [positions[first : first + rows] for first in range(0, len(positions), rows)]
+    tiles = [pixels[first : first + rows] for first in range(0, len(pixels), rows)]
     met = sum(any(meets(x, tap) for x in tile) for tile in tiles for tap in taps)
     return met / len(tiles)
 
@@ -53,6 +53,6 @@ def test_a_row_of_the_image_skips_what_is_above_it():
 
 
 def test_large_images_count_all_taps(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST_POSITIONS", 48)
+    monkeypatch.setattr(module, "MOST_PIXELS", 48)
     side = Axis(7, 7, 1, (-2, 0, 2), (0, 0, 0), 1, 1)
     assert live_taps(Phase((side, side))) == (9.0,) * MAX_ROWS

@@ -170,7 +170,7 @@ def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
     assert not isinstance(reading, Refusal), reading.reason
     spec = reading.spec
     assert spec.shares_rows
-    assert (spec.groups, spec.phases[0].positions, spec.columns) == (8, 16, 64)
+    assert (spec.groups, spec.phases[0].pixels, spec.out_channels) == (8, 16, 64)
     workspace = plan_contraction(spec, target("x86-64-v3")).workspace
     assert workspace == ({"a_copy": 16 * 144 * 4} if transposed else {})
 
@@ -178,7 +178,7 @@ def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
 def test_one_product_reads_its_matrix_in_place_too():
     reading = read_host_contraction(function_of(Products(1, 16, 144, 64)))
     assert not isinstance(reading, Refusal), reading.reason
-    assert (reading.spec.phases[0].positions, reading.spec.columns) == (16, 64)
+    assert (reading.spec.phases[0].pixels, reading.spec.out_channels) == (16, 64)
     assert not plan_contraction(reading.spec, target("x86-64-v3")).workspace
 
 
@@ -186,7 +186,7 @@ def test_devices_that_do_not_share_rows_read_samples_as_rows():
     call = read_contraction(function_of(Products(8, 16, 144, 64)))
     assert not isinstance(call, Refusal), call.reason
     assert not call.spec.shares_rows
-    assert (call.spec.groups, call.spec.columns) == (1, 16)
+    assert (call.spec.groups, call.spec.out_channels) == (1, 16)
 
 
 @pytest.mark.parametrize(("m", "packs"), [(IN_PLACE_ROWS, False), (IN_PLACE_ROWS + 1, True)])

@@ -1,5 +1,6 @@
-// The sums of a block of `grouped-wgrad` on their way to B: over its warps in shared memory, then over
-// the blocks that have other positions of the same channels, through global memory.
+// The accumulators of a block of `grouped_wgrad` on their way to B: over its warps in shared
+// memory, then over the blocks that have other output pixels of the same channels, through global
+// memory.
 #pragma once
 
 #include "load/row_loads.cuh"
@@ -7,22 +8,22 @@
 
 namespace convir {
 
-// The sums of a block's channels, kVectors of four, whose parts blocks have published: they meet, and
-// each adds up its slice of the vectors, over the parts of a thread in ascending order, then over
-// threads. S: the schedule.
+// The accumulators of a block's channels, kVectors of four, whose splits blocks have published:
+// they meet, and each adds up its share of the vectors, over the splits of a thread in ascending
+// order, then over threads. S: the schedule.
 template <typename S, int kVectors>
-struct PublishedSums {
+struct PublishedAccumulators {
   using Threads = StepThreads<S>;
   static constexpr int kThreads = Threads::kComputing;
-  static constexpr int kParts = S::parts;
+  static constexpr int kSplits = S::splits;
 
   // Of the vectors that a block adds up, a thread has several, or several threads have one.
   static constexpr int kMostLoads = 36;  // of a thread at once: what registers hold
-  static constexpr int kShare = divide_up(kVectors, kParts);
+  static constexpr int kShare = divide_up(kVectors, kSplits);
   static constexpr int smaller(int a, int b) { return a < b ? a : b; }
-  static constexpr int kSplits = larger(1, smaller(kParts, kThreads / kShare));
-  static constexpr int kPartsOfThread = divide_up(kParts, kSplits);
-  static constexpr int kDeep = smaller(kPartsOfThread, kMostLoads);
+  static constexpr int kThreadsOfVector = larger(1, smaller(kSplits, kThreads / kShare));
+  static constexpr int kSplitsOfThread = divide_up(kSplits, kThreadsOfVector);
+  static constexpr int kDeep = smaller(kSplitsOfThread, kMostLoads);
   static constexpr int kWide = smaller(divide_up(kShare, kThreads), kMostLoads / kDeep);
   // What it needs of shared memory, where the rows were.
   static constexpr int kBytes = kThreads * 16;
@@ -31,16 +32,16 @@ struct PublishedSums {
   float4* workspace;  // kVectors of every unit
   unsigned* counter;  // of the block's channels: the first word of a line, which nobody else asks for
 
-  // find(v) says where vector v goes, store(target, total) stores it there. `part` of the parts has the
-  // slot at part * step vectors.
+  // find(v) says where vector v goes, store(target, total) stores it there. `split` of the splits
+  // has the slot at part * step vectors.
   template <typename Find, typename Store>
-  __device__ __forceinline__ void operator()(int part, long long step, const Find& find,
+  __device__ __forceinline__ void operator()(int split, long long step, const Find& find,
                                              const Store& store) const {
     using Target = decltype(find(0));
-    const int first = static_cast<int>(static_cast<long long>(kVectors) * part / kParts);
-    const int last = static_cast<int>(static_cast<long long>(kVectors) * (part + 1) / kParts);
-    const int split = kSplits == 1 ? 0 : threadIdx.x / kShare;
-    int v = first + threadIdx.x - split * kShare;
+    const int first = static_cast<int>(static_cast<long long>(kVectors) * split / kSplits);
+    const int last = static_cast<int>(static_cast<long long>(kVectors) * (split + 1) / kSplits);
+    const int thread_of_vector = kThreadsOfVector == 1 ? 0 : threadIdx.x / kShare;
+    int v = first + threadIdx.x - thread_of_vector * kShare;
     Target targets[kWide];
     const auto find_all = [&] {
 #pragma unroll
@@ -52,15 +53,15 @@ struct PublishedSums {
     find_all();
     unsigned before = 0;
     if (threadIdx.x == 0) {
-      Meeting::wait(counter, kParts);
+      Meeting::wait(counter, kSplits);
       before = Meeting::count_leaving(counter);
     }
     Threads::sync_computing();
     float4 total[kWide];
-    if constexpr (kSplits == 1) {
+    if constexpr (kThreadsOfVector == 1) {
 #pragma unroll 1
       while (true) {
-        add_parts(total, v, last, 0, kParts, step);
+        add_splits(total, v, last, 0, kSplits, step);
 #pragma unroll
         for (int w = 0; w < kWide; ++w) {
           if (v + w * kThreads < last) store(targets[w], total[w]);
@@ -70,28 +71,28 @@ struct PublishedSums {
         find_all();
       }
     } else {
-      if (split < kSplits) {
-        add_parts(total, v, last, split * kParts / kSplits, (split + 1) * kParts / kSplits, step);
+      if (thread_of_vector < kThreadsOfVector) {
+        add_splits(total, v, last, thread_of_vector * kSplits / kThreadsOfVector, (thread_of_vector + 1) * kSplits / kThreadsOfVector, step);
         shared[threadIdx.x] = total[0];
       }
       Threads::sync_computing();
-      if (split == 0 && v < last) {
-        for (int i = 1; i < kSplits; ++i) {
+      if (thread_of_vector == 0 && v < last) {
+        for (int i = 1; i < kThreadsOfVector; ++i) {
           partition::add_to(total[0], shared[i * kShare + threadIdx.x]);
         }
         store(targets[0], total[0]);
       }
     }
-    // The answer came while sums were added.
-    if (threadIdx.x == 0) Meeting::clear_if_last(counter, before, kParts);
+    // The answer came while accumulators were added.
+    if (threadIdx.x == 0) Meeting::clear_if_last(counter, before, kSplits);
   }
 
  private:
-  using Meeting = partition::Meeting<kThreads, 1, kParts>;
+  using Meeting = partition::Meeting<kThreads, 1, kSplits>;
 
-  // The totals over parts `begin` to `end` of vectors v, v + kThreads, … before `last`.
+  // The totals over splits `begin` to `end` of vectors v, v + kThreads, … before `last`.
   template <int kCount>
-  __device__ __forceinline__ void add_parts(float4 (&total)[kCount], int v, int last, int begin,
+  __device__ __forceinline__ void add_splits(float4 (&total)[kCount], int v, int last, int begin,
                                             int end, long long step) const {
 #pragma unroll
     for (int w = 0; w < kCount; ++w) total[w] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -116,16 +117,16 @@ struct PublishedSums {
   }
 };
 
-// Sums that several warps have parts of. kJobs: parts of the sums that different warps have, kSums:
-// sums of a lane, in fours. Vector v of a block has sums 4 (v / (32 kJobs)) … of lane v % 32 of job
-// v / 32 % kJobs.
-template <typename S, int kJobs, int kSums>
-struct GroupedWgradSums {
+// Accumulators that several warps have splits of. kJobs: splits of the accumulators that different
+// warps have, kAccumulators: accumulators of a lane, in fours. Vector v of a block has accumulators
+// 4 (v / (32 kJobs)) … of lane v % 32 of job v / 32 % kJobs.
+template <typename S, int kJobs, int kAccumulators>
+struct GroupedWgradReduction {
   using Threads = StepThreads<S>;
   static constexpr int kSharing = Threads::kComputing / 32 / kJobs;  // warps of a job
-  static constexpr int kFours = kSums / 4;
+  static constexpr int kFours = kAccumulators / 4;
   static constexpr int kVectors = kJobs * 32 * kFours;
-  using Published = PublishedSums<S, kVectors>;
+  using Published = PublishedAccumulators<S, kVectors>;
   static constexpr int kFoldBytes = kSharing > 1 ? kVectors * 16 : 0;
   static constexpr int kBytes = larger(kFoldBytes, Published::kBytes);
 
@@ -137,18 +138,18 @@ struct GroupedWgradSums {
   // Which of the warps that share a job adds its i-th four sums up.
   static constexpr int owner(int i) { return i * kSharing / kFours; }
 
-  // As `PublishedSums`.
+  // As `PublishedAccumulators`.
   template <typename Find, typename Store>
-  __device__ __forceinline__ void operator()(float* sums, int part, long long step,
+  __device__ __forceinline__ void operator()(float* accumulators, int split, long long step,
                                              const Find& find, const Store& store) const {
-    // Which sums a warp gives away, keeps and publishes are constants.
+    // Which accumulators a warp gives away, keeps and publishes are constants.
     static_for<kSharing>([&](auto own) {
       if (sharing == own.value) {
-        fold<own.value>(sums);
-        publish<own.value>(sums, workspace + part * step);
+        fold<own.value>(accumulators);
+        publish<own.value>(accumulators, workspace + split * step);
       }
     });
-    Published{shared, workspace, counter}(part, step, find, store);
+    Published{shared, workspace, counter}(split, step, find, store);
   }
 
  private:
@@ -165,18 +166,18 @@ struct GroupedWgradSums {
 
   // Every warp gives each of the others of its job what that one owns, in rounds.
   template <int kOwn>
-  __device__ __forceinline__ void fold(float* sums) const {
+  __device__ __forceinline__ void fold(float* accumulators) const {
     float4* const held = shared + first();
     static_for<kSharing - 1>([&](auto round) {
       Threads::sync_computing();
       for_each_four<(kOwn + round.value + 1) % kSharing>([&](int i) {
-        const float* four = sums + i * 4;
+        const float* four = accumulators + i * 4;
         held[i * kStride] = make_float4(four[0], four[1], four[2], four[3]);
       });
       Threads::sync_computing();
       for_each_four<kOwn>([&](int i) {
         const float4 x = held[i * kStride];
-        float* four = sums + i * 4;
+        float* four = accumulators + i * 4;
         four[0] += x.x;
         four[1] += x.y;
         four[2] += x.z;
@@ -185,10 +186,10 @@ struct GroupedWgradSums {
     });
   }
   template <int kOwn>
-  __device__ __forceinline__ void publish(const float* sums, float4* slot) const {
+  __device__ __forceinline__ void publish(const float* accumulators, float4* slot) const {
     float4* const own = slot + first();
     for_each_four<kOwn>([&](int i) {
-      const float* four = sums + i * 4;
+      const float* four = accumulators + i * 4;
       __stcg(own + i * kStride, make_float4(four[0], four[1], four[2], four[3]));
     });
   }

@@ -1,4 +1,4 @@
-"""Choices within a template that are made after selection: partition and warp roles."""
+"""Choices within a kernel family that are made after selection: partition and warp roles."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from convir.dialects import kernel, rt
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import CUDA, LOOPS
+from convir.lowering.kernels.cuda.old_spelling import read_config
 from convir.lowering.outline_kernels import outlined
 from convir.passes import remarks
 
@@ -45,7 +46,8 @@ class Choice:
 
 
 def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> None:
-    """Make a choice in the cuda config of every kernel of `module` whose template has it on `gpu`.
+    """Make a choice in the cuda config of every kernel of `module` whose kernel family has it on
+    `gpu`.
 
     What is changed, the fields besides, and what is not changed, and why, are remarks of
     `pass_name`.
@@ -55,7 +57,7 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> Non
         if not isinstance(op, kernel.RegionOp | kernel.FuncOp):
             continue
         text = op.configs.data.get(CUDA) if op.configs is not None else None
-        config = text.data if isinstance(text, StringAttr) else LOOPS
+        config = read_config(text.data) if isinstance(text, StringAttr) else LOOPS
         if isinstance(op, kernel.FuncOp) and op.sym_name in launched:
             changed = Refusal("its launches have their memory already")
         else:
@@ -74,13 +76,13 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> Non
 def _changed(op: Kernel, config: str, choice: Choice, gpu: Target) -> str | Refusal:
     """The config that stands for `op` from now on: itself with the choice made, or the most similar
     candidate that has it."""
-    # The host needs none of the templates.
+    # The host needs none of the kernel families.
     from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
     from convir.lowering.kernels.registry import family_of, plan_kernel  # noqa: PLC0415
 
     family = family_of(config)
     if family is None:
-        return Refusal(f"'{config}' is no template's config")
+        return Refusal(f"'{config}' is no config of a family")
     asked = choice.of(config)
     if isinstance(asked, Refusal):
         return asked

@@ -2,9 +2,9 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Who computes a convolution of small groups or few channels, all its phases in one launch.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: grouped {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not narrow: it is no dense convolution to a few channels; not scalar: 576 products are unrolled
+// REMARK: remark: [select-kernels] kernel.region rewritten: grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not few_output_channels: it is no dense convolution to a few channels; not simt_direct: 576 products are unrolled
 // CHECK-LABEL: func.func @small_groups
-// CHECK:         kernel.region configs {cuda = "grouped 64x13 slice={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} loaders={{[0-9]+}} copies={{async|tma}} math={{mma|wgmma}} blocks=132x{{[0-9]+}}"} {
+// CHECK:         kernel.region configs {cuda = "grouped_direct 64x13 warp_channels={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} producer_warps={{[0-9]+}} copies={{async|tma}} instruction={{mma|wgmma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
 func.func @small_groups(%dy: tensor<256x10x13x64xf16>, %w: tensor<64x3x3x8xf16>, %init: tensor<256x20x26x64xf16>) -> tensor<256x20x26x64xf16> {
   %zero = arith.constant 0.0 : f16
@@ -16,7 +16,7 @@ func.func @small_groups(%dy: tensor<256x10x13x64xf16>, %w: tensor<64x3x3x8xf16>,
 // -----
 
 // CHECK-LABEL: func.func @few_channels
-// CHECK:         kernel.region configs {cuda = "narrow 13 depth=1 tiles=1 stages={{[0-9]+}} warps={{[0-9]+}} loaders={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK:         kernel.region configs {cuda = "few_output_channels 13 k_warps=1 tiles=1 stages={{[0-9]+}} warps={{[0-9]+}} producer_warps={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
 func.func @few_channels(%dy: tensor<2x10x13x32xbf16>, %w: tensor<32x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
   %zero = arith.constant 0.0 : bf16
@@ -29,7 +29,7 @@ func.func @few_channels(%dy: tensor<2x10x13x32xbf16>, %w: tensor<32x3x3x3xbf16>,
 
 // Zeros between merged groups would spread Inf and NaN: depthwise needs no tensor cores.
 // CHECK-LABEL: func.func @depthwise
-// CHECK:         kernel.region configs {cuda = "scalar 1x1 warps=2 blocks=132x8"} {
+// CHECK:         kernel.region configs {cuda = "simt_direct 1x1 warps=2 blocks=132x8"} {
 func.func @depthwise(%x: tensor<2x10x13x40xf16>, %w: tensor<40x3x3x1xf16>, %init: tensor<2x10x13x40xf16>) -> tensor<2x10x13x40xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x10x13x40xf16>) -> tensor<2x10x13x40xf16>
@@ -39,9 +39,9 @@ func.func @depthwise(%x: tensor<2x10x13x40xf16>, %w: tensor<40x3x3x1xf16>, %init
 
 // -----
 
-// REMARK: not narrow: it reduces 40 channels and 9 taps; not scalar: 40 and 3 channels a group are no small groups; not grouped-pairs: groups have 40 and 3 channels; not grouped: {{.*}}
+// REMARK: not few_output_channels: it reduces 40 channels and 9 taps; not simt_direct: 40 and 3 channels a group are no small groups; not sm90_grouped_direct: groups have 40 and 3 channels; not grouped_direct: {{.*}}
 // CHECK-LABEL: func.func @not_whole_steps
-// CHECK:         kernel.region configs {cuda = "igemm
+// CHECK:         kernel.region configs {cuda = "sm80_implicit_gemm
 func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf16>, %init: tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16> {
   %zero = arith.constant 0.0 : bf16
   %zeros = linalg.fill ins(%zero : bf16) outs(%init : tensor<2x20x26x3xbf16>) -> tensor<2x20x26x3xbf16>
@@ -52,9 +52,9 @@ func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf1
 // -----
 
 // Two rows of 32 channels are the rows of a matrix instruction.
-// REMARK: kernel.region rewritten: grouped-pairs {{.*}}predicted {{[0-9.]+}} µs, {{[a-z-]+}} {{[0-9.]+}} µs; {{.*}}not scalar: its weights take
+// REMARK: kernel.region rewritten: sm90_grouped_direct {{.*}}predicted {{[0-9.]+}} µs, {{[a-z-]+}} {{[0-9.]+}} µs; {{.*}}not simt_direct: its weights take
 // CHECK-LABEL: func.func @pairs_of_rows
-// CHECK:         kernel.region configs {cuda = "grouped-pairs 7 slots=3 parts={{[0-9]+}} blocks=132x1"} {
+// CHECK:         kernel.region configs {cuda = "sm90_grouped_direct 7 stages=3 group_blocks={{[0-9]+}} blocks=132x1"} {
 // CHECK-NOT:     kernel.region
 func.func @pairs_of_rows(%dy: tensor<256x14x14x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<256x14x14x64xf16>) -> tensor<256x14x14x64xf16> {
   %zero = arith.constant 0.0 : f16
@@ -68,7 +68,7 @@ func.func @pairs_of_rows(%dy: tensor<256x14x14x64xf16>, %w: tensor<64x3x3x32xf16
 // Most of what 7 columns fill of an instruction is for nothing, and is still predicted to be the
 // fastest.
 // CHECK-LABEL: func.func @few_columns
-// CHECK:         kernel.region configs {cuda = "grouped-pairs 
+// CHECK:         kernel.region configs {cuda = "sm90_grouped_direct 
 func.func @few_columns(%dy: tensor<256x7x7x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<256x7x7x64xf16>) -> tensor<256x7x7x64xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<256x7x7x64xf16>) -> tensor<256x7x7x64xf16>
@@ -80,7 +80,7 @@ func.func @few_columns(%dy: tensor<256x7x7x64xf16>, %w: tensor<64x3x3x32xf16>, %
 
 // The rows of a first layer's filter are runs of neighbours.
 // CHECK-LABEL: func.func @first_layer
-// CHECK:         kernel.region configs {cuda = "shallow {{[0-9]+}}x32 tiles={{[12]}} warps={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
+// CHECK:         kernel.region configs {cuda = "few_input_channels {{[0-9]+}}x32 tiles={{[12]}} warps={{[0-9]+}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
 func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %init: tensor<2x10x12x32xf16>) -> tensor<2x10x12x32xf16> {
   %zero = arith.constant 0.0 : f16
@@ -91,10 +91,10 @@ func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %ini
 
 // -----
 
-// REMARK: not shallow: windows begin at odd elements
+// REMARK: not few_input_channels: windows begin at odd elements
 // CHECK-LABEL: func.func @odd_windows
 // CHECK-NOT:     shallow
-// CHECK:         kernel.region configs {cuda = "{{scalar|igemm}}
+// CHECK:         kernel.region configs {cuda = "{{scalar|sm80_implicit_gemm}}
 func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16>
@@ -105,9 +105,9 @@ func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %ini
 // -----
 
 // Two places of 32 channels are the rows of a matrix instruction.
-// REMARK: kernel.region rewritten: grouped-wgrad-pairs
+// REMARK: kernel.region rewritten: sm90_grouped_wgrad
 // CHECK-LABEL: func.func @gradient_of_groups_of_32_channels
-// CHECK:         kernel.region configs {cuda = "grouped-wgrad-pairs 15 slots=3 blocks=132x1"} {
+// CHECK:         kernel.region configs {cuda = "sm90_grouped_wgrad 15 stages=3 blocks=132x1"} {
 // CHECK-NOT:     kernel.region
 func.func @gradient_of_groups_of_32_channels(%x: tensor<256x14x14x64xf16>, %dy: tensor<256x14x14x64xf16>, %init: tensor<64x3x3x32xf16>) -> tensor<64x3x3x32xf16> {
   %zero = arith.constant 0.0 : f16
@@ -118,9 +118,9 @@ func.func @gradient_of_groups_of_32_channels(%x: tensor<256x14x14x64xf16>, %dy: 
 
 // -----
 
-// REMARK: kernel.region rewritten: grouped-wgrad {{.*}}not grouped: it computes another operand than C, or adds to it; {{.*}}not grouped-wgrad-pairs: groups have 8 and 8 channels
+// REMARK: kernel.region rewritten: grouped_wgrad {{.*}}not grouped_direct: it computes another operand than C, or adds to it; {{.*}}not sm90_grouped_wgrad: groups have 8 and 8 channels
 // CHECK-LABEL: func.func @gradient_of_small_groups
-// CHECK:         kernel.region configs {cuda = "grouped-wgrad 64x13 slice=16 rows={{[0-9]+}} tiles={{[0-9]+}} stages={{[0-9]+}} warps={{[0-9]+}} loaders={{[0-9]+}} copies={{async|tma}} blocks=132x{{[0-9]+}}"} {
+// CHECK:         kernel.region configs {cuda = "grouped_wgrad 64x13 warp_channels=16 rows={{[0-9]+}} tiles={{[0-9]+}} stages={{[0-9]+}} warps={{[0-9]+}} producer_warps={{[0-9]+}} copies={{async|tma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
 func.func @gradient_of_small_groups(%x: tensor<256x20x26x64xf16>, %dy: tensor<256x10x13x64xf16>, %init: tensor<64x3x3x8xf16>) -> tensor<64x3x3x8xf16> {
   %zero = arith.constant 0.0 : f16
@@ -131,9 +131,9 @@ func.func @gradient_of_small_groups(%x: tensor<256x20x26x64xf16>, %dy: tensor<25
 
 // -----
 
-// REMARK: not grouped-wgrad: one group is an implicit GEMM's
+// REMARK: not grouped_wgrad: one group is an implicit GEMM's
 // CHECK-LABEL: func.func @gradient_of_one_group
-// CHECK-NOT:     grouped-wgrad
+// CHECK-NOT:     grouped_wgrad
 func.func @gradient_of_one_group(%x: tensor<2x10x13x64xf16>, %dy: tensor<2x10x13x64xf16>, %init: tensor<64x3x3x64xf16>) -> tensor<64x3x3x64xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x3x3x64xf16>) -> tensor<64x3x3x64xf16>

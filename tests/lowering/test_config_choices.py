@@ -11,7 +11,7 @@ from convir.dialects.context import read_module
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.kernels.cuda.config import ROLES
 from convir.lowering.kernels.cuda.launch import KernelPlan
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import TapsWgradConfig
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.registry import plan_kernel
 from convir.lowering.kernels.target import DEFAULT_TARGET
@@ -44,7 +44,8 @@ func.func @main(%x: tensor<3x5xSIZExf16>, %dy: tensor<3x5xCOLUMNSxf16>)
 }
 """
 CONFIG = (
-    f"{TapsWgradConfig.family} 1x8 stages=3 math=mma roles=0:4 partition=data-parallel blocks=132"
+    f"{MultiTapWgradConfig.family} 1x8 stages=3 instruction=mma roles=0:4 "
+    f"partition=data-parallel blocks=132"
 )
 
 
@@ -53,7 +54,7 @@ PARTITIONS = st.sampled_from(
         "data-parallel",
         "split-k:2:tree",
         "split-k:9:linear",
-        "split-k:2:slices",
+        "split-k:2:reduce-scatter",
         "stream-k:linear",
         "stream-k:tree:blocks",
     )
@@ -63,7 +64,7 @@ PARTITIONS = st.sampled_from(
 def pass_text(partition: Partition) -> str:
     return (
         f"partition-reduction{{kind={partition.kind} reduction={partition.reduction} "
-        f"parts={partition.parts} waves={partition.waves}}}"
+        f"parts={partition.splits} waves={partition.waves}}}"
     )
 
 
@@ -77,8 +78,8 @@ def pass_text(partition: Partition) -> str:
 def test_choices_keep_the_meaning(
     sizes: tuple[int, int], partition: Partition, roles: tuple[int, int], seed: int
 ) -> None:
-    depth, columns = (2 * size for size in sizes)
-    text = TEXT.replace("SIZE", str(depth)).replace("COLUMNS", str(columns))
+    in_channels, out_channels = (2 * size for size in sizes)
+    text = TEXT.replace("SIZE", str(in_channels)).replace("COLUMNS", str(out_channels))
     before = read_module(text.replace("CONFIG", CONFIG))
     load, math = roles
     result = run(before, f"{pass_text(partition)},assign-warp-roles{{load={load} math={math}}}")
@@ -86,12 +87,12 @@ def test_choices_keep_the_meaning(
     config = config_of(callee, CUDA)
     assert config is not None
     assert isinstance(plan_kernel(callee, config, DEFAULT_TARGET), KernelPlan)
-    chosen, of_partition = TapsWgradConfig.parse(config), result.remarks[0]
+    chosen, of_partition = MultiTapWgradConfig.parse(config), result.remarks[0]
     assert chosen.partition == (partition if of_partition.fired else Partition())
     assert chosen.roles == (roles if result.remarks[1].fired else (0, 4))
     assert result.remarks[1].fired == (roles in ROLES and sum(roles) <= 8)
     rng = np.random.default_rng(seed)
-    x, dy = (rng.integers(-4, 5, (3, 5, n)).astype(np.float16) for n in (depth, columns))
+    x, dy = (rng.integers(-4, 5, (3, 5, n)).astype(np.float16) for n in (in_channels, out_channels))
     (expected,), (found,) = (evaluate(m, "main", [x, dy]) for m in (before, result.module))
     assert np.array_equal(expected, found)
     assert np.array_equal(found, np.einsum("npc,npk->ck", x, dy, dtype=np.float32))
@@ -101,6 +102,6 @@ def test_without_a_choice_the_kernel_stays() -> None:
     text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8").replace("CONFIG", "loops")
     result = run(text, "partition-reduction{kind=stream-k},assign-warp-roles{load=4 math=4}")
     assert [remark.reason for remark in result.remarks] == [
-        "'loops' is no template's config",
-        "'loops' is no template's config",
+        "'loops' is no config of a family",
+        "'loops' is no config of a family",
     ]

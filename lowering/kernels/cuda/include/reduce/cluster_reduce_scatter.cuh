@@ -1,7 +1,8 @@
-// Puts the parts of a tile together where the blocks of one cluster have them: each block leaves its
-// sums in its shared memory, and adds one slice of the tile over all blocks, its own first: if all
-// began with the same one, they would wait for it. If a tile has more parts, several clusters have
-// them: each block publishes its slice, and those that have the same slice meet (schedule/partition.cuh).
+// Puts the splits of a tile together where the blocks of one cluster have them: each block leaves
+// its accumulators in its shared memory, and adds one share of the tile over all blocks, its own
+// first: if all began with the same one, they would wait for it. If a tile has more splits, several
+// clusters have them: each block publishes its slice, and those that have the same slice meet
+// (schedule/partition.cuh).
 #pragma once
 
 #include "ptx/cluster.cuh"
@@ -9,14 +10,15 @@
 
 namespace convir::partition {
 
-// For `kThreads` threads that hold kSums sums each; barrier kBarrier of the block is theirs. Vectors
-// of a tile are numbered as in `Slices`. kCluster blocks are a cluster, kParts all parts of a tile.
-template <int kThreads, int kSums, int kCluster, int kBarrier, int kParts = kCluster>
-struct ClusterSlices {
-  static constexpr int kVectors = kThreads * kSums / 4;
+// For `kThreads` threads that hold kAccumulators accumulators each; barrier kBarrier of the block
+// is theirs. Vectors of a tile are numbered as in `ReduceScatter`. kCluster blocks are a cluster,
+// kSplits all splits of a tile.
+template <int kThreads, int kAccumulators, int kCluster, int kBarrier, int kSplits = kCluster>
+struct ClusterReduceScatter {
+  static constexpr int kVectors = kThreads * kAccumulators / 4;
   static constexpr int kBytes = kVectors * 16;
-  static constexpr int kClusters = kParts / kCluster;
-  static_assert(kParts % kCluster == 0);
+  static constexpr int kClusters = kSplits / kCluster;
+  static_assert(kSplits % kCluster == 0);
 
   float4* memory;    // kBytes of shared memory that nothing else uses any more
   unsigned address;  // of the same
@@ -27,22 +29,23 @@ struct ClusterSlices {
   unsigned* counters = nullptr;
 
   // The first vector that a part stores; its threads store every kThreads-th.
-  static __device__ __forceinline__ int begin_of(int part) {
-    const int own = part % kCluster, cluster = part / kCluster;
+  static __device__ __forceinline__ int begin_of(int split) {
+    const int own = split % kCluster, cluster = split / kCluster;
     const int begin = kVectors * own / kCluster, end = kVectors * (own + 1) / kCluster;
     return begin + (end - begin) * cluster / kClusters;
   }
 
-  // store(v, sums) stores vector v of the tile. Part p is block p % kCluster of its cluster.
-  template <class Sums, class Store>
-  __device__ __forceinline__ void operator()(const Work& work, Sums&& sum, Store&& store) const {
+  // store(v, accumulators) stores vector v of the tile. Split p is block p % kCluster of its
+  // cluster.
+  template <class Accumulators, class Store>
+  __device__ __forceinline__ void operator()(const Work& work, Accumulators&& sum, Store&& store) const {
     hopper::named_sync(kBarrier, kThreads);
 #pragma unroll
-    for (int i = 0; i < kSums; i += 4) {
+    for (int i = 0; i < kAccumulators; i += 4) {
       memory[i / 4 * kThreads + thread] = make_float4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3));
     }
     hopper::cluster_sync();
-    const int own = work.part % kCluster, cluster = work.part / kCluster;
+    const int own = work.split % kCluster, cluster = work.split / kCluster;
     const int begin = kVectors * own / kCluster, end = kVectors * (own + 1) / kCluster;
     if constexpr (kClusters == 1) {
       add(own, begin, end, store);
@@ -51,7 +54,7 @@ struct ClusterSlices {
       float4* slots = reinterpret_cast<float4*>(workspace) +
                       static_cast<long long>(work.tile) * kVectors;
       const long long step = static_cast<long long>(work.unit_step) * kVectors;
-      add(own, begin, end, [&](int v, const float4& sums) { __stcg(slots + cluster * step + v, sums); });
+      add(own, begin, end, [&](int v, const float4& accumulators) { __stcg(slots + cluster * step + v, accumulators); });
       // A block stays until its neighbours have read its shared memory.
       hopper::cluster_arrive();
       const Meeting<kThreads, kBarrier, kClusters> meeting = {
@@ -63,7 +66,7 @@ struct ClusterSlices {
 
   template <class Emit>
   __device__ __forceinline__ void add(int own, int begin, int end, Emit&& emit) const {
-    add_parts<kThreads, kCluster>(
+    add_splits<kThreads, kCluster>(
         kCluster, begin, end, thread,
         [&](int i, int v) {
           const int rank = own + i < kCluster ? own + i : own + i - kCluster;

@@ -1,8 +1,8 @@
 """Rows of C that no tap reaches, stored as zeros beside the arithmetic of the others.
 
 Stores wait for the cache in a queue of some 64, and behind a full queue the arithmetic stands
-still. So an item lists its holes first, and every tile stores its share of them, a row in each step
-along the depth.
+still. So an item lists its zero-filled outputs first, and every tile stores its share of them, a
+row in each step along the depth.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 _COMPUTING_BITS = 512
 """Vectors of processors on which zeros that are stored beside multiply-adds are computed each time.
-With fewer registers sums and weights leave none for them."""
+With fewer registers accumulators and weights leave none for them."""
 
 
 @dataclass(frozen=True)
-class Holes:
+class ZeroFills:
     """The phases without taps, which follow those with taps."""
 
     first: int
@@ -52,21 +52,23 @@ class Holes:
     rows: int
     """At most so many rows in an item."""
 
-    PARAMETERS: ClassVar = ((PTR, "holes"), (I64, "hole_count"))
-    """Of the function of a piece whose tiles store holes: a table of addresses, and its length."""
+    PARAMETERS: ClassVar = ((PTR, "zero_fills"), (I64, "zero_fill_count"))
+    """Of the function of a piece whose tiles store zero-filled outputs: a table of addresses,
+    and its length."""
 
     @staticmethod
-    def of(spec: Contraction, cuts: Blocking) -> Holes | None:
-        """The holes of `spec`, or None if there are none, or they need code of their own.
+    def of(spec: Contraction, cuts: Blocking) -> ZeroFills | None:
+        """The zero-filled outputs of `spec`, or None if there are none, or they need code of their
+        own.
 
-        That is so where zeros are not stored as they are: C gets what follows the sums, another
-        type or layout, or is added to.
+        That is so where zeros are not stored as they are: C gets what follows the accumulators,
+        another type or layout, or is added to.
         """
         worked = [number for number, phase in enumerate(spec.phases) if phase.taps]
         first = len(worked)
         in_order = worked == list(range(first))
-        plain = isinstance(cuts.tile, BroadcastTile) and not cuts.scratch_columns
-        # Every item has tiles to put the holes behind.
+        plain = isinstance(cuts.tile, BroadcastTile) and not cuts.scratch_out_channels
+        # Every item has tiles to put the zero-filled outputs behind.
         plain = plain and all(begin < end for begin, end in pairwise(cuts.bounds[0]))
         if not plain or spec.accumulate or not in_order or first in (0, len(spec.phases)):
             return None
@@ -74,7 +76,7 @@ class Holes:
             max(end - begin for begin, end in pairwise(cuts.bounds[number]))
             for number in range(first, len(spec.phases))
         )
-        return Holes(first, len(spec.phases), sum(longest))
+        return ZeroFills(first, len(spec.phases), sum(longest))
 
     @property
     def table_bytes(self) -> int:
@@ -89,38 +91,39 @@ class Holes:
         bounds: Bounds,
         to: tuple[Value, Value],
     ) -> Value:
-        """List an item's holes of C, `to[0]`, in the table `to[1]`, by the function of an
-        `OutLister`; returns how many there are."""
+        """List an item's zero-filled outputs of C, `to[0]`, in the table `to[1]`, by the function
+        of an `OutLister`; returns how many there are."""
         c, table = to
-        with f.loop("hole", self.first, self.last, carried=[value(0)], runs=True) as hole:
-            (before,) = hole.carried
-            begin, end = bounds(hole.index)
+        with f.loop("zero_fill", self.first, self.last, carried=[value(0)], runs=True) as zero_fill:
+            (before,) = zero_fill.carried
+            begin, end = bounds(zero_fill.index)
             with f.when(f.compare("slt", begin, end), "listing"):
                 place = f.element(table, before, POINTER_BYTES, "listed")
-                line = tables.line(f, hole.index)
+                line = tables.line(f, zero_fill.index)
                 f.call(lister, line, c, place, begin, end)
-            hole.carry(f.add(before, f.sub(end, begin), "holes"))
-        return hole.results[0]
+            zero_fill.carry(f.add(before, f.sub(end, begin), "zero_fills"))
+        return zero_fill.results[0]
 
     def share(self, f: Function, tile: Value, tiles: Value, first_depth: Operand) -> list[Operand]:
-        """What tile number `tile` of `tiles` gets for `HoleStores.PARAMETERS`: its share of the
-        holes beside the first depths, none beside the others."""
-        count = f.argument("hole_count")
+        """What tile number `tile` of `tiles` gets for `ZeroFillStores.PARAMETERS`: its share of the
+        zero-filled outputs beside the first input channels, none beside the others."""
+        count = f.argument("zero_fill_count")
         share = f.div(f.sub(f.add(count, tiles), 1), tiles, "share")
         some = f.select(f.compare("eq", first_depth, 0), count, 0, "holes.now")
-        # Behind the last hole, and beside later depths, a share is empty: it never runs backwards.
+        # Behind the last zero-filled output, and beside later input channels, a share is empty: it
+        # never runs backwards.
         first = f.minimum(f.mul(tile, share), some, "first.hole")
-        return [f.argument("holes"), first, f.minimum(f.add(first, share), some, "last.hole")]
+        return [f.argument("zero_fills"), first, f.minimum(f.add(first, share), some, "last.hole")]
 
 
 @dataclass(frozen=True)
-class HoleStores:
-    """Writes the stores of zeros to `columns` columns of rows in the parameters of a tile."""
+class ZeroFillStores:
+    """Writes the stores of zeros to `out_channels` columns of rows in the parameters of a tile."""
 
     lanes: Lanes
-    columns: int
+    out_channels: int
 
-    PARAMETERS: ClassVar = ((PTR, "holes"), (I64, "first_hole"), (I64, "last_hole"))
+    PARAMETERS: ClassVar = ((PTR, "zero_fills"), (I64, "first_zero_fill"), (I64, "last_zero_fill"))
     """The table of addresses, and which of them; the columns are the tile's."""
 
     def store(self, f: Function, number: Value) -> None:
@@ -141,17 +144,17 @@ class HoleStores:
 
     @property
     def _vectors(self) -> int:
-        return -(-self.columns // self.lanes.count)
+        return -(-self.out_channels // self.lanes.count)
 
     def _row(self, f: Function, number: Value) -> Value:
-        place = f.element(f.argument("holes"), number, POINTER_BYTES)
-        return f.offset(f.load(PTR, place, POINTER_BYTES, "hole"), f.argument("column"))
+        place = f.element(f.argument("zero_fills"), number, POINTER_BYTES)
+        return f.offset(f.load(PTR, place, POINTER_BYTES, "zero_fill"), f.argument("column"))
 
     def _store(
         self, f: Function, row: Value, number: int, zeros: Callable[[Function], Value]
     ) -> None:
         lanes, start = self.lanes, number * self.lanes.count
-        lanes.store(f, zeros(f), f.offset(row, start * lanes.bytes), self.columns - start)
+        lanes.store(f, zeros(f), f.offset(row, start * lanes.bytes), self.out_channels - start)
 
     def _constant(self, _: Function) -> Value:
         return zero(self.lanes.type)

@@ -2,8 +2,8 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Phases of a strided gradient that share rows of dY are columns of one product.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: joined {{.*}}: it computes all of the kernel
-// CHECK: kernel.region configs {cuda = "joined stages={{[0-9]+}} store={{[0-9]+}} blocks=132"} {
+// REMARK: remark: [select-kernels] kernel.region rewritten: sm90_fused_dgrad {{.*}}: it computes all of the kernel
+// CHECK: kernel.region configs {cuda = "sm90_fused_dgrad stages={{[0-9]+}} store={{[0-9]+}} blocks=132"} {
 func.func @narrow_phases(%dy: tensor<64x56x56x64xf16>, %w: tensor<64x3x3x32xf16>, %init: tensor<64x112x112x32xf16>) -> tensor<64x112x112x32xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<64x112x112x32xf16>) -> tensor<64x112x112x32xf16>
@@ -13,8 +13,8 @@ func.func @narrow_phases(%dy: tensor<64x56x56x64xf16>, %w: tensor<64x3x3x32xf16>
 
 // -----
 
-// REMARK: wgmma {{.*}}not joined: 4 phases of 128 columns are no 256 sums of a row
-// CHECK: kernel.region configs {cuda = "wgmma
+// REMARK: sm90_implicit_gemm {{.*}}not sm90_fused_dgrad: 4 phases of 128 output channels are no 256 accumulators of a row
+// CHECK: kernel.region configs {cuda = "sm90_implicit_gemm
 func.func @wide_phases(%dy: tensor<256x10x13x128xf16>, %w: tensor<128x3x3x128xf16>, %init: tensor<256x20x26x128xf16>) -> tensor<256x20x26x128xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<256x20x26x128xf16>) -> tensor<256x20x26x128xf16>
