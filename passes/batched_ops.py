@@ -11,6 +11,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     TensorType,
     i64,
@@ -218,7 +219,12 @@ class Batcher:
     def _spread(self, value: SSAValue, axis: int, like: Operation) -> Batched:
         """The same tensor for every sample."""
         result = self._type(value, axis)
-        empty = self._emit(tensor.EmptyOp((), result), like)
+        sizes: list[SSAValue] = []
+        for dim, size in enumerate(cast("TensorType[Attribute]", value.type).get_shape()):
+            if size == DYNAMIC_INDEX:
+                index = self._emit(ConstantOp.from_int_and_width(dim, IndexType()), like)
+                sizes.append(self._emit(tensor.DimOp(value, index), like))
+        empty = self._emit(tensor.EmptyOp(sizes, result), like)
         if isinstance(value.owner, tensor.EmptyOp):
             return Batched(empty, axis)
         fill = constant_fill_of(value)
@@ -283,7 +289,8 @@ class Batcher:
         result = self._type(op.result, axis)
         if isinstance(op, tensor.CollapseShapeOp):
             return Batched(self._collapsed(source, groups, result, op), axis)
-        return Batched(self._emit(expand_shape(source, groups, result), op), axis)
+        sizes = [cast("SSAValue", self._of(size)) for size in op.dynamic_output_shape]
+        return Batched(self._emit(expand_shape(source, groups, result, sizes), op), axis)
 
     def _collapsed(
         self,

@@ -2,6 +2,10 @@
 
 A library that is dropped gives its code back, but its linker (an LLJIT) keeps a record of it, about
 9 KiB, until the linker itself goes. So a linker takes only so many, and goes with the last of them.
+
+The linkers are JITLink's, which reserves one range for all sections of an object file. RuntimeDyld
+maps each section by itself: in a process with many mappings a large table comes to lie further from
+its code than the 2 GiB that code reaches, and LLVM aborts.
 """
 
 from __future__ import annotations
@@ -58,7 +62,9 @@ class Linkers:
             builder.export_symbol(name)
         with self._lock:
             if self._linked % LIBRARIES_PER_LINKER == 0:
-                self._linker = llvm.create_lljit_compiler(self._machine(), suppress_errors=True)
+                self._linker = llvm.create_lljit_compiler(
+                    self._machine(), use_jit_link=True, suppress_errors=True
+                )
             self._linked += 1
             linker = self._linker
             tracker = builder.link(linker, f"convir.{self._linked}")
