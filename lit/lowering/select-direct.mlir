@@ -52,7 +52,7 @@ func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf1
 // -----
 
 // Two rows of 32 channels are the rows of a matrix instruction.
-// REMARK: kernel.region rewritten: sm90_grouped_direct {{.*}}predicted {{[0-9.]+}} µs, {{[a-z-]+}} {{[0-9.]+}} µs; {{.*}}not simt_direct: its weights take
+// REMARK: kernel.region rewritten: sm90_grouped_direct {{.*}}predicted {{[0-9.]+}} µs, {{[a-z0-9_]+}} {{[0-9.]+}} µs; {{.*}}not simt_direct: its weights take
 // CHECK-LABEL: func.func @pairs_of_rows
 // CHECK:         kernel.region configs {cuda = "sm90_grouped_direct 7 stages=3 group_blocks={{[0-9]+}} blocks=132x1"} {
 // CHECK-NOT:     kernel.region
@@ -93,8 +93,8 @@ func.func @first_layer(%x: tensor<2x20x24x3xf16>, %w: tensor<32x7x7x3xf16>, %ini
 
 // REMARK: not few_input_channels: windows begin at odd elements
 // CHECK-LABEL: func.func @odd_windows
-// CHECK-NOT:     shallow
-// CHECK:         kernel.region configs {cuda = "{{scalar|sm80_implicit_gemm}}
+// CHECK-NOT:     few_input_channels
+// CHECK:         kernel.region configs {cuda = "{{simt_direct|sm80_implicit_gemm}}
 func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %init: tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16> {
   %zero = arith.constant 0.0 : f16
   %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<2x20x24x32xf16>) -> tensor<2x20x24x32xf16>

@@ -88,7 +88,7 @@ def test_a_lost_rounding_is_an_error() -> None:
     func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
       %c = arith.constant dense<2049.0> : tensor<8xf32>
       %sum = arith.addf %x, %c : tensor<8xf32>
-      %few_output_channels = arith.truncf %sum : tensor<8xf32> to tensor<8xf16>
+      %narrow = arith.truncf %sum : tensor<8xf32> to tensor<8xf16>
       %y = arith.extf %narrow : tensor<8xf16> to tensor<8xf32>
       func.return %y : tensor<8xf32>
     }"""

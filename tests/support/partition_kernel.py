@@ -22,9 +22,9 @@ _FIX_UP = f"""
       for (int i = 0; i < {SUMS}; ++i) to[i * {THREADS} + thread] = sums[i];
     }}
 """
-_SLICES = f"""
-    const Slices slices{{workspace, flags, thread}};
-    slices(work, [&](int i) -> float& {{ return sums[i]; }}, [&](int v, const float4& total) {{
+_REDUCE_SCATTER = f"""
+    const ReduceScatter fix_up{{workspace, flags, thread}};
+    fix_up(work, [&](int i) -> float& {{ return sums[i]; }}, [&](int v, const float4& total) {{
       const float of[] = {{total.x, total.y, total.z, total.w}};
       for (int i = 0; i < 4; ++i) {{
         to[(v / {THREADS} * 4 + i) * {THREADS} + v % {THREADS}] = of[i];
@@ -40,12 +40,12 @@ def partition_source(schedule: Schedule) -> str:
     log: [units][WORKS][FIELDS] i32, the works of each unit.
     """
     is_tree = "true" if schedule.partition.reduction == "tree" else "false"
-    finish = _SLICES if schedule.has_shares else _FIX_UP
+    finish = _REDUCE_SCATTER if schedule.has_shares else _FIX_UP
     return f"""#include "schedule/partition.cuh"
 
 using Schedule = {schedule_type(schedule)};
 using FixUp = convir::partition::FixUp<{THREADS}, {SUMS}, {is_tree}, 1>;
-using Slices = convir::partition::Slices<{THREADS}, {SUMS}, 1>;
+using ReduceScatter = convir::partition::ReduceScatter<{THREADS}, {SUMS}, 1>;
 static_assert(Schedule::kUnits == {schedule.units}, "as many units as on the host");
 
 extern "C" __global__ void combine(const float* terms, float* workspace, unsigned* flags,
@@ -61,7 +61,7 @@ extern "C" __global__ void combine(const float* terms, float* workspace, unsigne
       for (int i = 0; i < {SUMS}; ++i) sums[i] += from[i * {THREADS} + thread];
     }}
     if (thread == 0) {{
-      const int fields[] = {{work.tile, work.begin, work.end, work.part, work.parts,
+      const int fields[] = {{work.tile, work.begin, work.end, work.split, work.splits,
                             work.first_unit, work.unit_step}};
       for (int i = 0; i < {FIELDS}; ++i) line[i] = fields[i];
       line += {FIELDS};

@@ -48,14 +48,14 @@ FORWARD, GRADIENT, WEIGHTS = "-F 1", "-F 2", "-F 4"
 # Line without its sizes, and which tensor is to pass the limit; the first word of the name is the
 # family of templates that has to take it.
 CASES = {
-    "wgmma gradient": (f"convfp16 -c 64 -k 64 -y 1 -x 1 {HALF} {GRADIENT}", 2),
-    "wgmma phases": (f"convfp16 -c 64 -k 64 -y 5 -x 5 -p 2 -q 2 {HALF} {GRADIENT}", 2),
-    "joined phases": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {GRADIENT}", 2),
-    "wgmma forward": (f"convfp16 -c 128 -k 64 -y 2 -x 2 {HALF} {FORWARD}", 0),
-    "grouped forward": (f"convfp16 -c 64 -k 64 {THREE} -g 8 {FORWARD}", 0),
-    "grouped gradient": (f"convfp16 -c 64 -k 64 {THREE} {HALF} -g 8 {GRADIENT}", 2),
-    "narrow gradient": (f"convfp16 -c 3 -k 32 {THREE} {HALF} {GRADIENT}", 0),
-    "scalar gradient": (f"conv -c 8 -k 8 {THREE} -g 8 {GRADIENT}", 2),
+    "sm90_implicit_gemm gradient": (f"convfp16 -c 64 -k 64 -y 1 -x 1 {HALF} {GRADIENT}", 2),
+    "sm90_implicit_gemm phases": (f"convfp16 -c 64 -k 64 -y 5 -x 5 -p 2 -q 2 {HALF} {GRADIENT}", 2),
+    "sm90_fused_dgrad phases": (f"convfp16 -c 64 -k 64 {THREE} {HALF} {GRADIENT}", 2),
+    "sm90_implicit_gemm forward": (f"convfp16 -c 128 -k 64 -y 2 -x 2 {HALF} {FORWARD}", 0),
+    "grouped_direct forward": (f"convfp16 -c 64 -k 64 {THREE} -g 8 {FORWARD}", 0),
+    "grouped_direct gradient": (f"convfp16 -c 64 -k 64 {THREE} {HALF} -g 8 {GRADIENT}", 2),
+    "few_output_channels gradient": (f"convfp16 -c 3 -k 32 {THREE} {HALF} {GRADIENT}", 0),
+    "simt_direct gradient": (f"conv -c 8 -k 8 {THREE} -g 8 {GRADIENT}", 2),
     "sm80_implicit_gemm forward": (f"convfp16 -c 36 -k 20 {THREE} {FORWARD}", 0),
     "sm80_implicit_gemm gradient": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),
     "sm80_implicit_gemm channels-first": (f"convfp16 -c 36 -k 20 {THREE} {HALF} {GRADIENT}", 2),

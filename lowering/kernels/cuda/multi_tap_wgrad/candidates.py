@@ -78,7 +78,7 @@ def candidates(
 
 def _waits_for_itself(taps: int, roles: tuple[int, int], instruction: str) -> bool:
     """Whether uniform warps wait for their `wgmma` of several taps before they load: they take 3 to
-    8 % longer than warps with roles on an H200, and ptxas serializes some of them."""
+    8 % longer than warps with roles, and ptxas serializes some of them."""
     return roles[0] == 0 and instruction == "wgmma" and taps > 1
 
 
