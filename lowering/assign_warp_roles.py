@@ -29,7 +29,7 @@ NAME = "assign-warp-roles"
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
-    """Have `load` warps load and `math` warps multiply, in every kernel whose kernel family can."""
+    """Have `load` warps load and `math` warps multiply, in every kernel whose family can."""
 
     name = NAME
 
