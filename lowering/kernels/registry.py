@@ -63,13 +63,10 @@ FAMILIES: tuple[KernelFamily, ...] = (
 class Prediction:
     """What a config is predicted to take."""
 
+    family: str
+    """The name of its family."""
     config: KernelConfig
     us: float
-
-    @property
-    def family(self) -> str:
-        """The first word of the config."""
-        return str(self.config).partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,8 @@ def rank(problem: Problem, target: Target) -> Ranking:
         if isinstance(configs, Refusal):
             refused.append(f"not {family.name}: {configs.reason}")
             continue
-        found += [Prediction(each, family.predict(problem, each, target)) for each in configs]
+        for each in configs:
+            found.append(Prediction(family.name, each, family.predict(problem, each, target)))
     return Ranking(tuple(sorted(found, key=lambda each: each.us)), tuple(refused))
 
 
