@@ -5,11 +5,11 @@
 // REMARK: remark: [select-kernels] kernel.region rewritten: layout_conversion a{{b?}}c grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not sm90_grouped_direct: channels are not innermost
 // CHECK-LABEL: func.func @planes
 // CHECK:         kernel.region configs {cuda = "layout_conversion a{{b?}}c grouped_direct {{.*}}"} {
-func.func @planes(%x: tensor<32x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init: tensor<32x256x56x56xf16>) -> tensor<32x256x56x56xf16> {
+func.func @planes(%x: tensor<33x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init: tensor<33x256x56x56xf16>) -> tensor<33x256x56x56xf16> {
   %zero = arith.constant 0.0 : f16
-  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<32x256x56x56xf16>) -> tensor<32x256x56x56xf16>
-  %y = conv.fprop layouts(NCHW, KCRS, NCHW) strides(1, 1) padding(1, 1) groups(32) accumulate(f32) ins(%x, %w : tensor<32x256x56x56xf16>, tensor<256x8x3x3xf16>) outs(%zeros : tensor<32x256x56x56xf16>)
-  return %y : tensor<32x256x56x56xf16>
+  %zeros = linalg.fill ins(%zero : f16) outs(%init : tensor<33x256x56x56xf16>) -> tensor<33x256x56x56xf16>
+  %y = conv.fprop layouts(NCHW, KCRS, NCHW) strides(1, 1) padding(1, 1) groups(32) accumulate(f32) ins(%x, %w : tensor<33x256x56x56xf16>, tensor<256x8x3x3xf16>) outs(%zeros : tensor<33x256x56x56xf16>)
+  return %y : tensor<33x256x56x56xf16>
 }
 
 // -----
