@@ -11,8 +11,8 @@ from convir.lowering.contraction.signature import signature_of
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.library import predict as library
+from convir.lowering.kernels.library.gemm_call import GemmCall, library_gemm
 from convir.lowering.kernels.registry import legal_plans, plan_on
-from convir.lowering.library_gemm import gemm_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,4 +95,4 @@ def candidates_of(function: kernel.FuncOp, gpu: Target) -> Candidates | Refusal:
     problem = read_problem(function)
     if isinstance(problem, Refusal):
         return problem
-    return Candidates(problem, gpu, gemm_refusal(function) is None)
+    return Candidates(problem, gpu, isinstance(library_gemm(function), GemmCall))

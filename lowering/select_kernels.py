@@ -31,6 +31,7 @@ from convir.dialects.dependence import backward_slice
 from convir.dialects.refusal import Refusal
 from convir.dialects.structured import structured
 from convir.lowering.candidates import candidates_for, machine_for
+from convir.lowering.gpu_option import gpu_of
 from convir.lowering.implementations import (
     CUDA,
     GEMM,
@@ -44,8 +45,8 @@ from convir.lowering.implementations import (
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.host.registry import SELECTED
 from convir.lowering.kernels.host.target import target
+from convir.lowering.kernels.library.gemm_call import library_gemm
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
-from convir.lowering.library_gemm import gemm_refusal
 from convir.lowering.outline_kernels import outlined
 from convir.lowering.records.read import find, records_of
 from convir.passes import remarks
@@ -93,7 +94,8 @@ def _host(family: HostFamily) -> Chooses:
 
 def _gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     del gpu
-    return gemm_refusal(function) or Chosen(GEMM)
+    call = library_gemm(function)
+    return call if isinstance(call, Refusal) else Chosen(GEMM)
 
 
 def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
@@ -318,10 +320,7 @@ class SelectKernelsPass(ModulePass):
                 no implementation.
         """
         check_device(self.device)
-        try:
-            gpu = Target.parse(self.gpu)
-        except ValueError as error:
-            raise PassFailedException(str(error)) from error
+        gpu = gpu_of(self.gpu)
         for name in self.without:
             if all(name != known for known, _ in IMPLEMENTATIONS[self.device]):
                 raise PassFailedException(f"'{name}' is no implementation for {self.device}")

@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from convir.dialects.refusal import Refusal
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.host.family import Family, OnlyConfig
-from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
-from convir.lowering.library_gemm import gemm_refusal
+from convir.lowering.kernels.library.gemm_call import GemmCall, library_gemm
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.host.problem import KernelBody
@@ -32,7 +31,7 @@ def _read(body: KernelBody, cpu: CpuTarget) -> GemmCall | Refusal:
     }:
         if not isinstance(element_type, Float32Type | Float64Type):
             return Refusal(f"the host's BLAS has no {element_type}")
-    return gemm_refusal(body.function) or match_gemm(body.function)
+    return library_gemm(body.function)
 
 
 def predict(call: GemmCall, cpu: CpuTarget) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from convir.lowering.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.prediction.overlap import heated, launched
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
@@ -89,7 +90,7 @@ def work(spec: Contraction, epilogue: Epilogue) -> Work:
         m, n, k = phase.taps * spec.in_channels, spec.out_channels, outer * inner
         batch = spec.groups
     element = spec.a.type
-    size = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[element]
+    size = STORAGE_BYTES[element]
     lines = [spec.in_channels if spec.a.stride == 1 else inner, spec.out_channels]
     rate = "tf32" if spec.tf32 else element
     return Work(
