@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.direct_depthwise.config import CONFIG, FAMILY
+from convir.lowering.kernels.host.contraction_family import contraction_family
+from convir.lowering.kernels.host.direct_depthwise.config import CONFIG
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
 from convir.lowering.kernels.host.direct_depthwise.launch import launch
 from convir.lowering.kernels.host.direct_depthwise.predict import predict
-from convir.lowering.kernels.host.family import Family, OnlyConfig
-from convir.lowering.kernels.host.problem import HostContraction, KernelBody
 
 if TYPE_CHECKING:
-    from convir.lowering.kernels.host.launch import HostLaunch
+    from convir.lowering.kernels.host.problem import HostContraction, KernelBody
     from convir.lowering.kernels.host.target import CpuTarget
 
 
@@ -26,18 +25,9 @@ def _read(body: KernelBody, cpu: CpuTarget) -> HostContraction | Refusal:
     return Refusal("it is no depthwise convolution on planes") if cuts is None else found
 
 
-def _launch(problem: HostContraction, config: OnlyConfig, cpu: CpuTarget) -> HostLaunch:
-    del config
-    return problem.launch(launch(problem.spec, cpu, problem.epilogue))
-
-
-DIRECT_DEPTHWISE = Family(
-    name=FAMILY,
-    sees=HostContraction,
-    config=OnlyConfig,
+DIRECT_DEPTHWISE = contraction_family(
+    CONFIG,
     reads=_read,
-    plan=lambda problem, cpu: (CONFIG,),
-    parse=CONFIG.parse,
-    time=lambda problem, config, cpu: predict(problem.spec, cpu),
-    launches=_launch,
+    launch=lambda problem, cpu: launch(problem.spec, cpu, problem.epilogue),
+    predict=predict,
 )

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from convir.dialects.refusal import Refusal
-from convir.lowering.kernels.host.family import Family, OnlyConfig
-from convir.lowering.kernels.host.problem import HostContraction, KernelBody
-from convir.lowering.kernels.host.wgrad.config import CONFIG, FAMILY
+from convir.lowering.kernels.host.contraction_family import contraction_family
+from convir.lowering.kernels.host.wgrad.config import CONFIG
 from convir.lowering.kernels.host.wgrad.launch import launch
 from convir.lowering.kernels.host.wgrad.predict import predict
 
-if TYPE_CHECKING:
-    from convir.lowering.kernels.host.launch import HostLaunch
-    from convir.lowering.kernels.host.target import CpuTarget
-
-
-def _read(body: KernelBody, cpu: CpuTarget) -> HostContraction | Refusal:
-    del cpu
-    return body.weights()
-
-
-def _launch(problem: HostContraction, config: OnlyConfig, cpu: CpuTarget) -> HostLaunch | Refusal:
-    del config
-    try:
-        return problem.launch(launch(problem.spec, cpu))
-    except ValueError as error:
-        return Refusal(str(error))
-
-
-WGRAD = Family(
-    name=FAMILY,
-    sees=HostContraction,
-    config=OnlyConfig,
-    reads=_read,
-    plan=lambda problem, cpu: (CONFIG,),
-    parse=CONFIG.parse,
-    time=lambda problem, config, cpu: predict(problem.spec, cpu),
-    launches=_launch,
+WGRAD = contraction_family(
+    CONFIG,
+    reads=lambda body, cpu: body.weights(),
+    launch=lambda problem, cpu: launch(problem.spec, cpu),
+    predict=predict,
 )
