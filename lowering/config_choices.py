@@ -75,7 +75,7 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> Non
 
 def _changed(op: Kernel, config: str, choice: Choice, gpu: Target) -> str | Refusal:
     """The config that stands for `op` from now on: itself with the choice made, or the most similar
-    candidate that has it."""
+    candidate that has it, the fastest of those that are equally similar."""
     # The host needs none of the kernel families.
     from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
     from convir.lowering.kernels.registry import family_of, plan_kernel  # noqa: PLC0415
@@ -97,9 +97,10 @@ def _changed(op: Kernel, config: str, choice: Choice, gpu: Target) -> str | Refu
     problem = read_problem(callee)
     if isinstance(problem, Refusal):
         return problem
-    candidates = family.candidates(problem, gpu)
-    texts = [str(each) for each in (() if isinstance(candidates, Refusal) else candidates)]
-    others = [text for text in texts if choice.of(text) == text]
+    found = family.candidates(problem, gpu)
+    candidates = () if isinstance(found, Refusal) else found
+    by_time = sorted(candidates, key=lambda each: family.predict(problem, each, gpu))
+    others = [text for text in map(str, by_time) if choice.of(text) == text]
     return min(others, key=lambda text: len(_difference(config, text)), default=plan)
 
 

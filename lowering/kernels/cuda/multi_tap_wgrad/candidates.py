@@ -17,7 +17,6 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     refusal,
 )
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import multi_tap_problem
-from convir.lowering.kernels.cuda.multi_tap_wgrad.predict import predict
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import partitions
 
@@ -35,7 +34,7 @@ _FEWER_SPLITS = (1.0, 0.75, 0.5, 0.25)
 def plan(
     spec: Contraction, epilogue: Epilogue, gpu: Target
 ) -> tuple[MultiTapWgradConfig, ...] | Refusal:
-    """The configs that are legal for `spec` on `gpu`, by falling estimate of their speed."""
+    """The configs that are legal for `spec` on `gpu`."""
     problem = multi_tap_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
@@ -48,7 +47,7 @@ def plan(
     configs = candidates(spec, problem, gpu)
     if not configs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")
-    return tuple(sorted(configs, key=lambda config: predict(spec, epilogue, config, gpu)))
+    return tuple(configs)
 
 
 def candidates(
