@@ -16,17 +16,17 @@ from convir.dialects.diagnostics import DiagnosticError, error_at, verify
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.tensor_passes import passes_for
 from convir.passes.allow_tf32 import AllowTf32Pass
-from convir.passes.bind_sizes import BindSizesPass, is_dynamic
+from convir.passes.bind_sizes.pass_ import BindSizesPass, is_dynamic
+from convir.passes.bind_sizes.size_rules import spelled
 from convir.passes.inline import inline_calls
-from convir.passes.manager import apply_passes
-from convir.passes.pipeline_text import parse_pipeline
-from convir.passes.size_rules import spelled
+from convir.passes.manager.pass_manager import apply_passes
+from convir.passes.manager.pipeline_text import parse_pipeline
+from convir.reference.limits import memory_bytes
+from convir.runtime.cache.object_cache import private_records
+from convir.runtime.cache.program_entry import Signature
 from convir.runtime.devices import HOST
-from convir.runtime.object_cache import private_records
 from convir.runtime.program import DYNAMIC_SIZE
-from convir.runtime.program_entry import Signature
 from convir.runtime.read_program import read_program, tensor_spec
-from convir.runtime.reference.limits import memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

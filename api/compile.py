@@ -22,14 +22,14 @@ from convir.api.arguments import (
 )
 from convir.api.sources import source_of
 from convir.lowering.kernels.host.target import target
+from convir.runtime.cache.program_cache import Question, load_program, store_program
+from convir.runtime.cache.program_entry import Signature
 from convir.runtime.compile_error import CompileError
 from convir.runtime.devices import HOST, find_device
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram
 from convir.runtime.host.plan import HostPlan
-from convir.runtime.program_cache import Question, load_program, store_program
-from convir.runtime.program_entry import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

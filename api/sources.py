@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from convir.frontends.onnx.files import external_files, located
-from convir.runtime.digest import digest_of_file
-from convir.runtime.program_cache import files_key, load_program, store_program
-from convir.runtime.program_entry import ModelFiles
+from convir.runtime.cache.digest import digest_of_file
+from convir.runtime.cache.program_cache import files_key, load_program, store_program
+from convir.runtime.cache.program_entry import ModelFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ import numpy as np
 from convir.api.arguments import check_fraction, check_integer, check_type
 from convir.api.compile import DEFAULT_PIPELINE, Job
 from convir.api.sources import nam_source
-from convir.runtime.arrays import plain
+from convir.runtime.arrays.border import plain
 from convir.runtime.devices import CUDA, HOST, find_device
 from convir.runtime.executable import Executable
 from convir.runtime.host.device import HostProgram

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from convir.runtime.bench import onnx_networks as networks
+from convir.runtime.bench.peers import onnx_networks as networks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
-from convir.cli.bench_problems import LIBRARY_PIPELINE
+from convir.cli.jobs.bench_problems import LIBRARY_PIPELINE
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.runtime.bench.session import gpu_or_exit

@@ -32,12 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.contraction.scalar_program import Sum
-from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, zero
-from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
-from convir.lowering.kernels.host.target import target
-from convir.lowering.planar.program import (
+from convir.lowering.bodies.contraction.scalar_program import Sum
+from convir.lowering.bodies.planar.program import (
     Binding,
     Bound,
     Parameter,
@@ -47,12 +43,16 @@ from convir.lowering.planar.program import (
     Term,
     Write,
 )
+from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, zero
+from convir.lowering.kernels.host.code.lanes import Lanes
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.target import target
+from convir.runtime.arrays.host_memory import address_of, aligned_bytes
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import OURS, Row
 from convir.runtime.bench.timing import Timing, measure
 from convir.runtime.host.fma_peak import fma_gflops
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
-from convir.runtime.host_memory import address_of, aligned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from convir.dialects.conv_geometry import Direction
-from convir.dialects.problem import ELEMENT_BYTES
+from convir.dialects.conv.geometry import Direction
+from convir.dialects.conv.problem import ELEMENT_BYTES
 from convir.frontends.miopen import parse_line, strip_comment
-from convir.lowering.contraction.convolution import Convolution, Layouts
+from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
 from convir.lowering.kernels.host.target import target
-from convir.runtime.arrays import aligned_bytes
+from convir.runtime.arrays.border import aligned_bytes
 from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.timing import host_us, measure, settled_us
@@ -35,9 +35,9 @@ from convir.runtime.host.fma_peak import fma_gflops
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from convir.dialects.conv_geometry import Role
-    from convir.dialects.problem import ConvProblem
-    from convir.lowering.contraction.spec import StorageType
+    from convir.dialects.conv.geometry import Role
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.host.launch import Buffer
     from convir.runtime.program import Array
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from xdsl.passes import PassPipeline
 
-from convir.dialects import kernel
+from convir.analysis.cost import size_in_bytes
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
-from convir.dialects.cost import size_in_bytes
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.host.launch import Argument, HostLaunch
@@ -28,9 +28,9 @@ from convir.lowering.kernels.host.registry import SELECTED
 from convir.lowering.kernels.host.target import target
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
+from convir.runtime.arrays.host_memory import aligned_bytes
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host.pool import shared_pool
-from convir.runtime.host_memory import aligned_bytes
 
 
 def measured_us(launch: HostLaunch, body: KernelBody, budget_s: float) -> float:

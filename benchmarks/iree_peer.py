@@ -25,18 +25,18 @@ from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.passes import run
+from convir.reference import FloatFormat, evaluate
+from convir.reference.checking.compare import largest_error
 from convir.runtime.bench.ceilings import host_ceilings
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.row import OURS, Row
 from convir.runtime.bench.session import tolerance_of
 from convir.runtime.bench.timing import measure
-from convir.runtime.compare import largest_error
-from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 SUITE = Path(__file__).parent / "suites" / "dgrad-host.txt"
 LINES = 4

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from convir.api.stream import stream
-from convir.dialects.conv import FpropOp
+from convir.dialects.conv.ops import FpropOp
 from convir.frontends.nam.importer import import_nam
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import gpu_or_exit

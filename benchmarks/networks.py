@@ -25,7 +25,7 @@ import numpy as np
 
 from convir.api.compile import compile as compile_module
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.onnx_networks import ELEMENT_TYPES, NETWORKS, in_element_type
+from convir.runtime.bench.peers.onnx_networks import ELEMENT_TYPES, NETWORKS, in_element_type
 from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
 
@@ -132,7 +132,7 @@ def _on_host(
 def _on_gpu(
     bench: Any, model: Any, path: Path, shape: Sequence[int], element: str, options: Any
 ) -> Measured:
-    from convir.runtime.bench.torch_network import TorchNetwork  # noqa: PLC0415
+    from convir.runtime.bench.peers.torch_network import TorchNetwork  # noqa: PLC0415
 
     torch: Any = import_module("torch")
     cupy: Any = import_module("cupy")

@@ -23,17 +23,17 @@ from math import exp, inf, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convir.cli.bench_problems import module_of, pipeline_of, problems_of
-from convir.dialects import kernel
+from convir.cli.jobs.bench_problems import module_of, pipeline_of, problems_of
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.miopen import parse_line
 from convir.lowering.implementations import CUDA, GEMM, config_of
-from convir.lowering.kernel_candidates import Candidates
 from convir.lowering.kernels.library import predict as library
 from convir.lowering.kernels.registry import family_of
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.records.read import read_records, shipped_file
-from convir.lowering.records.record import Record, machine_of
-from convir.lowering.tune import tunable
+from convir.lowering.selection.kernel_candidates import Candidates
+from convir.lowering.selection.records.read import read_records, shipped_file
+from convir.lowering.selection.records.record import Record, machine_of
+from convir.lowering.selection.tune import tunable
 from convir.passes import run
 from convir.runtime.bench.row import OURS
 

@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from convir.dialects import kernel
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.form_kernel_regions import FormKernelRegionsPass
-from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as multi_tap_candidates
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
@@ -43,15 +41,17 @@ from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_can
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.outline_kernels import outlined
+from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.regions.outline_kernels import outlined
 from convir.passes import run
-from convir.runtime.cuda.compile import compile_cubin
 from convir.runtime.cuda.launch import LoadedKernel
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig

@@ -23,7 +23,7 @@ import numpy as np
 
 from convir.api.compile import compile as compile_module
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.onnx_networks import resnet50
+from convir.runtime.bench.peers.onnx_networks import resnet50
 
 MIB = 1 << 20
 BUDGETS = (None, 256 * MIB, 64 * MIB, 16 * MIB)

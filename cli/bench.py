@@ -22,10 +22,10 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import WHOLE, ArgumentParser, Part, UsageError, natural
-from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
-from convir.cli.reporter import Reporter
-from convir.cli.streams import EXIT_FAILURE, check_writable, guarded
+from convir.cli.arguments.parser import WHOLE, ArgumentParser, Part, UsageError, natural
+from convir.cli.files.conv_lines import parse_argument, read_commands, split_arguments
+from convir.cli.files.streams import EXIT_FAILURE, check_writable, guarded
+from convir.cli.reports.reporter import Reporter
 
 if TYPE_CHECKING:
     import argparse
@@ -68,10 +68,10 @@ def _main(argv: Sequence[str]) -> int:
             return EXIT_FAILURE
     # NumPy takes a while to import.
     if options.tune:
-        from convir.cli.bench_tune import tune_suites  # noqa: PLC0415
+        from convir.cli.jobs.bench_tune import tune_suites  # noqa: PLC0415
 
         return tune_suites(suites, options)
-    from convir.cli.bench_job import run_suites  # noqa: PLC0415
+    from convir.cli.jobs.bench_job import run_suites  # noqa: PLC0415
 
     return run_suites(suites, options)
 

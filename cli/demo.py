@@ -20,14 +20,14 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from convir.cli.streams import EXIT_FAILURE, EXIT_OK, guarded
-from convir.dialects.batch import with_batch
+from convir.analysis.cost import Cost, cost_of, peak_bytes
+from convir.analysis.refusal import Refusal
+from convir.cli.files.streams import EXIT_FAILURE, EXIT_OK, guarded
 from convir.dialects.context import read_module
-from convir.dialects.cost import Cost, cost_of, peak_bytes
 from convir.dialects.diagnostics import diagnostic_of
-from convir.dialects.refusal import Refusal
 from convir.passes import run
-from convir.runtime.check import Report, check
+from convir.passes.builders.resized_batch import with_batch
+from convir.reference.checking.check import Report, check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute
 
-    from convir.passes.remarks import Remark
+    from convir.passes.manager.remarks import Remark
 
 TOOL = "convir demo"
 PIPELINE = "backward-data"

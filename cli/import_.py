@@ -15,12 +15,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.arguments import STREAM, ArgumentParser, UsageError
-from convir.cli.chunks import SEPARATOR
-from convir.cli.conv_lines import parse_argument, read_commands, split_arguments
-from convir.cli.model_files import MODEL_SUFFIXES, import_model_file
-from convir.cli.reporter import Reporter
-from convir.cli.streams import (
+from convir.cli.arguments.parser import STREAM, ArgumentParser, UsageError
+from convir.cli.files.chunks import SEPARATOR
+from convir.cli.files.conv_lines import parse_argument, read_commands, split_arguments
+from convir.cli.files.model_files import MODEL_SUFFIXES, import_model_file
+from convir.cli.files.streams import (
     EXIT_FAILURE,
     EXIT_OK,
     STDIN_NAME,
@@ -29,6 +28,7 @@ from convir.cli.streams import (
     write_output,
     write_stdout,
 )
+from convir.cli.reports.reporter import Reporter
 
 if TYPE_CHECKING:
     import argparse

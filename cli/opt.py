@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.opt_arguments import TOOL, parse_arguments
+from convir.cli.arguments.opt import TOOL, parse_arguments
+from convir.cli.files.streams import guarded
 from convir.cli.process import run_process
-from convir.cli.streams import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,13 +36,13 @@ def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
     if options.version:
         return _print_version()
     if options.list_passes:
-        from convir.cli.list_passes import print_passes  # noqa: PLC0415
+        from convir.cli.reports.list_passes import print_passes  # noqa: PLC0415
 
         return print_passes()
     from convir.dialects.compat import startup  # noqa: PLC0415
 
     startup.install()
-    from convir.cli.opt_job import process_file  # noqa: PLC0415
+    from convir.cli.jobs.opt_job import process_file  # noqa: PLC0415
 
     return process_file(options, owns_process=owns_process)
 

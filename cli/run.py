@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from convir.cli.run_arguments import TOOL, parse_arguments
-from convir.cli.streams import guarded
+from convir.cli.arguments.run import TOOL, parse_arguments
+from convir.cli.files.streams import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _main(argv: Sequence[str]) -> int:
     from convir.dialects.compat import startup  # noqa: PLC0415  (as below)
 
     startup.install()
-    from convir.cli.run_job import run_file  # noqa: PLC0415  (NumPy takes a while to import)
+    from convir.cli.jobs.run_job import run_file  # noqa: PLC0415  (NumPy takes a while to import)
 
     return run_file(options)
 

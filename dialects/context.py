@@ -10,8 +10,8 @@ from xdsl.dialects import get_all_dialects
 from xdsl.utils.exceptions import ParseError
 
 from convir.dialects import compat
-from convir.dialects.compat.parser import ConvirParser
-from convir.dialects.conv_constant import move_blobs
+from convir.dialects.compat.parsing.parser import ConvirParser
+from convir.dialects.conv.constant import move_blobs
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
 from convir.dialects.registry import CONVIR_DIALECTS, OVERLAYS
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from convir.dialects.refusal import Refusal
-from convir.dialects.slices import SliceView, slice_view
-from convir.passes import remarks, run
+from convir.analysis.refusal import Refusal
+from convir.analysis.slices import SliceView, slice_view
+from convir.passes import run
+from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
     from xdsl.context import Context

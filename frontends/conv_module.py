@@ -16,15 +16,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.rewriter import InsertPoint
 
-from convir.dialects.conv import CONV_OPS, ELEMENT_TYPES
-from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv.geometry import Direction
+from convir.dialects.conv.ops import CONV_OPS, ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.frontends.miopen import ConvLine
 
 SOURCE_ATTRIBUTE = "convir.source"

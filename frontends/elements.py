@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 
-from convir.dialects.conv_constant import BlobAttr, ConstantOp, digest_of
+from convir.dialects.conv.constant import BlobAttr, ConstantOp, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

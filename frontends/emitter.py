@@ -23,9 +23,9 @@ from xdsl.ir import Block, Region
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from convir.analysis.reshapes import collapse_shape, expand_shape, reassociation
 from convir.dialects.address_space import check_addressable
-from convir.dialects.generics import generic
-from convir.dialects.reshapes import collapse_shape, expand_shape, reassociation
+from convir.dialects.linalg.generics import generic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

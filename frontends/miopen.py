@@ -21,15 +21,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from convir.dialects.address_space import check_addressable
-from convir.dialects.conv_geometry import Direction, Geometry
-from convir.dialects.layouts import (
+from convir.dialects.conv.geometry import Direction, Geometry
+from convir.dialects.conv.layouts import (
     ACTIVATION_SPATIAL,
     FILTER_SPATIAL,
     FILTER_TO_ACTIVATION,
     Layout,
 )
-from convir.dialects.problem import ConvProblem
-from convir.dialects.windows import Window
+from convir.dialects.conv.problem import ConvProblem
+from convir.dialects.conv.windows import Window
 from convir.frontends.miopen_options import DTYPES, LineError, Values, read_options
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
 
 HOST: Final = "host"
 CUDA: Final = "cuda"

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects import kernel, rt
+from convir.analysis.refusal import Refusal
 from convir.dialects.diagnostics import DiagnosticError, error_at
-from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.plan_loops import plan_loops
-from convir.lowering.cuda.planar import plan_planar
+from convir.dialects.kernel import ops as kernel
+from convir.dialects.rt import ops as rt
 from convir.lowering.implementations import CUDA, GEMM, HOST, LOOPS, PLANAR, config_of
 from convir.lowering.kernels.host import registry as host
 from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
 from convir.lowering.kernels.registry import names_family, plan_kernel
+from convir.lowering.loops.cuda.plan_loops import plan_loops
+from convir.lowering.loops.cuda.planar import plan_planar
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

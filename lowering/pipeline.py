@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.chunk_batch import ChunkBatchPass
-from convir.lowering.convert_to_rt import ConvertToRtPass
-from convir.lowering.form_kernel_regions import FormKernelRegionsPass
-from convir.lowering.fuse_epilogue import FuseEpiloguePass
-from convir.lowering.fuse_frames import FuseFramesPass
+from convir.lowering.buffers.chunk_batch import ChunkBatchPass
+from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
+from convir.lowering.buffers.plan_memory import PlanMemoryPass
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.outline_kernels import OutlineKernelsPass
-from convir.lowering.plan_memory import PlanMemoryPass
-from convir.lowering.select_kernels import SelectKernelsPass
+from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.regions.fuse_frames import FuseFramesPass
+from convir.lowering.regions.outline_kernels import OutlineKernelsPass
+from convir.lowering.selection.select_kernels import SelectKernelsPass
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from convir.lowering.implementations import HOST
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, cpu_costs
 from convir.passes.assign_layout import AssignLayoutPass
-from convir.passes.batch_gemms import BatchGemmsPass
-from convir.passes.convert_strided_insert_slice_to_generic import (
+from convir.passes.batch_gemms.pass_ import BatchGemmsPass
+from convir.passes.convert_strided_insert_slice_to_generic.pass_ import (
     ConvertStridedInsertSliceToGenericPass,
 )
-from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
-from convir.passes.fixpoint import FixpointPass
+from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
+from convir.passes.manager.fixpoint import FixpointPass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

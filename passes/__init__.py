@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from convir.passes.manager import Result, run
-    from convir.passes.remarks import Remark
-    from convir.passes.universe import UNIVERSE
+    from convir.passes.manager.pass_manager import Result, run
+    from convir.passes.manager.remarks import Remark
+    from convir.passes.manager.universe import UNIVERSE
 
 __all__ = ["UNIVERSE", "Remark", "Result", "run"]
 
 _HOMES = {
-    "Remark": "convir.passes.remarks",
-    "Result": "convir.passes.manager",
-    "UNIVERSE": "convir.passes.universe",
-    "run": "convir.passes.manager",
+    "Remark": "convir.passes.manager.remarks",
+    "Result": "convir.passes.manager.pass_manager",
+    "UNIVERSE": "convir.passes.manager.universe",
+    "run": "convir.passes.manager.pass_manager",
 }
 
 

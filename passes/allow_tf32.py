@@ -17,12 +17,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import Float32Type, UnitAttr
 from xdsl.passes import ModulePass
 
-from convir.dialects import kernel
+from convir.analysis.contraction import contraction_dims
+from convir.analysis.refusal import Refusal
 from convir.dialects.compat.types import element_type_of
-from convir.dialects.contraction import contraction_dims
-from convir.dialects.conv import ConvOp
-from convir.dialects.refusal import Refusal
-from convir.passes import remarks
+from convir.dialects.conv.ops import ConvOp
+from convir.dialects.kernel import ops as kernel
+from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
     from xdsl.context import Context

@@ -36,16 +36,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.conv import DgradOp, FpropOp
-from convir.dialects.linalg_moves import TransposeOp
-from convir.dialects.linear import linear_map
+from convir.analysis.layouts import CHANNELS_FIRST, HOST, components, links_of
+from convir.analysis.linear import linear_map
+from convir.analysis.structured import structured
+from convir.dialects.conv.ops import DgradOp, FpropOp
+from convir.dialects.linalg.moves import TransposeOp
 from convir.dialects.stream_attributes import states_of
-from convir.dialects.structured import structured
-from convir.passes import remarks
+from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.dce import eliminate_dead_code
-from convir.passes.layout_links import CHANNELS_FIRST, HOST, components, links_of
-from convir.passes.option_checks import check_device
-from convir.passes.structured_rebuild import rebuilt
+from convir.passes.manager import remarks
+from convir.passes.manager.option_checks import check_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.dialects.structured import Structured
-    from convir.passes.layout_links import Component
+    from convir.analysis.layouts import Component
+    from convir.analysis.structured import Structured
 
 _NAME: Final = "assign-layout"
 

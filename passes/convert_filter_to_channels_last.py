@@ -28,20 +28,20 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.contraction import contraction_dims
-from convir.dialects.linalg_moves import TransposeOp
-from convir.dialects.refusal import Refusal
-from convir.dialects.slices import sizes_of
-from convir.passes import remarks
-from convir.passes.structured_rebuild import rebuilt
-from convir.passes.tensor_builder import TensorBuilder, element_type_of
+from convir.analysis.contraction import contraction_dims
+from convir.analysis.refusal import Refusal
+from convir.analysis.slices import sizes_of
+from convir.dialects.linalg.moves import TransposeOp
+from convir.passes.builders.structured_rebuild import rebuilt
+from convir.passes.builders.tensor_builder import TensorBuilder, element_type_of
+from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
 
-    from convir.dialects.contraction import ContractionDims, Operand
+    from convir.analysis.contraction import ContractionDims, Operand
 
 _NAME: Final = "convert-filter-to-channels-last"
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, cast
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
+from convir.analysis.effects import Effects
+from convir.analysis.structural_keys import StructuralKeys
 from convir.passes.dce import eliminate_dead_code
-from convir.passes.effects import Effects
-from convir.passes.structural_keys import StructuralKeys
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

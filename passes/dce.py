@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from convir.passes.effects import Effects
+from convir.analysis.effects import Effects
 
 if TYPE_CHECKING:
     from xdsl.context import Context

@@ -29,14 +29,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
-from convir.dialects.compat.literals import dense_from_bytes
-from convir.dialects.conv_constant import ConstantOp
-from convir.dialects.dependence import operands_of
+from convir.analysis.dependence import operands_of
+from convir.analysis.effects import Effects
+from convir.analysis.refusal import Refusal
+from convir.analysis.values.zeros import constant_fill_of
+from convir.dialects.compat.parsing.literals import dense_from_bytes
+from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError
-from convir.dialects.refusal import Refusal
-from convir.dialects.zeros import constant_fill_of
-from convir.passes import remarks
-from convir.passes.effects import Effects
+from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -222,7 +222,7 @@ def _evaluated(ops: Sequence[Operation], wanted: Container[Operation]) -> dict[O
     """
     if not ops:
         return {}
-    from convir.runtime.reference import evaluate_ops  # noqa: PLC0415  (brings NumPy along)
+    from convir.reference import evaluate_ops  # noqa: PLC0415  (brings NumPy along)
 
     results = evaluate_ops(ops, [op.results[0] for op in ops if op in wanted])
     return {

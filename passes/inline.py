@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from convir.dialects.refusal import Refusal
-from convir.passes import remarks
+from convir.analysis.refusal import Refusal
+from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
     from xdsl.context import Context

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convir.passes.assign_layout import AssignLayoutPass
-from convir.passes.batch_gemms import BatchGemmsPass
-from convir.passes.canonicalize import CanonicalizePass
-from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
+from convir.passes.batch_gemms.pass_ import BatchGemmsPass
+from convir.passes.canonicalize.pass_ import CanonicalizePass
+from convir.passes.convert_conv_to_linalg.pass_ import ConvertConvToLinalgPass
 from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
-from convir.passes.convert_strided_insert_slice_to_generic import (
+from convir.passes.convert_strided_insert_slice_to_generic.pass_ import (
     ConvertStridedInsertSliceToGenericPass,
 )
-from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
-from convir.passes.fixpoint import FixpointPass
+from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
 from convir.passes.inline import InlinePass
-from convir.passes.swap_strided_insert_slice_with_contraction import (
+from convir.passes.manager.fixpoint import FixpointPass
+from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import (
     SwapStridedInsertSliceWithContractionPass,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from convir.runtime.arrays import plain
+from convir.runtime.arrays.border import plain
 from convir.runtime.executable import Executable
 from convir.runtime.program import DYNAMIC_SIZE
 from convir.runtime.specialisations import Specialisations

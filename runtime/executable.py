@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from convir.runtime.arrays import ArrayBorder
+from convir.runtime.arrays.border import ArrayBorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

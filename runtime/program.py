@@ -18,7 +18,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
 
 DType: TypeAlias = np.dtype[Any]
 Array: TypeAlias = npt.NDArray[Any]

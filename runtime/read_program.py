@@ -18,8 +18,10 @@ from xdsl.dialects.builtin import (
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects import kernel, rt
+from convir.dialects.kernel import ops as kernel
+from convir.dialects.rt import ops as rt
 from convir.dialects.stream_attributes import sample_rate_of, states_of
+from convir.reference.dtypes import dtype_of
 from convir.runtime.program import (
     DYNAMIC_SIZE,
     Buffer,
@@ -32,7 +34,6 @@ from convir.runtime.program import (
     StreamSpec,
     TensorSpec,
 )
-from convir.runtime.reference.dtypes import dtype_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -173,7 +174,7 @@ class _Reader:
 
 
 def _elements(op: rt.ConstantOp) -> Array:
-    from convir.runtime.reference.blobs import elements_of  # noqa: PLC0415  (the interpreter)
+    from convir.reference.blobs import elements_of  # noqa: PLC0415  (the interpreter)
 
     spec = _spec(op.buffer.type)
     tensor_type = TensorType(op.buffer.type.element_type, spec.shape)
@@ -181,6 +182,6 @@ def _elements(op: rt.ConstantOp) -> Array:
 
 
 def _forget_files() -> None:
-    from convir.runtime.reference.blobs import forget_files  # noqa: PLC0415  (as above)
+    from convir.reference.blobs import forget_files  # noqa: PLC0415  (as above)
 
     forget_files()

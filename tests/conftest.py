@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from gpu import VISIBLE_VARIABLE, visible_gpus
 
+from convir.runtime.cache.program_cache import SWITCH_VARIABLE
 from convir.runtime.host import planner
-from convir.runtime.program_cache import SWITCH_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator

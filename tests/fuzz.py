@@ -29,8 +29,8 @@ from fuzzing.case import COMPILED, LOWERING  # noqa: E402
 from fuzzing.verdicts import Kind, Tally  # noqa: E402
 
 from convir.dialects.context import new_context  # noqa: E402
+from convir.passes.manager.registry import CONVIR_PASSES  # noqa: E402
 from convir.passes.pipelines import PIPELINES  # noqa: E402
-from convir.passes.registry import CONVIR_PASSES  # noqa: E402
 
 SHOWN = 3
 """Failures of one cause that are printed with their text."""

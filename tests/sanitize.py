@@ -35,15 +35,15 @@ import numpy as np
 import pytest
 
 from convir.api.compile import compile as convir_compile
-from convir.cli.bench_problems import module_of, problems_of
+from convir.cli.jobs.bench_problems import module_of, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.cuda.headers import included
+from convir.reference import FloatFormat, evaluate
+from convir.reference.checking.compare import largest_error
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import tolerance_of
-from convir.runtime.compare import largest_error
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import compile_cubin, load_kernel
-from convir.runtime.reference import FloatFormat, evaluate
+from convir.runtime.cuda.toolchain.compile import compile_cubin, load_kernel
 
 SUPPORT = str(Path(__file__).parent / "support")
 sys.path.insert(0, SUPPORT)
@@ -54,7 +54,7 @@ from gpu import VISIBLE_VARIABLE, visible_gpus  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 ROOT = Path(__file__).parents[1]
 SUITES = ROOT / "benchmarks" / "suites"

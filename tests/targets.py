@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import PassPipeline
 
-from convir.cli.bench_problems import module_of, pipeline_of, problems_of
+from convir.analysis.refusal import Refusal
+from convir.cli.jobs.bench_problems import module_of, pipeline_of, problems_of
 from convir.dialects.context import new_context
-from convir.dialects.refusal import Refusal
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.implementations import CUDA, config_of
 from convir.lowering.kernel_code import cuda_plans
@@ -32,10 +32,10 @@ from convir.lowering.kernels.target import named, names
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
-from convir.passes.pipeline_text import parse_pipeline
+from convir.passes.manager.pipeline_text import parse_pipeline
 from convir.runtime.bench.row import OURS
 from convir.runtime.compile_error import CompileError
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.protocol import Problem

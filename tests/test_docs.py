@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from convir.passes.manager.registry import CONVIR_PASSES, LOWERING_PASSES
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import CONVIR_PASSES, LOWERING_PASSES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "passes"
@@ -39,7 +39,7 @@ NAMED_FILE = re.compile(
 
 PLACEHOLDERS = {
     "benchmarks/suites/SUITE.txt",
-    "lowering/records/GPU-MULTIPROCESSORS.jsonl",
+    "lowering/selection/records/GPU-MULTIPROCESSORS.jsonl",
     "passes/some_pass.py",
 }
 

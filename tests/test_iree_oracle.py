@@ -21,7 +21,7 @@ import pytest
 from convir.cli.opt import main
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

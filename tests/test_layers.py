@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-REFERENCE = "runtime/reference"
+REFERENCE = "reference"
 """What the IR means: it runs no program, and passes ask it for the value of constants."""
 
 KNOWS = {

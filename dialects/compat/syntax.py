@@ -30,8 +30,8 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Region
 
 from convir.dialects.compat.types import condition_type_of, element_type_of
-from convir.dialects.linalg_body import copy_body
-from convir.dialects.linalg_syntax import parse_operand_group, parse_result_types
+from convir.dialects.linalg.body import copy_body
+from convir.dialects.linalg.syntax import parse_operand_group, parse_result_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

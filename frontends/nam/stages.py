@@ -10,8 +10,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir.affine import AffineExpr
 
-from convir.dialects.conv import FpropOp
-from convir.dialects.conv_geometry import Geometry
+from convir.dialects.conv.geometry import Geometry
+from convir.dialects.conv.ops import FpropOp
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.emitter import shape_of
 from convir.frontends.nam import activations

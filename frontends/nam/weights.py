@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.conv_constant import range_key
+from convir.dialects.conv.constant import range_key
 from convir.frontends.elements import constant
 from convir.frontends.nam.errors import NamError
 

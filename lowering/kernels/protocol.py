@@ -13,8 +13,8 @@ from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.target import Target
 
 if TYPE_CHECKING:
-    from convir.dialects.refusal import Refusal
-    from convir.lowering.contraction.spec import Contraction
+    from convir.analysis.refusal import Refusal
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 Problem_contra = TypeVar("Problem_contra", contravariant=True)

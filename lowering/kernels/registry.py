@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
@@ -30,7 +30,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_P
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.protocol import KernelConfig, KernelFamily, Problem
     from convir.lowering.kernels.target import Target
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.passes.machine_costs import MachineCosts
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.conv import ConvOp
-from convir.dialects.scalars import scalar_constant
-from convir.dialects.structured import Structured, structured
+from convir.analysis.structured import Structured, structured
+from convir.analysis.values.scalars import scalar_constant
+from convir.dialects.conv.ops import ConvOp
 from convir.lowering.loops.indices import Flags, Lanes
 from convir.lowering.loops.pointwise import is_pointwise, on_scalars
 

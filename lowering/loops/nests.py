@@ -24,8 +24,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from convir.dialects.slices import index_of, slice_view
-from convir.dialects.structured import structured
+from convir.analysis.slices import index_of, slice_view
+from convir.analysis.structured import structured
 from convir.lowering.loops.evaluate import Evaluator, static_shape
 from convir.lowering.loops.indices import Index, IndexBuilder
 from convir.lowering.loops.tensor_rules import RULES
@@ -33,8 +33,8 @@ from convir.lowering.loops.tensor_rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from convir.dialects import kernel
-    from convir.dialects.slices import SliceView
+    from convir.analysis.slices import SliceView
+    from convir.dialects.kernel import ops as kernel
 
 RANGE_ATTR = "convir.range"
 """On a loop function: the number of iterations of its outermost loop, an i64."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.slices import slice_view
-from convir.dialects.zeros import constant_fill_of
+from convir.analysis.slices import slice_view
+from convir.analysis.values.zeros import constant_fill_of
 from convir.lowering.loops.evaluate import Evaluator, Rule, static_shape
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.dialects import tensor
     from xdsl.ir import Block, Operation, SSAValue
 
-    from convir.dialects.slices import SliceView
+    from convir.analysis.slices import SliceView
     from convir.lowering.loops.indices import Condition, Index
 
 

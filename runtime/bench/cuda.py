@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from convir.lowering.implementations import CUDA
+from convir.reference.dtypes import BFLOAT16
 from convir.runtime.bench.candidate import Candidate
+from convir.runtime.bench.peers.torch_peer import torch_candidates
+from convir.runtime.bench.peers.torch_reference import REFERENCE, convolve, largest_difference
 from convir.runtime.bench.row import Ceilings
-from convir.runtime.bench.torch_peer import torch_candidates
-from convir.runtime.bench.torch_reference import REFERENCE, convolve, largest_difference
 from convir.runtime.cuda import toolkit
-from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.reference.checking.compare import Difference
     from convir.runtime.bench.candidate import Failed
-    from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
 
 Clock: TypeAlias = Literal["events", "graph", "calls"]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.reference.checking.compare import Difference
     from convir.runtime.bench.candidate import Candidate, Failed
     from convir.runtime.bench.row import Ceilings
-    from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convir.lowering.implementations import HOST
+from convir.reference.checking.compare import Difference, largest_error
+from convir.reference.checking.inputs import DTYPES
 from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.ceilings import host_ceilings
-from convir.runtime.bench.onnx_peer import onnxruntime_candidates
+from convir.runtime.bench.peers.onnx_peer import onnxruntime_candidates
+from convir.runtime.bench.peers.torch_peer import numpy_of, torch_candidates
 from convir.runtime.bench.timing import host_us, settled_us
-from convir.runtime.bench.torch_peer import numpy_of, torch_candidates
-from convir.runtime.compare import Difference, largest_error
-from convir.runtime.inputs import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.runtime.bench.row import Ceilings
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array

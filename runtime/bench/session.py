@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv.geometry import Direction
+from convir.reference.checking.inputs import DTYPES
+from convir.reference.dtypes import FLOAT_LIMITS, TF32_LIMITS
 from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.row import OUR_PEERS, OURS, Ceilings, Row
 from convir.runtime.bench.timing import Timing, measure
-from convir.runtime.inputs import DTYPES
-from convir.runtime.reference.dtypes import FLOAT_LIMITS, TF32_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.reference.checking.compare import Difference
     from convir.runtime.bench.candidate import Weights
     from convir.runtime.bench.cuda import CudaBench
     from convir.runtime.bench.device import BenchDevice
-    from convir.runtime.compare import Difference
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 

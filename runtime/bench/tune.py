@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.records.record import Measurement
+from convir.lowering.selection.records.record import Measurement
 from convir.runtime.bench.candidate import Failed
 from convir.runtime.bench.session import check, why
 from convir.runtime.bench.timing import measure

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.plan_loops import plan_loops
+from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import CUDA, LOOPS, config_of
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan, Pointer
 from convir.lowering.kernels.registry import names_family, plan_kernel
+from convir.lowering.loops.cuda.plan_loops import plan_loops
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from convir.runtime.arrays import ArrayBorder
+from convir.runtime.arrays.border import ArrayBorder
 from convir.runtime.cuda.capture import captured
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import load_kernel
 from convir.runtime.cuda.tensor_maps import encode
+from convir.runtime.cuda.toolchain.compile import load_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

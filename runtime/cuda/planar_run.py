@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.cuda.planar import PlanarLaunch, planar_code
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.planar.read import read_planar
 from convir.lowering.implementations import CUDA, PLANAR, config_of
 from convir.lowering.kernels.cuda.launch import Pointer
-from convir.lowering.planar.read import read_planar
+from convir.lowering.loops.cuda.planar import PlanarLaunch, planar_code
 from convir.runtime.program import Buffer, Copy, Launch, Space, buffers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from convir.lowering.cuda.planar import PlanarCode
     from convir.lowering.kernels.target import Target
+    from convir.lowering.loops.cuda.planar import PlanarCode
     from convir.runtime.program import Array, Call
 
 PACKED = Pointer("workspace")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.runtime.cuda.toolkit import driver
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.launch import Im2colMap
     from convir.runtime.program import Array
 

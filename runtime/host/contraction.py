@@ -15,8 +15,8 @@ from convir.runtime.host.pool import shared_pool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch, Stage
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 
 from convir.lowering.kernels.host.target import CpuTarget, target
+from convir.runtime.arrays.host_memory import address_of, addresses_of, aligned_bytes
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
-from convir.runtime.host_memory import address_of, addresses_of, aligned_bytes
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, shared_outputs
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from convir.lowering.kernels.host.target import CpuTarget, target
-from convir.lowering.llvm.llvm_binding import VERSIONS, llvm, run_passes
+from convir.lowering.loops.llvm.llvm_binding import VERSIONS, llvm, run_passes
+from convir.runtime.cache.object_cache import cache_of
 from convir.runtime.compile_error import CompileError
 from convir.runtime.host.linker import Library, Linkers
 from convir.runtime.host.object_file import ObjectFileError, is_object, undefined_symbols
-from convir.runtime.object_cache import cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from convir.lowering.llvm.llvm_binding import llvm
+from convir.lowering.loops.llvm.llvm_binding import llvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

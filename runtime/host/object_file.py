@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-from convir.lowering.llvm.llvm_binding import llvm
+from convir.lowering.loops.llvm.llvm_binding import llvm
 
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")

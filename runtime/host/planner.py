@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import HOST, LOOPS, config_of
 from convir.lowering.kernels.host.fused_chain.launch import ChainCode, joined_ir
 from convir.lowering.kernels.host.launch import Argument, HostLaunch
@@ -29,7 +29,7 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.host.launch import Buffer as Name
     from convir.lowering.kernels.host.launch import HostCode, Stage
     from convir.lowering.kernels.host.target import CpuTarget

@@ -12,10 +12,10 @@ from importlib import resources
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from convir.runtime.arrays.host_memory import address_of, aligned_bytes
 from convir.runtime.host.device import POINTER_BYTES, Chain, Frame
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
 from convir.runtime.host.pool import shared_pool
-from convir.runtime.host_memory import address_of, aligned_bytes
 from convir.runtime.in_place import check_in_place, copied
 from convir.runtime.program import Copy, memory_positions
 

@@ -14,11 +14,11 @@ import pytest
 from onnx_cases import model_of, node
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects.conv_constant import BlobAttr, digest_of
+from convir.dialects.conv.constant import BlobAttr, digest_of
 from convir.dialects.diagnostics import DiagnosticError
-from convir.runtime import digest, program_cache
-from convir.runtime.digest import PIECE_BYTES, digest_of_file
-from convir.runtime.reference.blobs import BlobError, read_blob
+from convir.reference.blobs import BlobError, read_blob
+from convir.runtime.cache import digest, program_cache
+from convir.runtime.cache.digest import PIECE_BYTES, digest_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ NOT_FOR_THE_HOST = (
     "convir.cli",
     "convir.lowering.kernels.registry",
     "convir.runtime.bench",
-    "convir.runtime.check",
+    "convir.reference.checking.check",
     "convir.runtime.cuda",
-    "convir.runtime.reference.interpreter",
+    "convir.reference.interpreter",
     "cupy",
     "hypothesis",
     "onnx",
@@ -67,7 +67,7 @@ import dataclasses
 from convir.dialects.compat import startup
 def waits(owner):
     return owner.__init__.__code__.co_filename == startup.__file__
-from convir.passes.remarks import Remark
+from convir.passes.manager.remarks import Remark
 assert waits(Remark) or sys.version_info >= (3, 13)
 @dataclasses.dataclass
 class Mine:

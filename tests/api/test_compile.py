@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv.geometry import Direction
 from convir.frontends.conv_module import function_of, module_of_line
 from convir.frontends.miopen import parse_line
-from convir.runtime.reference import FloatFormat, evaluate
-from convir.runtime.reference.dtypes import BFLOAT16
+from convir.reference import FloatFormat, evaluate
+from convir.reference.dtypes import BFLOAT16
 
 LINES = [
     # 1x1 and 3x3, plain and strided, the sizes that tails are made of.

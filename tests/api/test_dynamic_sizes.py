@@ -15,9 +15,9 @@ from convir.api.build import Build
 from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
-from convir.passes.pipeline_text import PipelineError
+from convir.passes.manager.pipeline_text import PipelineError
+from convir.reference import evaluate
 from convir.runtime.dynamic import CAPACITY, DynamicExecutable
-from convir.runtime.reference import evaluate
 
 Array = npt.NDArray[Any]
 

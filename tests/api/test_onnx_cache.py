@@ -13,7 +13,7 @@ from onnx_cases import model_of, node
 from convir.api.compile import compile as convir_compile
 from convir.dialects.diagnostics import DiagnosticError
 from convir.frontends.onnx import importer
-from convir.runtime import program_cache
+from convir.runtime.cache import program_cache
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,15 +28,15 @@ from convir.lowering.kernel_code import cuda_plans
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
-from convir.passes.bind_sizes import BindSizesPass, parse_shape
+from convir.passes.bind_sizes.pass_ import BindSizesPass, parse_shape
+from convir.passes.bind_sizes.size_rules import spelled
 from convir.passes.inline import InlinePass
+from convir.passes.manager.registry import CONVIR_PASSES
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import CONVIR_PASSES
-from convir.passes.size_rules import spelled
-from convir.runtime.check import Checker
-from convir.runtime.cuda.compile import compile_cubin
-from convir.runtime.inputs import random_arguments
-from convir.runtime.reference.facts import EXACT
+from convir.reference.checking.check import Checker
+from convir.reference.checking.inputs import random_arguments
+from convir.reference.exactness.facts import EXACT
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute
 
-    from convir.runtime.reference.dtypes import Array
+    from convir.reference.dtypes import Array
 
 INTEGERS = ("i1", "i8", "i16", "i32", "i64", "index")
 FLOATS = ("f16", "bf16", "f32", "f64")

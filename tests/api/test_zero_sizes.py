@@ -7,12 +7,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects.conv_geometry import Direction, Geometry
+from convir.dialects.conv.geometry import Direction, Geometry
+from convir.dialects.conv.problem import ConvProblem
 from convir.dialects.diagnostics import DiagnosticError
-from convir.dialects.problem import ConvProblem
 from convir.frontends.conv_module import function_of
-from convir.runtime.check import Checker
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
+from convir.reference.checking.check import Checker
 
 LAYOUTS = {"channels last": ("NHWC", "KRSC", "NHWC"), "channels first": ("NCHW", "KCRS", "NCHW")}
 # n, c, k, height, width, stride, padding, groups

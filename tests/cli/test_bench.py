@@ -14,14 +14,17 @@ from xdsl.passes import PassPipeline
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.bench import main
-from convir.cli.bench_html import page_of
-from convir.cli.bench_problems import PIPELINES, module_of
+from convir.cli.jobs.bench_problems import PIPELINES, module_of
+from convir.cli.reports.bench_html import page_of
 from convir.dialects.context import new_context
 from convir.frontends.miopen import parse_line
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
+from convir.reference import FloatFormat, evaluate
+from convir.reference.checking.compare import Difference, largest_error
 from convir.runtime.bench.candidate import Candidate, Failed
 from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.peers.torch_reference import convolve, largest_difference
 from convir.runtime.bench.row import Ceilings, Row
 from convir.runtime.bench.session import (
     Effort,
@@ -33,17 +36,14 @@ from convir.runtime.bench.session import (
     tolerance_of,
 )
 from convir.runtime.bench.timing import Timing, measure
-from convir.runtime.bench.torch_reference import convolve, largest_difference
-from convir.runtime.compare import Difference, largest_error
 from convir.runtime.cuda import toolkit
 from convir.runtime.read_program import read_program
-from convir.runtime.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.runtime.bench.candidate import Weights
 
 LINE = (

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from convir.cli import check_each
-from convir.cli.arguments import UsageError
-from convir.cli.check_each import parse_budget
+from convir.cli.arguments.parser import UsageError
+from convir.cli.jobs import check_each
+from convir.cli.jobs.check_each import parse_budget
 from convir.cli.opt import main
-from convir.passes.registry import ALL_PASSES
-from convir.runtime.check import Budget, Checker
+from convir.passes.manager.registry import ALL_PASSES
+from convir.reference.checking.check import Budget, Checker
 
 if TYPE_CHECKING:
     from pathlib import Path

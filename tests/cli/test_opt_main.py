@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.cli.opt import main
 from convir.dialects.diagnostics import DiagnosticError, error_at
-from convir.passes import remarks
-from convir.passes.registry import ALL_PASSES
+from convir.passes.manager import remarks
+from convir.passes.manager.registry import ALL_PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from gpu import nvrtc_or_skip
 
-from convir.cli import bench_tune
-from convir.cli.arguments import Part
+from convir.cli.arguments.parser import Part
 from convir.cli.bench import main
-from convir.cli.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
+from convir.cli.jobs import bench_tune
+from convir.cli.jobs.bench_tune import Wanted, compile_ahead, kernels_to_tune, tune
 from convir.frontends.miopen import parse_line
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.records.read import read_records
-from convir.lowering.records.record import Measurement, machine_of
-from convir.lowering.records.write import save
+from convir.lowering.selection.records.read import read_records
+from convir.lowering.selection.records.record import Measurement, machine_of
+from convir.lowering.selection.records.write import save
+from convir.reference.checking.compare import Difference
 from convir.runtime.bench.candidate import Candidate
 from convir.runtime.bench.session import Effort
 from convir.runtime.bench.tune import FIRST_ROUNDS, ConfigToMeasure, Expected, measure_configs
-from convir.runtime.compare import Difference
-from convir.runtime.cuda.usage import Usage
-from convir.runtime.object_cache import FOLDER_VARIABLE
+from convir.runtime.cache.object_cache import FOLDER_VARIABLE
+from convir.runtime.cuda.toolchain.usage import Usage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.runtime.program import Program
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"

@@ -17,15 +17,15 @@ from convir.frontends.miopen import parse_line
 from convir.lowering.implementations import HOST, PLANAR
 from convir.lowering.kernels.host.fused_chain.config import rule
 from convir.lowering.kernels.host.target import target
-from convir.lowering.planar_candidates import machine_of_cpu
-from convir.lowering.records.read import read_records
-from convir.lowering.records.write import save
-from convir.runtime.object_cache import FOLDER_VARIABLE, user_records
+from convir.lowering.selection.planar_candidates import machine_of_cpu
+from convir.lowering.selection.records.read import read_records
+from convir.lowering.selection.records.write import save
+from convir.runtime.cache.object_cache import FOLDER_VARIABLE, user_records
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from convir.lowering.records.record import Record
+    from convir.lowering.selection.records.record import Record
     from convir.runtime.executable import Executable
 
 NCW = "--in_layout NCW --fil_layout NCW --out_layout NCW"

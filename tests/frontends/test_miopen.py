@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
-from convir.dialects.conv_geometry import Direction
+from convir.dialects.conv.geometry import Direction
 from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.frontends.miopen_options import IGNORED_OPTIONS, LineError, Option
@@ -18,7 +18,7 @@ from convir.frontends.miopen_options import IGNORED_OPTIONS, LineError, Option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 SUITES = sorted((Path(__file__).parents[2] / "benchmarks" / "suites").glob("*.txt"))
 

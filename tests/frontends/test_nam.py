@@ -14,7 +14,7 @@ from convir.api.stream import stream
 from convir.dialects.diagnostics import DiagnosticError, verify
 from convir.dialects.stream_attributes import sample_rate_of, states_of
 from convir.frontends.nam.importer import import_nam
-from convir.runtime.reference import FloatFormat, evaluate
+from convir.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
     from pathlib import Path

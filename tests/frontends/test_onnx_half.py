@@ -13,7 +13,7 @@ from onnx_types import FLOAT_TYPES
 import convir.frontends.onnx_backend as backend
 from convir.api.compile import compile as compile_module
 from convir.frontends.onnx.ops.activation import SELU_ALPHA, SELU_GAMMA
-from convir.runtime.bench.onnx_networks import in_element_type
+from convir.runtime.bench.peers.onnx_networks import in_element_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ import pytest
 from onnx_cases import onnxruntime_results
 
 from convir.api.compile import compile as compile_module
-from convir.runtime.bench.onnx_networks import MissingModelError, centerface, resnet50
+from convir.runtime.bench.peers.onnx_networks import MissingModelError, centerface, resnet50
 
 if TYPE_CHECKING:
     from pathlib import Path

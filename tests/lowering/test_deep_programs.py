@@ -7,15 +7,15 @@ import pytest
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as compile_program
-from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
+from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernel_code import cuda_code
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.loops.nests import lower_kernel
 from convir.lowering.pipeline import lowering_passes
-from convir.lowering.recomputation import MAX_CODE, MAX_TIMES
-from convir.passes import remarks
-from convir.runtime.reference import evaluate
+from convir.lowering.regions.recomputation import MAX_CODE, MAX_TIMES
+from convir.passes.manager import remarks
+from convir.reference import evaluate
 
 ZEROS = {"f32": "0.0", "f64": "0.0", "i32": "0", "i64": "0"}
 SUMS = {"f32": "maximumf", "f64": "subf", "i32": "addi", "i64": "addi"}

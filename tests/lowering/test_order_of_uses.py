@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from convir.dialects.context import new_context, read_module
 from convir.frontends.conv_module import function_of
 from convir.lowering.pipeline import lowering_passes
-from convir.passes.fixpoint import unrolled
+from convir.passes.manager.fixpoint import unrolled
 from convir.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
     from xdsl.passes import ModulePass
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 DEVICES = ("host", "cuda")
 STRIDED = Fused("fprop", "strides(2, 2) padding(1, 1)", (1, 9, 9, 8), (8, 3, 3, 8), (1, 5, 5, 8))

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs.kernels import random_kernels
 
-from convir.dialects import kernel
 from convir.dialects.context import read_module
-from convir.lowering.cuda.plan_loops import plan_loops
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.loops.cuda.plan_loops import plan_loops
+from convir.reference import evaluate
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 from convir.runtime.executable import Executable
 from convir.runtime.read_program import read_program
-from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
     from random_programs.function import RandomFunction

@@ -14,9 +14,9 @@ from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.target import cpu_costs, named, names
 from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
-from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
+from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
 from convir.passes.machine_costs import ASSUMED, MachineCosts
-from convir.passes.option_checks import costs_of
+from convir.passes.manager.option_checks import costs_of
 from convir.passes.pipelines import BACKWARD_DATA
 
 SMALL = f"conv -n 1 -c 8 -k 8 -H 64 -W 64 -y 9 -x 9 -p 4 -q 4 -u 8 -v 8 -F 2 {NHWC}"

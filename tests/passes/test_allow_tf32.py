@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 from convir.api.compile import compile as convir_compile
-from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import function_of
 from convir.lowering.pipeline import lowering_passes
 from convir.lowering.stages import STAGES
 from convir.passes import run
-from convir.runtime.check import check
+from convir.reference.checking.check import check
 
 if TYPE_CHECKING:
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 ALLOWED = f"-> tensor<4x4xf32> attributes {{{kernel.ALLOW_TF32}}} {{"
 PRODUCT = """

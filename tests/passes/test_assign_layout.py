@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.reference import evaluate, find_function
+from convir.reference import evaluate, find_function
 
 MAP = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
 PARALLEL = ", ".join(['"parallel"'] * 4)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.passes.scatter_view import feeds_contraction
-from convir.runtime.check import Checker
+from convir.passes.convert_strided_insert_slice_to_generic.match import feeds_contraction
+from convir.reference.checking.check import Checker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

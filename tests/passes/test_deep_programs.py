@@ -11,14 +11,14 @@ import deep_programs
 import numpy as np
 import pytest
 
-from convir.cli.instruments import module_text
+from convir.analysis.rearrangement import rearrangement
+from convir.cli.reports.instruments import module_text
 from convir.dialects.context import new_context, read_module
-from convir.dialects.rearrangement import rearrangement
-from convir.passes.manager import apply_passes, run
+from convir.passes.manager.pass_manager import apply_passes, run
+from convir.passes.manager.registry import CONVIR_PASSES, load_pass
 from convir.passes.pipelines import DEFAULT
-from convir.passes.registry import CONVIR_PASSES, load_pass
+from convir.reference import evaluate, find_function
 from convir.runtime.bench import program_shapes
-from convir.runtime.reference import evaluate, find_function
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import TensorType

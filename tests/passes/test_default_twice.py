@@ -7,7 +7,7 @@ import pytest
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.check import Checker
+from convir.reference.checking.check import Checker
 
 PROGRAMS = {
     "samples with scatters between them and their products": """

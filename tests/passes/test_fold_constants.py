@@ -22,10 +22,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import new_context, read_module
-from convir.dialects.conv_constant import ConstantOp
+from convir.dialects.conv.constant import ConstantOp
 from convir.passes import run
 from convir.passes.fold_constants import FoldConstantsPass
-from convir.runtime.reference import evaluate, find_function
+from convir.reference import evaluate, find_function
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,7 +8,7 @@ import pytest
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.check import Budget, Checker
+from convir.reference.checking.check import Budget, Checker
 
 LIT = Path(__file__).resolve().parent.parent.parent / "lit" / "passes"
 

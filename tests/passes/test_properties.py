@@ -19,12 +19,12 @@ from fuzzing.verdicts import Tally
 
 from convir.dialects.context import new_context, read_module
 from convir.dialects.diagnostics import DiagnosticError
-from convir.lowering.assign_warp_roles import AssignWarpRolesPass
-from convir.lowering.partition_reduction import PartitionReductionPass
-from convir.passes.fixpoint import are_the_same, parts_of
+from convir.lowering.selection.assign_warp_roles import AssignWarpRolesPass
+from convir.lowering.selection.partition_reduction import PartitionReductionPass
+from convir.passes.manager.fixpoint import are_the_same, parts_of
+from convir.passes.manager.registry import CONVIR_PASSES, LOWERING_PASSES, load_pass
+from convir.passes.manager.remarks import collect
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import CONVIR_PASSES, LOWERING_PASSES, load_pass
-from convir.passes.remarks import collect
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -9,7 +9,7 @@ import pytest
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
 
 TEXT = """
 func.func @main(%x: {given}, %w: tensor<2x{taps}x{taps}x1xf32>) -> {result} {{

@@ -11,8 +11,8 @@ import pytest
 
 from convir.api.compile import compile as convir_compile
 from convir.dialects.diagnostics import DiagnosticError
+from convir.reference.dtypes import BFLOAT16
 from convir.runtime.program import shared_outputs
-from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
     from convir.runtime.executable import Executable

@@ -12,9 +12,9 @@ from emulated_cuda import emulate, missing
 from nam_cases import random_model, wavenet_reference
 from xdsl.passes import PassPipeline
 
+from convir.analysis.refusal import Refusal
 from convir.api.sources import nam_source
 from convir.dialects.context import new_context
-from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.target import target_of
 from convir.lowering.pipeline import lowering_passes

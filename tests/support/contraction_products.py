@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
 
 Products: TypeAlias = "Counter[tuple[int, int, int]]"
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from hypothesis import strategies as st
 
-from convir.dialects.conv_geometry import Direction, Geometry
-from convir.dialects.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
-from convir.dialects.problem import ConvProblem
-from convir.dialects.windows import Window
+from convir.dialects.conv.geometry import Direction, Geometry
+from convir.dialects.conv.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
+from convir.dialects.conv.problem import ConvProblem
+from convir.dialects.conv.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

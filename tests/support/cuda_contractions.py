@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from convir.dialects import kernel
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.form_kernel_regions import FormKernelRegionsPass
-from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
-from convir.lowering.outline_kernels import outlined
+from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.regions.outline_kernels import outlined
 from convir.passes import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.dialects.problem import ConvProblem
-    from convir.lowering.contraction.spec import Contraction
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 Config = TypeVar("Config")

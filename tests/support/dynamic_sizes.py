@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from convir.dialects.slices import numbers
+from convir.analysis.slices import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

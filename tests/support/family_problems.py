@@ -16,13 +16,13 @@ from cuda_contractions import regions_in
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.registry import FAMILIES
-from convir.lowering.op_groups import ALIASES
-from convir.lowering.outline_kernels import outlined
+from convir.lowering.regions.op_groups import ALIASES
+from convir.lowering.regions.outline_kernels import outlined
 from convir.passes import run
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.lowering.kernels.protocol import KernelFamily
 
 KERNELS = "convir.lowering.kernels.cuda"

@@ -10,10 +10,10 @@ from conv_cases import DTYPES, normals, small_integers, torch_answer, work
 from family_problems import module_of, problem_of, reading_of
 from gpu import cupy_or_skip
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.registry import family_of
-from convir.runtime.compare import largest_error
+from convir.reference.checking.compare import largest_error
 from convir.runtime.cuda import toolkit
 from convir.runtime.cuda.launch import LoadedKernel
 

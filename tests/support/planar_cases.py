@@ -11,8 +11,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block
 
-from convir.lowering.contraction.scalar_program import Operand, Result, ScalarOp, Sum
-from convir.lowering.planar.program import (
+from convir.lowering.bodies.contraction.scalar_program import Operand, Result, ScalarOp, Sum
+from convir.lowering.bodies.planar.program import (
     Binding,
     Bound,
     Column,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convir.runtime.reference.dtypes import BFLOAT16
+from convir.reference.dtypes import BFLOAT16
 
 INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 FLOATS = ("f16", "bf16", "f32", "f64")

@@ -10,7 +10,7 @@ from contraction_readings import reading
 from conv_cases import DTYPES
 from gpu import cupy_or_skip
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.cuda.launch import LoadedKernel

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _program(op: Operation) -> None:
     if not any(name.startswith("rt.") for name in op.attributes):
         return
-    from convir.dialects.rt import verify_program  # noqa: PLC0415  (few functions are programs)
+    from convir.dialects.rt.ops import verify_program  # noqa: PLC0415  (few functions are programs)
 
     verify_program(cast("func.FuncOp", op))
 

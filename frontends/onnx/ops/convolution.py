@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 
-from convir.dialects.conv import DgradOp, FpropOp
-from convir.dialects.conv_geometry import Geometry
-from convir.dialects.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
-from convir.dialects.windows import Window
+from convir.dialects.conv.geometry import Geometry
+from convir.dialects.conv.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
+from convir.dialects.conv.ops import DgradOp, FpropOp
+from convir.dialects.conv.windows import Window
 from convir.frontends.emitter import element_of, shape_of
 from convir.frontends.onnx.ops.normalization import PARAMETERS, scale_and_shift
 from convir.frontends.onnx.ops.windows import AUTO_PADS, split_padding, windows_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-    from convir.dialects.windows import Window
+    from convir.dialects.conv.windows import Window
     from convir.frontends.elements import Array
     from convir.frontends.emitter import ScalarBuilder
     from convir.frontends.onnx.call import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.windows import Window
+from convir.dialects.conv.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,9 +40,9 @@ from typing import (
     get_type_hints,
 )
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
-from convir.passes.nearest import did_you_mean
+from convir.passes.manager.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import EpilogueOperand
-    from convir.lowering.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.fused import EpilogueOperand
+    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
 
 _DIGEST_LETTERS = 16
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.fused import EpilogueOperand, PhaseOffsets
-    from convir.lowering.contraction.spec import Contraction, Phase
+    from convir.lowering.bodies.contraction.fused import EpilogueOperand, PhaseOffsets
+    from convir.lowering.bodies.contraction.spec import Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.bodies.contraction.spec import StorageType
 
 Place: TypeAlias = Literal["a", "b", "c", "epilogue", "input", "output", "workspace", "state"]
 """Whose memory a pointer points to.

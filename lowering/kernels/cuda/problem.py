@@ -14,20 +14,20 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.utils.exceptions import PassFailedException
 
-from convir.dialects import kernel
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_fused import read_fused
-from convir.lowering.cuda.scalars import ScalarPrinter
+from convir.analysis.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.bodies.contraction.read_fused import read_fused
 from convir.lowering.kernels.cuda.epilogue import Epilogue
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.protocol import Problem
+from convir.lowering.loops.cuda.scalars import ScalarPrinter
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.scalar_program import ScalarProgram
-    from convir.lowering.contraction.spec import Contraction, StorageType
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.scalar_program import ScalarProgram
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
 _TYPES: dict[StorageType, AnyFloat] = {
     "f16": Float16Type(),

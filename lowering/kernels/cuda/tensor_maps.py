@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import Im2colMap
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import ALIGNMENT
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.cuda.launch import Pointer
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import RowMap
     from convir.lowering.kernels.target import Target

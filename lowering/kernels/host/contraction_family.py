@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.family import Family, OnlyConfig
 from convir.lowering.kernels.host.problem import HostContraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.problem import KernelBody
     from convir.lowering.kernels.host.target import CpuTarget

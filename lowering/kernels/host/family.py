@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.library.gemm_call import GemmCall
 from convir.lowering.kernels.protocol import FamilyOf, KernelConfig

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import Channels
+from convir.lowering.bodies.contraction.spec import Channels
 from convir.lowering.kernels.host.code.entry import CONTRACT
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS
 from convir.lowering.kernels.host.code.lanes import Lanes
@@ -18,8 +18,8 @@ from convir.lowering.kernels.host.code.operand_copy import Dimension, StageKerne
 from convir.lowering.kernels.host.launch import HostLaunch, KernelCode, Stage
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import Buffer, Writer
     from convir.lowering.kernels.host.target import CpuTarget
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_fused import read_fused
-from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.contraction.reading_cost import LANES, reading_cost
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.read_fused import read_fused
+from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.reading_cost import LANES, reading_cost
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS, refusal
 from convir.lowering.kernels.host.implicit_gemm.blocking import (
     MAX_TAPS,
@@ -22,9 +22,9 @@ from convir.lowering.kernels.host.launch import Argument
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from convir.dialects import kernel
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.dialects.kernel import ops as kernel
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
@@ -20,8 +20,8 @@ from convir.lowering.kernels.host.wgrad.family import WGRAD
 from convir.lowering.kernels.library.blas import BLAS
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.family import HostFamily, Launched
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.problem import KernelBody

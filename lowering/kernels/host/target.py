@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from convir.lowering.llvm.llvm_binding import llvm
+from convir.lowering.loops.llvm.llvm_binding import llvm
 
 X86_64 = "x86-64"
 X86_64_V3 = "x86-64-v3"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.launch import HostLaunch
 from convir.lowering.kernels.host.registry import CONTRACTIONS, families_of, plan_kernel
 from convir.lowering.kernels.host.target import register_files

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.host.family import Family, OnlyConfig
 from convir.lowering.kernels.library.gemm_call import GemmCall, library_gemm

@@ -10,15 +10,15 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import BlockArgument, Operation
 from xdsl.ir.affine import AffineMap
 
-from convir.dialects.contraction import contraction_dims
-from convir.dialects.refusal import Refusal
-from convir.dialects.structured import structured
-from convir.dialects.zeros import is_zero
+from convir.analysis.contraction import contraction_dims
+from convir.analysis.refusal import Refusal
+from convir.analysis.structured import structured
+from convir.analysis.values.zeros import is_zero
+from convir.lowering.bodies.operand_access import access_of
 from convir.lowering.kernels.library.gemm_layout import GemmLayout, gemm_layout
-from convir.lowering.operand_access import access_of
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
 
 
 GEMM_MIN_FLOPS = 1 << 15

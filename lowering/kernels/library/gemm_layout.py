@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, f32
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.operand_access import shape_of
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.operand_access import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.dialects.contraction import ContractionDims, Operand
-    from convir.lowering.operand_access import Access
+    from convir.analysis.contraction import ContractionDims, Operand
+    from convir.lowering.bodies.operand_access import Access
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.context import read_module
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
+from convir.reference import evaluate
 from convir.runtime.cuda import toolkit
-from convir.runtime.reference import evaluate
 
 if TYPE_CHECKING:
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 pytestmark = pytest.mark.gpu
 

@@ -20,14 +20,14 @@ from fused_epilogues import CASES, EPILOGUES
 from gpu import cupy_or_skip, nvrtc_or_skip
 from plan_runs import assert_computes
 
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
+from convir.reference import evaluate
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import compile_cubin, kernel_usage
-from convir.runtime.reference import evaluate
+from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from conv_cases import Array
     from family_problems import Reading
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.lowering.kernels.cuda.launch import CudaKernel
     from convir.lowering.kernels.protocol import KernelFamily
 

@@ -26,7 +26,7 @@ COMPARED = """
 from family_problems import beyond, module_of, problem_of, reading_of
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 problem = reading_of(module_of(problem_of(LINE))).problem
 predicted = {}

@@ -18,19 +18,19 @@ from cuda_contractions import kernels_of
 from gpu import cupy_or_skip, need_memory
 from xdsl.dialects.builtin import ModuleOp
 
+from convir.analysis.refusal import Refusal
 from convir.api.compile import compile as convir_compile
-from convir.dialects.conv_geometry import Direction
-from convir.dialects.refusal import Refusal
+from convir.dialects.conv.geometry import Direction
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.registry import choose
 from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.runtime.bench.torch_reference import convolve
+from convir.runtime.bench.peers.torch_reference import convolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 pytestmark = pytest.mark.gpu
 

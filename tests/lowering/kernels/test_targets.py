@@ -9,10 +9,10 @@ import pytest
 from family_problems import folders, lines_of, module_of, problem_of, reading_of
 from gpu import nvrtc_or_skip
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.target import DEFAULT_TARGET, named, names
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 ROOT = Path(__file__).parents[3]
 GPUS = re.compile(r"\b(A100|H100|H200|B200|L40S|GH200|RTX)\b", re.IGNORECASE)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from convir.api.compile import compile as convir_compile
+from convir.reference.dtypes import BFLOAT16
 from convir.runtime.cuda import toolkit
-from convir.runtime.reference.dtypes import BFLOAT16
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -17,7 +17,7 @@ from convir.api.compile import compile as convir_compile
 from convir.cli.run import main as convir_run
 from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer, TensorMap
 from convir.runtime import devices
-from convir.runtime.arrays import ArrayBorder
+from convir.runtime.arrays.border import ArrayBorder
 from convir.runtime.cuda import launch, toolkit
 from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.cuda.streams import OnDevice, stream_of
@@ -323,7 +323,7 @@ def test_out_of_memory_in_a_tool(
     def fails(*_: object, **__: object) -> None:
         raise toolkit.GpuMemoryError("cuda:0 is out of memory")
 
-    monkeypatch.setattr("convir.cli.compiled_function.compile_module", fails)
+    monkeypatch.setattr("convir.cli.jobs.compiled_function.compile_module", fails)
     assert convir_run([str(path), "--device", "host"]) == 1
     assert capsys.readouterr().err == "convir-run: error: cuda:0 is out of memory\n"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convir.api.compile import compile as compile_module
-from convir.runtime.bench.onnx_networks import NETWORKS, MissingModelError, in_element_type
+from convir.runtime.bench.peers.onnx_networks import NETWORKS, MissingModelError, in_element_type
 from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def answers(name: str, element: str, draws: int, folder: Path) -> Iterator[list[
         model = in_element_type(NETWORKS[name](), element)
     except (toolkit.NoGpuError, MissingModelError) as error:
         pytest.skip(str(error))
-    from convir.runtime.bench.torch_network import TorchNetwork  # noqa: PLC0415
+    from convir.runtime.bench.peers.torch_network import TorchNetwork  # noqa: PLC0415
 
     torch.backends.cudnn.allow_tf32 = False
     path = folder / "net.onnx"

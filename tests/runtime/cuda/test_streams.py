@@ -11,8 +11,8 @@ import pytest
 from gpu import cupy_or_skip
 from gpu_programs import PRODUCT, RUNNING_SUM, SIZE, matrices, on_gpu, product
 
+from convir.reference.dtypes import BFLOAT16
 from convir.runtime.cuda import toolkit
-from convir.runtime.reference.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -12,9 +12,9 @@ from convir.api.compile import compile as convir_compile
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
+from convir.passes.manager.registry import CONVIR_PASSES
 from convir.passes.pipelines import PIPELINES
-from convir.passes.registry import CONVIR_PASSES
-from convir.runtime.check import Checker
+from convir.reference.checking.check import Checker
 from convir.runtime.compile_error import CompileError
 from fuzzing.choose_passes import lowering, random_passes
 from fuzzing.properties import (

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.assign_layout import LAYOUTS, AssignLayoutPass
-from convir.passes.batch_gemms import BatchGemmsPass
-from convir.passes.bind_sizes import BindSizesPass
+from convir.passes.batch_gemms.pass_ import BatchGemmsPass
+from convir.passes.bind_sizes.pass_ import BindSizesPass
+from convir.passes.bind_sizes.size_rules import spelled
 from convir.passes.convert_filter_to_channels_last import ConvertFilterToChannelsLastPass
-from convir.passes.convert_strided_insert_slice_to_generic import (
+from convir.passes.convert_strided_insert_slice_to_generic.pass_ import (
     ConvertStridedInsertSliceToGenericPass,
 )
-from convir.passes.decompose_strided_dgrad import DecomposeStridedDgradPass
+from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
 from convir.passes.fold_constants import FoldConstantsPass
-from convir.passes.registry import load_pass
-from convir.passes.size_rules import spelled
+from convir.passes.manager.registry import load_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

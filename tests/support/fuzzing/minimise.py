@@ -13,7 +13,7 @@ from xdsl.traits import IsTerminator
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes.dce import eliminate_dead_code
-from convir.runtime.reference import EvaluationError, evaluate
+from convir.reference import EvaluationError, evaluate
 from fuzzing.case import Work, check_case
 from fuzzing.verdicts import Failed, Kind, Tally
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
 
-    from convir.runtime.reference.interpreter import Frame
+    from convir.reference.interpreter import Frame
 
 
 @dataclass

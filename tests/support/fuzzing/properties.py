@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import PassFailedException
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError, verify
-from convir.passes.fixpoint import are_the_same, parts_of, unrolled
-from convir.passes.remarks import collect
+from convir.passes.manager.fixpoint import are_the_same, parts_of, unrolled
+from convir.passes.manager.remarks import collect
 from fuzzing.verdicts import Failed, Kind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
-    from convir.runtime.check import Checker
+    from convir.reference.checking.check import Checker
 
 
 def printed(module: ModuleOp, *, generic: bool = False) -> str:

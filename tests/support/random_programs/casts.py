@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import (
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from convir.dialects.conv import ConvOp
-from convir.dialects.slices import numbers
+from convir.analysis.slices import numbers
+from convir.dialects.conv.ops import ConvOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.conv_geometry import Direction, Geometry
-from convir.dialects.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
-from convir.dialects.problem import ConvProblem
-from convir.dialects.windows import Window
+from convir.dialects.conv.geometry import Direction, Geometry
+from convir.dialects.conv.layouts import ACTIVATION_SPATIAL, FILTER_SPATIAL
+from convir.dialects.conv.problem import ConvProblem
+from convir.dialects.conv.windows import Window
 from random_programs.arithmetic import choose, relu
 from random_programs.elements import pointwise
 from random_programs.function import RandomFunction, Value

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convir.dialects.linalg_table import CONTRACTIONS, CONVOLUTIONS, CORRELATIONS, POOLINGS
+from convir.dialects.linalg.table import CONTRACTIONS, CONVOLUTIONS, CORRELATIONS, POOLINGS
 from random_programs.contractions import ACCUMULATORS, MAX_PRODUCTS
 
 if TYPE_CHECKING:
-    from convir.dialects.linalg_table import NamedSpec
+    from convir.dialects.linalg.table import NamedSpec
     from random_programs.function import RandomFunction, Value
 
 SPECS = (*CONTRACTIONS.values(), *CONVOLUTIONS.values(), *CORRELATIONS.values(), *POOLINGS.values())

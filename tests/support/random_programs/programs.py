@@ -9,7 +9,7 @@ from dynamic_sizes import forget_sizes
 from xdsl.dialects.func import FuncOp
 
 from convir.dialects.context import new_context, read_module
-from convir.passes.convert_conv_to_linalg import ConvertConvToLinalgPass
+from convir.passes.convert_conv_to_linalg.pass_ import ConvertConvToLinalgPass
 from random_programs.arithmetic import choose, divide, relu, transcend
 from random_programs.casts import Blur
 from random_programs.contractions import contraction, scattered_contraction

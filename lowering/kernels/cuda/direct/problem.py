@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import Axis, Contraction, Result, StorageType
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import Axis, Contraction, Result, StorageType
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand

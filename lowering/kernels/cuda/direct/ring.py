@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.launch import TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP

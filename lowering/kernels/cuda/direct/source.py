@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.problem import direct_problem
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands, operands_source
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from convir.lowering.contraction.spec import Contraction, Result
+    from convir.lowering.bodies.contraction.spec import Contraction, Result
     from convir.lowering.kernels.cuda.direct.problem import DirectPhase, DirectProblem, Slices, Taps
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand

@@ -9,7 +9,7 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_input_channels import config, launch, predict
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 

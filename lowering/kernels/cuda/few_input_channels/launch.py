@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.source import launch, reading
@@ -28,7 +28,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy

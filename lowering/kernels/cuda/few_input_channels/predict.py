@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.layout_conversion.predict import (
@@ -19,7 +19,7 @@ from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.few_input_channels.config import FewInputChannelsConfig
     from convir.lowering.kernels.target import Target

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import MMA, WGMMA, Instruction
 from convir.lowering.kernels.cuda.direct.problem import VECTOR
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
@@ -27,7 +27,7 @@ from convir.lowering.kernels.cuda.registers import WARPGROUP, registers_of, trad
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import WGMMA
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR
 from convir.lowering.kernels.cuda.direct.ring import (
@@ -31,7 +31,7 @@ from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_regis
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_direct import launch as grouped
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig
     from convir.lowering.kernels.target import Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.ring import ASYNC, TMA, Copies
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.grouped_direct.candidates import (
@@ -27,7 +27,7 @@ from convir.lowering.kernels.cuda.grouped_wgrad.launch import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups

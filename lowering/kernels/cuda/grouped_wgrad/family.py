@@ -9,7 +9,7 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.grouped_wgrad import candidates, config, launch, predict
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, replace
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.problem import TENSOR_CORE_TYPES, VECTOR, WindowAxis
 from convir.lowering.kernels.cuda.direct.ring import (
@@ -32,7 +32,7 @@ from convir.lowering.kernels.cuda.registers import WARP, traded_registers
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING, Literal
 
-from convir.lowering.contraction.spec import STORAGE_BYTES, Channels, Weights
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Channels, Weights
 from convir.lowering.kernels.cuda.launch import CudaKernel, Pointer
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Contraction, StorageType
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, StorageType
 
 THREADS = 256
 """Of a block."""

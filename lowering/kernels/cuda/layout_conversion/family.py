@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.layout_conversion.predict import copy_work, time_of
@@ -23,8 +23,8 @@ from convir.lowering.kernels.protocol import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.fused import EpilogueOperand
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import EpilogueOperand
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import Place
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy

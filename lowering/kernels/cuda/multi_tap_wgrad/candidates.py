@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.config import ROLES
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     MAX_ACCUMULATORS,
@@ -21,7 +21,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partit
 from convir.lowering.kernels.cuda.tile_schedule.predict import partitions
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem
     from convir.lowering.kernels.target import Target

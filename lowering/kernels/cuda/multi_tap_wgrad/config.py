@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.config import (
     GROUP_WARPS,
     ROLES,
@@ -18,7 +18,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule, schedule_refusal
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem, Tap
     from convir.lowering.kernels.target import Target
 

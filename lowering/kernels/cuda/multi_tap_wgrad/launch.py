@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, reach, refusal
@@ -20,7 +20,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem

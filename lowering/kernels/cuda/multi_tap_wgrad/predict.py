@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import ROWS, SLAB
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import multi_tap_problem
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
     from convir.lowering.kernels.target import Target

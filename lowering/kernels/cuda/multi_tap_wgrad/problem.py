@@ -8,11 +8,11 @@ from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Channels, Contraction
+    from convir.lowering.bodies.contraction.spec import Axis, Channels, Contraction
 
 MAX_PIXELS = 1 << 30
 """Output pixels of the grid, which 32 bits count."""

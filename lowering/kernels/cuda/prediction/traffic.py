@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Contraction
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.target import Target
 

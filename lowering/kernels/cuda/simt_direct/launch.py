@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.direct.problem import Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
@@ -21,7 +21,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.direct.source import reading
 from convir.lowering.kernels.cuda.prediction.overlap import launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.simt_direct import launch as scalar
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.simt_direct.config import SimtDirectConfig
     from convir.lowering.kernels.target import Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     Sm80ImplicitGemmConfig,
@@ -24,7 +24,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.target import Target
 

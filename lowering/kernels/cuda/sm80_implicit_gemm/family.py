@@ -14,7 +14,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 

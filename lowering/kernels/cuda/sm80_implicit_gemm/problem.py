@@ -17,7 +17,7 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 

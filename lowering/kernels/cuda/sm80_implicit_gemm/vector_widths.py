@@ -7,14 +7,14 @@ from itertools import pairwise
 from math import gcd
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
 
 INDEX_LIMIT = 1 << 31
 """Output pixels and offsets below it are exact in 32 bits."""

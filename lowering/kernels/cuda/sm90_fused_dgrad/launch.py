@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import (
@@ -31,7 +31,7 @@ from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 STAGES = (8, 7, 6, 5, 4, 3)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, launched, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import CONSUMERS, ROWS
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import ROW_BYTES
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
     from convir.lowering.kernels.target import Target

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     RowMap,
@@ -21,7 +21,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.spec import Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 
 MAX_COLUMNS = 256

@@ -10,7 +10,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import braced
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
     from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import FusedDgradProblem

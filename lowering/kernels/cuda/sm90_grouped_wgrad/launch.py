@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.direct.config import TILE
 from convir.lowering.kernels.cuda.direct.ring import (
     BARRIER_BYTES,
@@ -30,7 +30,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem, WindowAxis
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups

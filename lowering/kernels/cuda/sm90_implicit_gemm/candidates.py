@@ -6,7 +6,7 @@ from itertools import islice, product
 from math import gcd
 from typing import TYPE_CHECKING, Literal
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
     BLOCK_N,
     Sm90ImplicitGemmConfig,
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import (
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
     from convir.lowering.kernels.target import Target

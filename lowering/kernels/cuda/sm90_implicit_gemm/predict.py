@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, channels_of_stage
@@ -13,7 +13,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import sm90_problem
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import Tiles, busiest_cycles
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
     from convir.lowering.kernels.target import Target

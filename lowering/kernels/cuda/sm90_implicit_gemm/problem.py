@@ -9,14 +9,14 @@ from itertools import groupby, pairwise, product
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.cuda.epilogue_operands import linear_operands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand
 

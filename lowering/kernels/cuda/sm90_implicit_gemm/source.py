@@ -20,7 +20,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import tile_orde
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K, channels_of_stage
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
 

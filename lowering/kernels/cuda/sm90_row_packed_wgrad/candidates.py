@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     EIGHT,
@@ -32,7 +32,7 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem
     from convir.lowering.kernels.target import Target

@@ -11,7 +11,7 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 from convir.lowering.kernels.cuda.tile_schedule.schedule import ACCUMULATOR_BYTES
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule

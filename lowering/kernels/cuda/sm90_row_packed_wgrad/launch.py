@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import WGMMA_M, refusal
@@ -18,7 +18,7 @@ from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import START_CYCLES, cycles_of
@@ -14,7 +14,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.target import Target

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import STORAGE_BYTES, Axis
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES, Axis
 from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import (
     PIECES,
     copied_bytes,
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
 
 ALIGNMENT = 16
 """Bytes that strides of a tensor map are multiples of."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_wgrad.config import (
     BLOCKS_M,
     BLOCKS_N,
@@ -28,7 +28,7 @@ from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule

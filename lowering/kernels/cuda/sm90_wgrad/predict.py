@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import heated, overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, outside_of, traffic_of
 from convir.lowering.kernels.cuda.sm90_wgrad.config import CHUNK, schedule_of
@@ -15,7 +15,7 @@ from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, 
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
     from convir.lowering.kernels.target import Target

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
     ALIGNMENT,
     MAX_AXES,
@@ -18,7 +18,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Contraction, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction, Phase
     from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 BLOCK_K = 64

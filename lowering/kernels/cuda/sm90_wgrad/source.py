@@ -10,7 +10,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import MAX_SPATIAL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
     from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem

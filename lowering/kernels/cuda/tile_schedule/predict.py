@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import MIN_STEPS, Schedule
 

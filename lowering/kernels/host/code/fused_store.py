@@ -20,8 +20,8 @@ from convir.lowering.kernels.host.code.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.fused import EpilogueOperand, FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import EpilogueOperand, FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Function, Operand
     from convir.lowering.kernels.host.code.lanes import Lanes
 

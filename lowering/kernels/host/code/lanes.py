@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, mask, vector, zero
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import FloatType
+    from convir.lowering.bodies.contraction.spec import FloatType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.target import CpuTarget
 

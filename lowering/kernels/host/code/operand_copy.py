@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from convir.lowering.contraction.spec import Axis, Channels, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Channels, Phase
     from convir.lowering.kernels.host.code.builder import Loop
     from convir.lowering.kernels.host.code.lanes import Lanes
 

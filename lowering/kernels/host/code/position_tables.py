@@ -8,7 +8,7 @@ from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Value,
 from convir.lowering.kernels.host.code.tiles import SLACK
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Phase
     from convir.lowering.kernels.host.code.builder import Module
 
 _FIELDS = 3

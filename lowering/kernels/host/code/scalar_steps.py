@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 
-from convir.lowering.contraction.scalar_program import Result, ScalarProgram
+from convir.lowering.bodies.contraction.scalar_program import Result, ScalarProgram
 from convir.lowering.kernels.host.code.builder import Value, float_constant, vector
 from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.scalar_program import ScalarBlock, ScalarOp
-    from convir.lowering.contraction.spec import FloatType, StorageType
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.scalar_program import ScalarBlock, ScalarOp
+    from convir.lowering.bodies.contraction.spec import FloatType, StorageType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.lanes import Lanes
 

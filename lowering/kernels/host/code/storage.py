@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import Value, vector
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.bodies.contraction.spec import StorageType
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.lanes import Lanes
 

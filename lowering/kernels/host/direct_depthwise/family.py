@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.contraction_family import contraction_family
 from convir.lowering.kernels.host.direct_depthwise.config import CONFIG

@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import (
     I64,
     LINE_BYTES,
@@ -34,8 +34,8 @@ from convir.lowering.kernels.host.code.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Axis, Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Axis, Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
 
 MAX_TAPS = 64

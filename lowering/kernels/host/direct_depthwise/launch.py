@@ -10,8 +10,8 @@ from convir.lowering.kernels.host.direct_depthwise.kernel import PlaneKernel, cu
 from convir.lowering.kernels.host.operand_stages import OperandStages
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
 

@@ -8,7 +8,7 @@ from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.traffic import elements, operand_bytes
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.target import CpuTarget
 
 TAP_CYCLES = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import PLANAR
 from convir.lowering.kernels.host.family import Family
 from convir.lowering.kernels.host.fused_chain.config import ChainConfig, legal_tiles

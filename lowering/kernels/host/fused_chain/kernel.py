@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from convir.lowering.bodies.planar.program import CHUNK_FRAMES
 from convir.lowering.kernels.host.code.builder import (
     I64,
     LINE_BYTES,
@@ -26,13 +27,12 @@ from convir.lowering.kernels.host.code.entry import KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.fused_chain.config import Frames, SumTile, rule
 from convir.lowering.kernels.host.fused_chain.stage_code import StageCode, Tile
-from convir.lowering.planar.program import CHUNK_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from convir.lowering.bodies.planar.program import Binding, Bound, PlanarProgram
     from convir.lowering.kernels.host.target import CpuTarget
-    from convir.lowering.planar.program import Binding, Bound, PlanarProgram
 
 
 def planar_ir(

@@ -11,10 +11,10 @@ from convir.lowering.kernels.host.launch import Argument, HostLaunch, Stage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from convir.lowering.bodies.planar.program import Binding, PlanarProgram
     from convir.lowering.kernels.host.fused_chain.config import SumTile
     from convir.lowering.kernels.host.fused_chain.problem import Chain
     from convir.lowering.kernels.host.target import CpuTarget
-    from convir.lowering.planar.program import Binding, PlanarProgram
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from convir.lowering.kernels.host.code.lanes import Lanes
 
 if TYPE_CHECKING:
+    from convir.lowering.bodies.planar.read import PlanarKernel
     from convir.lowering.kernels.host.fused_chain.config import SumTile
     from convir.lowering.kernels.host.target import CpuTarget
-    from convir.lowering.planar.read import PlanarKernel
 
 LATENCY_CHAINS = 8
 """Independent multiply-adds that keep the arithmetic busy."""

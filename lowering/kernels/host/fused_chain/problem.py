@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.planar.read import read_planar
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.planar.read import read_planar
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
-    from convir.lowering.planar.read import PlanarKernel
+    from convir.dialects.kernel import ops as kernel
+    from convir.lowering.bodies.planar.read import PlanarKernel
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.scalar_program import Constant, Operand, Result, Sum
+from convir.lowering.bodies.contraction.scalar_program import Constant, Operand, Result, Sum
+from convir.lowering.bodies.planar.program import Column, Parameter, Rows
 from convir.lowering.kernels.host.code.builder import (
     PTR,
     Value,
@@ -19,16 +20,15 @@ from convir.lowering.kernels.host.code.builder import (
 from convir.lowering.kernels.host.code.scalar_steps import write_steps
 from convir.lowering.kernels.host.fused_chain.config import channel_tiles
 from convir.lowering.kernels.host.fused_chain.term_code import TermCode
-from convir.lowering.planar.program import Column, Parameter, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from convir.lowering.contraction.scalar_program import Term as Scalar
+    from convir.lowering.bodies.contraction.scalar_program import Term as Scalar
+    from convir.lowering.bodies.planar.program import Stage, Term
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.builder import Operand as Integer
     from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.planar.program import Stage, Term
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from convir.lowering.kernels.host.code.builder import Value, float_constant, vec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from convir.lowering.bodies.planar.program import Term
     from convir.lowering.kernels.host.code.builder import Function
     from convir.lowering.kernels.host.code.builder import Operand as Integer
     from convir.lowering.kernels.host.code.lanes import Lanes
-    from convir.lowering.planar.program import Term
 
 _STRAIGHT = 128
 """Multiply-adds that are written without a loop: it would cost less than a tenth of them."""

@@ -20,7 +20,7 @@ from convir.lowering.kernels.host.code.tiles import (
 from convir.lowering.kernels.host.implicit_gemm.live_taps import live_taps
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
 
 BLOCK_ROWS = 112

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import (
     I64,
     LINE_BYTES,
@@ -37,8 +37,8 @@ from convir.lowering.kernels.host.implicit_gemm.store import Epilogue
 from convir.lowering.kernels.host.implicit_gemm.zero_fills import ZeroFills, ZeroFillStores
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Operand
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking

@@ -13,8 +13,8 @@ from convir.lowering.kernels.host.launch import Stage
 from convir.lowering.kernels.host.operand_stages import OperandStages
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.fused import FusedEpilogue
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.fused import FusedEpilogue
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
 

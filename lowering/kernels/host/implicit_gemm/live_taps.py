@@ -12,7 +12,7 @@ from convir.lowering.kernels.host.code.position_tables import pixels_of_tap
 from convir.lowering.kernels.host.code.tiles import KEPT_CHOICES, MAX_ROWS
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Axis, Phase
+    from convir.lowering.bodies.contraction.spec import Axis, Phase
 
 MOST_PIXELS = 4096
 """So many are looked at, of as many images as they hold; padding is little of larger images."""

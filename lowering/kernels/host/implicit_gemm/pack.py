@@ -19,7 +19,7 @@ from convir.lowering.kernels.host.code.transpose import Square, pieces
 from convir.lowering.kernels.host.implicit_gemm.pack_taps import DEPTHS, TapPacking
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.code.tiles import Tile
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking

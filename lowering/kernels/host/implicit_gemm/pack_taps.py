@@ -16,7 +16,7 @@ from convir.lowering.kernels.host.code.tiles import BroadcastTile
 from convir.lowering.kernels.host.code.transpose import pieces, transpose
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking
 

@@ -15,7 +15,7 @@ from convir.lowering.kernels.host.traffic import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.target import CpuTarget
 
 ITEM_CYCLES = 80.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.contraction.spec import STORAGE_BYTES
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.builder import (
     I1,
     I64,
@@ -22,7 +22,7 @@ from convir.lowering.kernels.host.code.builder import (
 from convir.lowering.kernels.host.code.tiles import SLACK
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Module, Operand
 
 _PHASE_FIELDS = ("first_tap", "taps", "out_offset")

@@ -26,7 +26,7 @@ from convir.lowering.kernels.host.code.storage import Storage
 from convir.lowering.kernels.host.code.transpose import transpose
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Channels
+    from convir.lowering.bodies.contraction.spec import Channels
     from convir.lowering.kernels.host.code.fused_store import FusedStore
     from convir.lowering.kernels.host.code.lanes import Lanes
 

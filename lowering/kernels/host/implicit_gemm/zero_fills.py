@@ -26,7 +26,7 @@ from convir.lowering.kernels.host.code.tiles import SLACK, BroadcastTile
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.builder import Operand
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.implicit_gemm.blocking import Blocking

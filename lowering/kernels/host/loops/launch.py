@@ -29,7 +29,7 @@ def launch(body: KernelBody, cpu: CpuTarget) -> HostLaunch:
         PassFailedException: an op has no code for a CPU.
     """
     # Most programs are contractions, which need no LLVM dialect: that takes long to import.
-    from convir.lowering.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
+    from convir.lowering.loops.llvm.entry import entry_of, llvm_ir, llvm_module  # noqa: PLC0415
     from convir.lowering.loops.nests import (  # noqa: PLC0415
         lower_kernel,
         range_size,

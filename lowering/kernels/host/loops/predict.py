@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.cost import Cost, cost_of
+from convir.analysis.cost import Cost, cost_of
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
     from convir.lowering.kernels.host.target import CpuTarget
 
 OPERATIONS = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.host.family import Family, OnlyConfig
 from convir.lowering.kernels.host.scatter.config import CONFIG, FAMILY
 from convir.lowering.kernels.host.scatter.launch import launch

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects.builtin import FixedBitwidthType, TensorType
 from xdsl.ir import BlockArgument, Operation
 
-from convir.dialects.refusal import Refusal
-from convir.dialects.scatter_generic import scatter_generic
-from convir.dialects.slices import slice_view
-from convir.dialects.zeros import is_zero
+from convir.analysis.refusal import Refusal
+from convir.analysis.scatter.generic import scatter_generic
+from convir.analysis.slices import slice_view
+from convir.analysis.values.zeros import is_zero
+from convir.lowering.bodies.operand_access import shape_of
 from convir.lowering.kernels.host.code.builder import LINE_BYTES
-from convir.lowering.operand_access import shape_of
 
 if TYPE_CHECKING:
-    from convir.dialects import kernel
+    from convir.dialects.kernel import ops as kernel
 
 MIN_RUN_BYTES = 64
 """Shorter runs are no whole vector; loops over their elements do better."""

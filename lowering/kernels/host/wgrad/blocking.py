@@ -15,7 +15,7 @@ from convir.lowering.kernels.host.code.tiles import (
 )
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.target import CpuTarget
 

@@ -38,7 +38,7 @@ from convir.lowering.kernels.host.wgrad.partial_results import PartialResults
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
 

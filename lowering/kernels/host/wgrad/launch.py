@@ -12,7 +12,7 @@ from convir.lowering.kernels.host.wgrad.config import FAMILY
 from convir.lowering.kernels.host.wgrad.kernel import WeightKernel
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.target import CpuTarget
 

@@ -13,7 +13,7 @@ from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
 from convir.lowering.kernels.host.code.transpose import pieces
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.code.lanes import Lanes
     from convir.lowering.kernels.host.wgrad.blocking import WeightBlocking
 

@@ -9,7 +9,7 @@ from convir.lowering.kernels.host.traffic import COPY_CYCLES, copied_elements, o
 from convir.lowering.kernels.host.wgrad.blocking import tile_cycles
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.target import CpuTarget
 
 

@@ -13,8 +13,8 @@ from cuda_contractions import contraction_of_line, contractions_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.cli.bench_problems import problems_of
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
+from convir.cli.jobs.bench_problems import problems_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.cuda.config import (
     ROLES,
@@ -30,8 +30,8 @@ from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.registry import FAMILIES, family_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
-from convir.lowering.records.read import read_records, shipped_file
-from convir.lowering.records.record import machine_of
+from convir.lowering.selection.records.read import read_records, shipped_file
+from convir.lowering.selection.records.record import machine_of
 
 SUITES = Path(__file__).parents[4] / "benchmarks" / "suites"
 CONFIGS = [cast("Family[Config]", each).config for each in FAMILIES if isinstance(each, Family)]

@@ -7,15 +7,15 @@ from cuda_contractions import kernels_in
 from fused_epilogues import BIAS, RELU, RESIDUAL, ROWS, SCALE, Fused
 from gpu import nvrtc_or_skip
 
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue_operands import LinearOperand, linear_operands
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.registry import legal_plans, rank
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.passes import run
-from convir.runtime.cuda.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 FORWARD = Fused("fprop", "padding(1, 1)", (2, 9, 7, 64), (96, 3, 3, 64), (2, 9, 7, 96))
 STRIDED = Fused("dgrad", "strides(2, 2) padding(1, 1)", (2, 5, 6, 64), (64, 3, 3, 64),

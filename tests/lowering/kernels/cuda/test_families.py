@@ -6,8 +6,8 @@ import pytest
 from conv_lines import NHWC
 from cuda_contractions import contraction_of_line, kernels_in
 
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.dialects.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.candidates import plan

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from gpu import nvrtc_or_skip
 
-from convir.cli.bench_problems import cuda_kernels, problems_of
+from convir.cli.jobs.bench_problems import cuda_kernels, problems_of
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import compile_cubin, kernel_usage
-from convir.runtime.cuda.usage import Usage, parse_usage
+from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
+from convir.runtime.cuda.toolchain.usage import Usage, parse_usage
 
 if TYPE_CHECKING:
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
 
 SUITES = Path(__file__).parents[4] / "benchmarks" / "suites"
 A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)

@@ -9,8 +9,8 @@ from conv_lines import NHWC
 from cuda_contractions import contraction_of_line
 from gpu import nvrtc_or_skip
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.signature import signature_of
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.signature import signature_of
 from convir.lowering.kernels.cuda.launch import Im2colMap, KernelPlan, TensorMap
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_candidates
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
@@ -19,7 +19,7 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.protocol import Problem
 from convir.lowering.kernels.registry import FAMILIES
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of
-from convir.runtime.cuda.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 A100 = target_of("sm_80", multiprocessors=108, shared_bytes=163 << 10)
 LINES = {

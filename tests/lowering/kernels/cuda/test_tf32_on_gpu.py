@@ -16,10 +16,10 @@ from convir.dialects.context import read_module
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.implementations import CUDA
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
 
 if TYPE_CHECKING:
-    from convir.dialects.problem import ConvProblem
+    from convir.dialects.conv.problem import ConvProblem
     from convir.runtime.program import Array
 
 pytestmark = pytest.mark.gpu

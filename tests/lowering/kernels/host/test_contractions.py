@@ -13,9 +13,9 @@ from host_kernels import kernel_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convir.dialects.windows import Window
-from convir.lowering.contraction.convolution import Convolution, Layouts
-from convir.lowering.contraction.spec import (
+from convir.dialects.conv.windows import Window
+from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
+from convir.lowering.bodies.contraction.spec import (
     Axis,
     Channels,
     Contraction,

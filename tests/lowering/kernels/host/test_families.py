@@ -10,9 +10,9 @@ import pytest
 from host_kernels import TARGETS
 from xdsl.passes import PassPipeline
 
-from convir.dialects import kernel
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.host.launch import HostLaunch

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from convir.dialects import kernel
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernels.library.gemm_call import match_gemm
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.program import Buffer, Gemm, Space

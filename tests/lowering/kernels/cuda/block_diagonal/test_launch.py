@@ -6,7 +6,7 @@ import pytest
 from contraction_products import products_of
 from cuda_contractions import contraction_of_line
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.block_diagonal.family import (
     FAMILY,
     BlockDiagonalFilter,

@@ -6,7 +6,7 @@ import pytest
 from conv_lines import NCHW, NHWC, NWC, THREE
 from cuda_contractions import contraction_of_line, refusal_of_text
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.few_input_channels import launch as shallow
 from convir.lowering.kernels.cuda.few_input_channels.config import FewInputChannelsConfig
 from convir.lowering.kernels.cuda.few_output_channels import launch as narrow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cuda_contractions import contraction_of_line
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.grouped_wgrad import candidates as grouped_wgrad_candidates
 from convir.lowering.kernels.cuda.grouped_wgrad import launch as grouped_wgrad
 from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig

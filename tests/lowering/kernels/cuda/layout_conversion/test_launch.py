@@ -11,7 +11,7 @@ from cuda_contractions import contraction_of_line, contractions_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import Copy, copied, copyable
@@ -20,7 +20,7 @@ from convir.lowering.kernels.registry import FAMILIES, legal_plans
 from convir.lowering.kernels.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
 
 conversion = next(template for template in FAMILIES if template.name == FAMILY)
 

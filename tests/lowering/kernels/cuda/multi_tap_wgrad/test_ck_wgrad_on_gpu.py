@@ -23,11 +23,11 @@ from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
-from convir.runtime.compare import largest_error
+from convir.reference.checking.compare import largest_error
 
 if TYPE_CHECKING:
-    from convir.dialects.problem import ConvProblem
-    from convir.dialects.refusal import Refusal
+    from convir.analysis.refusal import Refusal
+    from convir.dialects.conv.problem import ConvProblem
     from convir.lowering.kernels.cuda.launch import KernelPlan
     from convir.lowering.kernels.cuda.problem import ContractionProblem
     from convir.runtime.program import Array

@@ -13,7 +13,7 @@ from cuda_contractions import contraction_of_line, refusal_of_line, refusal_of_t
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
+from convir.lowering.bodies.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     MultiTapWgradConfig,
@@ -23,7 +23,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import kernels
 from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
-from convir.runtime.cuda.compile import compile_cubin, kernel_usage
+from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
 
 parse = MultiTapWgradConfig.parse
 

@@ -20,8 +20,8 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from convir.dialects.problem import ConvProblem
-    from convir.lowering.contraction.spec import Contraction, Phase
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.lowering.bodies.contraction.spec import Contraction, Phase
 
 MAX_LINES = 7
 """Lines of a tile that are checked, spread over all of them."""

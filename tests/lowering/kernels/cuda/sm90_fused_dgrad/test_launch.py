@@ -12,13 +12,13 @@ from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_fused_dgrad import launch as sm90_fused_dgrad
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.config import FusedDgradConfig
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.family import SM90_FUSED_DGRAD
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
-from convir.runtime.cuda.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 VOLUME = line("bf16", 2, 32, 64, (8, 10, 12), 3, 1, 2)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from cuda_contractions import contraction_of_line
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_grouped_direct import launch as sm90_grouped_direct
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import Sm90GroupedDirectConfig
 from convir.lowering.kernels.cuda.sm90_grouped_direct.family import SM90_GROUPED_DIRECT

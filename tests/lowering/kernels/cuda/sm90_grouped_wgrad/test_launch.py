@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cuda_contractions import contraction_of_line
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_WGRAD
 from convir.lowering.kernels.registry import plan_on
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, target_of

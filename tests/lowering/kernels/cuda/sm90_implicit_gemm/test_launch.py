@@ -13,20 +13,20 @@ from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.spec import Axis, Phase
+from convir.analysis.refusal import Refusal
+from convir.lowering.bodies.contraction.spec import Axis, Phase
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as sm90_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import Sm90ImplicitGemmConfig
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import problem_of, sliding_maps
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
-from convir.runtime.cuda.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from convir.lowering.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import Sm90ImplicitGemmProblem
 
 

@@ -8,7 +8,7 @@ from contraction_readings import dgrad_line, reading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import candidates as sm90_candidates
 from convir.lowering.kernels.cuda.sm90_implicit_gemm import launch as wgmma
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.tile_order import (

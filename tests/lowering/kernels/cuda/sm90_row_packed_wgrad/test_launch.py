@@ -11,7 +11,7 @@ from cuda_contractions import contraction_of_line, refusal_of_line, refusal_of_t
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.lowering.contraction.spec import Axis, Channels, Contraction, Phase, Weights
+from convir.lowering.bodies.contraction.spec import Axis, Channels, Contraction, Phase, Weights
 from convir.lowering.kernels.cuda.launch import KernelPlan
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     RowPackedWgradConfig,
@@ -20,7 +20,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import kernels
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
-from convir.runtime.cuda.compile import compile_cubin, kernel_usage
+from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 NWC = "--in_layout NWC --fil_layout NWC --out_layout NWC"

@@ -12,7 +12,7 @@ from gpu import nvrtc_or_skip
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
@@ -20,7 +20,7 @@ from convir.lowering.kernels.cuda.sm90_wgrad.config import Sm90WgradConfig
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, problem_of
 from convir.lowering.kernels.target import DEFAULT_TARGET, target_of
-from convir.runtime.cuda.compile import kernel_usage
+from convir.runtime.cuda.toolchain.compile import kernel_usage
 
 
 def line(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from partition_kernel import partition_source
 
-from convir.dialects.refusal import Refusal
+from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, STREAM_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import (
     busiest_steps,
@@ -22,7 +22,7 @@ from convir.lowering.kernels.cuda.tile_schedule.schedule import (
     Work,
     senders,
 )
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 REDUCTIONS = st.sampled_from(("linear", "tree"))
 PARTITIONS = st.one_of(

@@ -12,7 +12,7 @@ from partition_kernel import FIELDS, SUMS, THREADS, WORKS, partition_source
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import FLAG_BYTES, Schedule
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.compile import compile_cubin
+from convir.runtime.cuda.toolchain.compile import compile_cubin
 
 pytestmark = pytest.mark.gpu
 

@@ -18,7 +18,7 @@ from convir.lowering.kernels.host.target import target
 from convir.runtime.host.jit import compile_ir
 
 if TYPE_CHECKING:
-    from convir.lowering.contraction.spec import StorageType
+    from convir.lowering.bodies.contraction.spec import StorageType
 
 TARGETS = ("x86-64", "x86-64-v3", "host")
 

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from convir.api.compile import compile as convir_compile
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
-from convir.lowering.contraction.spec import Axis, Channels, Phase
+from convir.lowering.bodies.contraction.spec import Axis, Channels, Phase
 from convir.lowering.kernels.host.code.operand_copy import staged_phases
-from convir.runtime.reference import FloatFormat, evaluate
+from convir.reference import FloatFormat, evaluate
 
 
 def pixels(axis: Axis) -> list[list[int | None]]:

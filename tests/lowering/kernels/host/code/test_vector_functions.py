@@ -10,8 +10,8 @@ import pytest
 from convir.lowering.kernels.host.code.builder import I64, PTR, Function, Module, Value, vector
 from convir.lowering.kernels.host.code.vector_functions import FUNCTIONS
 from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
+from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.host.jit import AS_EMITTED, compile_ir
-from convir.runtime.host_memory import address_of
 
 EXACT = {"math.tanh": np.tanh, "math.exp": np.exp}
 LANES = 4

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planar_cases import Case, cases, convolution, layer
 
-from convir.lowering.contraction.scalar_program import Sum
-from convir.lowering.kernels.host.fused_chain.config import SumTile, legal_tiles, rule
-from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
-from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
-from convir.lowering.planar.program import (
+from convir.lowering.bodies.contraction.scalar_program import Sum
+from convir.lowering.bodies.planar.program import (
     Binding,
     Bound,
     Parameter,
@@ -25,8 +22,11 @@ from convir.lowering.planar.program import (
     Term,
     Write,
 )
+from convir.lowering.kernels.host.fused_chain.config import SumTile, legal_tiles, rule
+from convir.lowering.kernels.host.fused_chain.kernel import planar_ir
+from convir.lowering.kernels.host.target import HOST, X86_64, X86_64_V3, target
+from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.host.jit import AS_EMITTED, assembly, compile_ir
-from convir.runtime.host_memory import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

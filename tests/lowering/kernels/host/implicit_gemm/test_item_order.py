@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from host_kernels import kernel_of
 
-from convir.dialects.windows import Window
-from convir.lowering.contraction.convolution import Convolution, Layouts
+from convir.dialects.conv.windows import Window
+from convir.lowering.bodies.contraction.convolution import Convolution, Layouts
 from convir.lowering.kernels.host.implicit_gemm.kernel import RowKernel
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target

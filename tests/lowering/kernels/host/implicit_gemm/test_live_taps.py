@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convir.lowering.contraction.spec import Axis, Phase
+from convir.lowering.bodies.contraction.spec import Axis, Phase
 from convir.lowering.kernels.host.code.tiles import MAX_ROWS
 from convir.lowering.kernels.host.implicit_gemm import live_taps as module
 from convir.lowering.kernels.host.implicit_gemm.live_taps import LOW_ROWS, live_taps

@@ -10,7 +10,7 @@ from convir.api.compile import compile as compile_module
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.host.implicit_gemm.blocking import MAX_TAPS, MAX_TAPS_OF_FULL_TILES
-from convir.runtime.reference import evaluate
+from convir.reference import evaluate
 
 LOW, HIGH = 53, 82
 """Sides of filters with more taps than full tiles, and than any tile, have a table for."""

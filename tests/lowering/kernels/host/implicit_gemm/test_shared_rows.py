@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convir.analysis.refusal import Refusal
 from convir.api.compile import compile as compile_module
-from convir.dialects import kernel
 from convir.dialects.context import new_context, read_module
-from convir.dialects.refusal import Refusal
-from convir.lowering.contraction.read_kernel import read_contraction
-from convir.lowering.contraction.spec import (
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.spec import (
     Axis,
     Channels,
     Contraction,
@@ -25,13 +25,13 @@ from convir.lowering.contraction.spec import (
     StorageType,
     Weights,
 )
-from convir.lowering.form_kernel_regions import FormKernelRegionsPass
-from convir.lowering.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.kernels.host.implicit_gemm.blocking import IN_PLACE_ROWS
 from convir.lowering.kernels.host.problem import read_host_contraction
 from convir.lowering.kernels.host.registry import plan_contraction
 from convir.lowering.kernels.host.target import target
-from convir.lowering.outline_kernels import outlined
+from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.regions.outline_kernels import outlined
 from convir.runtime.host.contraction import compile_contraction
 
 DTYPES: dict[StorageType, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.passes import PassPipeline
 
-from convir.dialects import kernel
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import new_context, read_module
-from convir.dialects.refusal import Refusal
+from convir.dialects.kernel import ops as kernel
 from convir.lowering.kernels.host.scatter import problem as scatter_problem
 from convir.lowering.kernels.host.scatter.problem import read_scatter
 from convir.lowering.pipeline import lowering_passes

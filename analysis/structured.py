@@ -1,0 +1,92 @@
+"""A read-only view of any linalg structured op: named or generic, stock xDSL's or ours.
+
+Passes decode linalg ops through this view and nothing else, so that they work on the op's
+structure and never on its Python class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ShapedType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir.affine import AffineDimExpr
+
+from convir.analysis.slices import size_of
+
+if TYPE_CHECKING:
+    from xdsl.ir import Block, Operation, SSAValue
+    from xdsl.ir.affine import AffineMap
+
+
+@dataclass(frozen=True)
+class Structured:
+    """Loops, operands and body of one linalg op on tensors or memrefs.
+
+    `operands` is inputs then inits, one indexing map and one body argument for each.
+    """
+
+    op: Operation
+    inputs: tuple[SSAValue, ...]
+    inits: tuple[SSAValue, ...]
+    maps: tuple[AffineMap, ...]
+    iterators: tuple[str, ...]
+    """`parallel`, `reduction` or `window`, one per loop."""
+    body: Block
+
+    @cached_property
+    def bounds(self) -> tuple[int | None, ...]:
+        """The trip count of each loop; None where only a dynamic dimension gives it.
+
+        Read off a dimension that the loop indexes alone (`d3`), in whatever operand its size is
+        known; None too where there is none.
+        """
+        bounds: list[int | None] = [None] * len(self.iterators)
+        for operand, indexing_map in zip(self.operands, self.maps, strict=True):
+            operand_type = operand.type
+            if not isinstance(operand_type, ShapedType):
+                continue
+            sizes = zip(operand_type.get_shape(), indexing_map.results, strict=True)
+            for dim, (size, expr) in enumerate(sizes):
+                if not isinstance(expr, AffineDimExpr) or bounds[expr.position] is not None:
+                    continue
+                known = size_of(operand, dim) if size == DYNAMIC_INDEX else size
+                bounds[expr.position] = known if isinstance(known, int) else None
+        return tuple(bounds)
+
+    @property
+    def operands(self) -> tuple[SSAValue, ...]:
+        """Inputs, then inits."""
+        return (*self.inputs, *self.inits)
+
+    @property
+    def input_maps(self) -> tuple[AffineMap, ...]:
+        """The indexing maps of the inputs."""
+        return self.maps[: len(self.inputs)]
+
+    @property
+    def init_maps(self) -> tuple[AffineMap, ...]:
+        """The indexing maps of the inits, which are also those of the results."""
+        return self.maps[len(self.inputs) :]
+
+    def loops_of(self, kind: str) -> tuple[int, ...]:
+        """The loops whose iterator type is `kind`, in order."""
+        return tuple(i for i, it in enumerate(self.iterators) if it == kind)
+
+
+def structured(op: Operation | None) -> Structured | None:
+    """The view of `op`, or None if it is not a linalg structured op."""
+    if not isinstance(op, LinalgStructuredOperation):
+        return None
+    maps = tuple(attr.data for attr in op.get_indexing_maps())
+    iterators = tuple(str(attr.data.value) for attr in op.get_iterator_types())
+    return Structured(
+        op=op,
+        inputs=tuple(op.inputs),
+        inits=tuple(op.outputs),
+        maps=maps,
+        iterators=iterators,
+        body=op.body.block,
+    )

@@ -1,0 +1,1 @@
+"""What values are: constants, scalar bodies on constants, and zeros."""

@@ -1,0 +1,1 @@
+"""Command lines: parsers, and what their arguments mean."""

@@ -1,0 +1,114 @@
+"""Command lines: an argument parser whose errors are one line and name what was meant."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from convir.passes.manager.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STREAM = "-"
+"""How a command line names the standard input, or the standard output."""
+
+
+class UsageError(Exception):
+    """The command line is wrong, or names what cannot be read or written: exit 2."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several parts that work is divided into, one for each process."""
+
+    number: int
+    """From 1."""
+    count: int
+
+    @staticmethod
+    def parse(text: str) -> Part:
+        """The part that is written like `2/4`.
+
+        Raises:
+            argparse.ArgumentTypeError: there is no such part.
+        """
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return Part(int(number), int(count))
+        raise argparse.ArgumentTypeError(f"'{text}' is no part, for example 2/4")
+
+
+WHOLE = Part(1, 1)
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """argparse without abbreviations and without exits: an error raises `UsageError`."""
+
+    def __init__(self, tool: str, description: str):
+        super().__init__(
+            prog=tool,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError` with argparse's message."""
+        raise UsageError(message)
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The parsed command line.
+
+        Raises:
+            UsageError: an option is unknown (the nearest one is suggested) or misused.
+        """
+        namespace, unknown = self.parse_known_args(argv)
+        if not unknown:
+            return namespace
+        name = unknown[0].split("=")[0]
+        if not name.startswith("-"):
+            raise UsageError(f"unexpected argument '{name}'")
+        near = did_you_mean(name, self._option_string_actions)
+        raise UsageError(f"unknown option '{name}'{near}")
+
+    def add_model_size(self) -> None:
+        """Add the option `--model-size`, for tools that read .nam models."""
+        self.add_argument(
+            "--model-size",
+            type=float,
+            default=1.0,
+            metavar="S",
+            help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
+        )
+
+    def add_output(self) -> None:
+        """Add `-o`: where the IR is written."""
+        self.add_argument(
+            "-o",
+            dest="output",
+            type=_file_or_stdout,
+            metavar="OUT",
+            help="write the IR to OUT instead of stdout, which is also called -",
+        )
+
+
+def natural(text: str) -> int:
+    """A number that can seed a random generator, or count bytes.
+
+    Raises:
+        ValueError: it is negative, or no integer.
+    """
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+natural.__name__ = "natural number"  # what argparse calls the type in its message
+
+
+def _file_or_stdout(text: str) -> str | None:
+    """The file that is written to; None for `-`, the standard output."""
+    return None if text == STREAM else text

@@ -1,0 +1,95 @@
+"""The command line of `convir-run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convir.cli.arguments.parser import ArgumentParser, natural
+from convir.reference.limits import DEFAULT_MAX_STEPS
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+TOOL = "convir-run"
+
+REFERENCE = "reference"
+DEFAULT_FUNCTION = "main"
+
+_DESCRIPTION = """\
+Run a function of a module on arrays.
+
+An INPUT is @FILE.npy (the @ may be left out), or a type and what to fill it with:
+4x8xf32=RANDOM (small integers), =NORMAL (the standard normal distribution), =ZEROS, =ONES,
+=2.5, or all elements as in 2x2xf32=1,2,3,4. With no --input at all, every argument is RANDOM.
+bf16 arrays are two-byte data in .npy files: the function's signature says what they are.
+
+A .nam model is a stream: it has one --input and one --output, .wav or .npy of f32[frames]."""
+
+
+def parse_arguments(argv: Sequence[str]) -> Namespace:
+    """The options on `argv`.
+
+    Raises:
+        UsageError: they are wrong.
+    """
+    return _parser().parse(argv)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(TOOL, _DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="MLIR text, an .onnx model or a .nam model; - or nothing: text from stdin",
+    )
+    add(
+        "--function",
+        metavar="NAME",
+        help=f"the function to run: {DEFAULT_FUNCTION}, or the only one",
+    )
+    add(
+        "--device",
+        metavar="DEVICE",
+        help=f"{REFERENCE} (default): what the IR means, by NumPy; host (default of .nam models): "
+        "compiled for the CPU; cuda, cuda:1: for a GPU; auto: for a GPU where there is one",
+    )
+    passes = parser.add_mutually_exclusive_group()
+    passes.add_argument(
+        "-p", "--passes", dest="passes", metavar="PASSES", help="run passes first: a,b{x=1 y=2}"
+    )
+    passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline first")
+    for option, what in (
+        ("--input", "an argument, in order"),
+        ("--output", "write a result, in order, to @FILE.npy"),
+    ):
+        dest = f"{option.strip('-')}s"
+        add(option, action="append", dest=dest, default=[], metavar="VALUE", help=what)
+    add(
+        "--workspace-bytes",
+        type=natural,
+        metavar="N",
+        help="the most that the temporaries may take, on a device; batches are run in chunks",
+    )
+    add(
+        "--max-steps",
+        type=natural,
+        default=DEFAULT_MAX_STEPS,
+        metavar="N",
+        help="how many times the reference runs the bodies of loops, branches and calls "
+        f"({DEFAULT_MAX_STEPS})",
+    )
+    add("--seed", type=natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
+    add(
+        "--check",
+        action="store_true",
+        help="compare with the module as it was read, on the reference, and with the convolution "
+        "that it says it was imported from; exit 1 past the tolerance",
+    )
+    parser.add_model_size()
+    add("--debug", action="store_true", help="show the traceback behind an error")
+    add("--version", action="store_true", help="print the version on stdout, and stop")
+    return parser

@@ -1,0 +1,1 @@
+"""What tools read and write: streams, chunks, models, constants."""

@@ -1,0 +1,1 @@
+"""What tools do once their command line is read."""

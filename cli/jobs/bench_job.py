@@ -1,0 +1,219 @@
+"""The work of `convir-bench`: suites through backends, a table, and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.api.compile import compile as convir_compile
+from convir.cli.arguments.parser import UsageError
+from convir.cli.files.streams import EXIT_FAILURE, EXIT_OK, write_output
+from convir.cli.jobs.bench_problems import module_of, pipeline_of, precompile, problems_of
+from convir.cli.reports.bench_html import page_of
+from convir.lowering.implementations import CUDA, GEMM
+from convir.reference import FloatFormat, evaluate
+from convir.runtime.bench.host import HostBench
+from convir.runtime.bench.row import LIBRARY, OURS
+from convir.runtime.bench.session import (
+    Effort,
+    Task,
+    geomean,
+    over_ours,
+    run_task,
+    speedups,
+)
+from convir.runtime.cuda.toolkit import NoGpuError
+from convir.runtime.devices import HOST
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from convir.dialects.conv.problem import ConvProblem
+    from convir.frontends.miopen import ConvLine
+    from convir.runtime.bench.device import BenchDevice
+    from convir.runtime.bench.row import Row
+    from convir.runtime.executable import Executable
+    from convir.runtime.program import Array
+
+_TEXT_COLUMNS = ("backend", "layout", "weights", "config")
+_COLUMNS = (
+    *_TEXT_COLUMNS,
+    "µs [p20–p80]",
+    "TFLOP/s",
+    "GB/s",
+    "roof",
+    "/ ours",
+    "error/allowed",
+)
+_PACKAGES = ("convir", "xdsl", "torch", "onnxruntime", "cupy-cuda13x")
+
+
+def run_suites(
+    suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
+) -> int:
+    """Measure everything, print the table, write the files; returns the exit status."""
+    device = bench_device(options)
+    effort = Effort(options.seed, options.budget, options.repeats)
+    problems = [problem for _, lines in suites for problem in problems_of(lines)]
+    if options.jobs > 1 and device.name != HOST:
+        measured = [each for one in problems for each in (one, *device.rearranged(one))]
+        precompile(measured, device.name, options.jobs, allow_tf32=options.allow_tf32)
+    console, errors = Console(), Console(stderr=True)
+    rows: list[Row] = []
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        bar = progress.add_task("measuring", total=len(problems))
+        for task in _tasks(suites, options):
+            progress.update(bar, description=task.line[:60])
+            rows += run_task(task, device, options.peers, effort)
+            progress.advance(bar)
+    for suite, _ in suites:
+        _print_suite(console, suite, [r for r in rows if r.suite == suite], options.peers)
+    report = _report(device, rows, list(dict.fromkeys(p.dtype for p in problems)))
+    if options.json is not None:
+        write_output(options.json, json.dumps(report, indent=1) + "\n")
+    if options.html is not None:
+        write_output(options.html, page_of(report))
+    if options.csv is not None:
+        write_output(options.csv, _csv(rows))
+    failed = [row for row in rows if row.backend == OURS and row.failure is not None]
+    return EXIT_FAILURE if failed else EXIT_OK
+
+
+def bench_device(options: argparse.Namespace) -> BenchDevice:
+    """The device that the command line names.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    if options.device == HOST:
+        return HostBench(options.threads)
+    from convir.runtime.bench.cuda import CudaBench  # noqa: PLC0415  (needs a GPU)
+
+    try:
+        index = int(options.device.partition(":")[2] or 0)
+        return CudaBench(index, options.clock, allow_tf32=options.allow_tf32)
+    except NoGpuError as error:
+        raise UsageError(f"--device {options.device}: {error}") from error
+    except ImportError as error:
+        raise UsageError(
+            f"--device {options.device}: results are checked by PyTorch ({error}): "
+            "pip install torch"
+        ) from error
+
+
+def _tasks(
+    suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
+) -> Iterator[Task]:
+    for suite, lines in suites:
+        for problem in problems_of(lines):
+            yield _task(suite, problem, options)
+
+
+def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
+    def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
+        executable = convir_compile(
+            module_of(arranged, weights),
+            pipeline=pipeline_of(backend, allow_tf32=options.allow_tf32),
+            device=options.device,
+            threads=options.threads,
+        )
+        if backend == LIBRARY and GEMM not in executable.program.summary(CUDA):
+            raise PassFailedException("no contraction of it is one matrix product")
+        return executable
+
+    def formula(inputs: Sequence[Array]) -> Array:
+        return evaluate(module_of(problem), "main", inputs, float_format=FloatFormat.WIDE)[0]
+
+    return Task(suite, str(problem), problem, formula, compiled, allow_tf32=options.allow_tf32)
+
+
+def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Sequence[str]) -> None:
+    console.rule(suite, align="left")
+    for line in dict.fromkeys(row.line for row in rows):
+        _print_line(console, line, [row for row in rows if row.line == line])
+    for peer in peers:
+        ratios = speedups(rows, peer)
+        mean = geomean(ratios)
+        if mean is not None:
+            least = min(ratios)
+            console.print(f"geomean over {peer}'s best layout: {mean:.2f}, least {least:.2f}")
+
+
+def _print_line(console: Console, line: str, rows: Sequence[Row]) -> None:
+    table = Table(title=line, title_justify="left", show_edge=False, pad_edge=False)
+    for column in _COLUMNS:
+        table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right")
+    for row in rows:
+        table.add_row(
+            row.backend,
+            row.layout,
+            row.weights,
+            row.config,
+            str(row.us) if row.us is not None else row.failure,
+            _number(row.tflops, ".3f"),
+            _number(row.gbytes, ".1f"),
+            _number(row.roofline, ".0%"),
+            _number(over_ours(row, rows), ".2f"),
+            _errors(row),
+        )
+    console.print(table)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _errors(row: Row) -> str:
+    if row.error is None or row.tolerance is None:
+        return ""
+    return f"{row.error:.1g}/{row.tolerance:.1g}{' WRONG' if row.failure else ''}"
+
+
+def _report(device: BenchDevice, rows: Sequence[Row], dtypes: Sequence[str]) -> dict[str, Any]:
+    ceilings = {
+        dtype: {"gflops": c.gflops, "gbytes": c.gbytes}
+        for dtype in dtypes
+        for c in [device.ceilings(dtype)]
+    }
+    return {
+        "environment": {
+            **device.describe(),
+            "command": " ".join([sys.argv[0].rpartition("/")[2], *sys.argv[1:]]),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "packages": {name: _version(name) for name in _PACKAGES},
+        },
+        "ceilings": ceilings,
+        "rows": [row.record() for row in rows],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    flat = [row.record() for row in rows]
+    for record in flat:
+        times: dict[str, float] = record.pop("us") or {}
+        record |= {f"us_{name}": times.get(name) for name in ("median", "p20", "p80")}
+    writer = csv.DictWriter(text, list(flat[0]) if flat else ["line"])
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()

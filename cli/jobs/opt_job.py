@@ -1,0 +1,227 @@
+"""One run of `convir-opt`: every chunk of the input parsed, verified, rewritten and printed."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.utils.exceptions import ParseError
+
+from convir.cli.arguments.opt import TOOL
+from convir.cli.arguments.parser import STREAM, UsageError
+from convir.cli.arguments.stages import MLIR
+from convir.cli.files.chunks import SEPARATOR, Chunk, split
+from convir.cli.files.constant_files import ConstantFile, constant_file
+from convir.cli.files.streams import (
+    STDIN_NAME,
+    check_writable,
+    debug_hint,
+    described,
+    read_input,
+    report_traceback,
+    write_output,
+    write_stdout,
+)
+from convir.cli.jobs.plan import Plan, StageDumper, make_folder, make_plan, stem_of
+from convir.cli.reports.expectations import compare, expectations
+from convir.cli.reports.instruments import PrintIR, PrintRemarks, module_text
+from convir.cli.reports.reporter import Reporter
+from convir.cli.reports.timing_table import START_UP, print_timing, seconds_since_process_start
+from convir.dialects.context import new_context, parse_module
+from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_of, verify
+from convir.passes.manager.pass_manager import Instrument, PassCrashError, Timing, apply_passes
+from convir.passes.manager.remarks import collect
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from pathlib import Path
+
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def process_file(options: Namespace, *, owns_process: bool) -> int:
+    """Run the whole job that `options` describe; returns the exit status.
+
+    Raises:
+        UsageError: the options name a file, a pass or a pipeline that cannot be used.
+    """
+    if options.output is not None:
+        check_writable(options.output)
+    name = STDIN_NAME if options.file == STREAM else options.file
+    job = _Job(
+        options=options,
+        name=name,
+        plan=make_plan(options),
+        ctx=new_context(allow_unregistered=options.allow_unregistered_dialect),
+        reporter=Reporter(name),
+        timing=Timing(),
+        dump_folder=make_folder(options.dump_stages_to) if options.dump_stages_to else None,
+        constants=constant_file(TOOL, options.output),
+    )
+    if owns_process:
+        job.timing.seconds[START_UP] = seconds_since_process_start()
+    job.process(read_input(options.file))
+    if options.timing:
+        print_timing(job.timing.seconds)
+    return 1 if job.reporter.errors else 0
+
+
+@dataclass
+class _Job:
+    """What all chunks of one run share."""
+
+    options: Namespace
+    name: str
+    """What diagnostics call the input."""
+    plan: Plan
+    ctx: Context
+    reporter: Reporter
+    timing: Timing
+    dump_folder: Path | None
+    constants: ConstantFile | None
+    """Where constants go that were computed; None where they stand in the text."""
+
+    def process(self, data: bytes) -> None:
+        """Process all chunks and write what they become; errors are with the reporter."""
+        chunks = split(data) if self.options.split_input_file else (Chunk(data),)
+        outputs = [self._process_chunk(number, chunk) for number, chunk in enumerate(chunks)]
+        output = f"{SEPARATOR}\n".join(text for text in outputs if text is not None)
+        if self.options.output is None:
+            write_stdout(output)
+        elif not self.reporter.errors:
+            write_output(self.options.output, output)
+            if self.constants is not None:
+                self.constants.write()
+
+    def _process_chunk(self, number: int, chunk: Chunk) -> str | None:
+        """What `chunk` becomes, or None; with `--verify-diagnostics`, its comments compared."""
+        if not self.options.verify_diagnostics:
+            return self._reported(number, chunk)
+        self.reporter.holding = True
+        output = self._reported(number, chunk)
+        self.reporter.holding = False
+        try:
+            wrong = compare(expectations(chunk, self.name), self.reporter.release(), self.name)
+        except DiagnosticError as exc:
+            wrong = exc.diagnostics
+        for diagnostic in wrong:
+            self.reporter.report(diagnostic)
+        return output
+
+    def _reported(self, number: int, chunk: Chunk) -> str | None:
+        """What `chunk` becomes, or None after what went wrong was reported."""
+        try:
+            return self._compile(number, chunk)
+        except (UsageError, OSError):
+            raise
+        except Exception as exc:
+            report_traceback(debug=self.options.debug)
+            for diagnostic in self._diagnostics_of(exc):
+                self.reporter.report(diagnostic)
+            return None
+
+    def _diagnostics_of(self, exc: Exception) -> tuple[Diagnostic, ...]:
+        if isinstance(exc, DiagnosticError):
+            return exc.diagnostics
+        if isinstance(exc, RecursionError):
+            return (Diagnostic(self.name, 0, 0, "error", "nested too deeply"),)
+        reason = str(exc) if isinstance(exc, PassCrashError) else described(exc)
+        message = f"defect of convir: {reason}{debug_hint(debug=self.options.debug)}"
+        return (Diagnostic(self.name, 0, 0, "error", message),)
+
+    def _compile(self, number: int, chunk: Chunk) -> str:
+        """The text of `chunk` after all passes, with the stages dumped on the way."""
+        with self.timing.phase("parse"):
+            module = self._parse(chunk)
+        with self.timing.phase("verify"):
+            verify(module)
+        dumper = self._stage_dumper(number)
+        if dumper is not None:
+            dumper.start(module)
+        if self.plan.passes:
+            self._apply_passes(module, dumper)
+        if dumper is not None:
+            dumper.finish(module)
+        with self.timing.phase("print"):
+            if self.options.target != MLIR:
+                return self._code(module)
+            if self.constants is not None:
+                self.constants.take(module)
+            return self._text(module)
+
+    def _parse(self, chunk: Chunk) -> ModuleOp:
+        try:
+            return parse_module(chunk.data, self.name, self.ctx, line_offset=chunk.line_offset)
+        except ParseError as exc:
+            raise DiagnosticError(diagnostic_of(exc)) from exc
+
+    def _apply_passes(self, module: ModuleOp, dumper: StageDumper | None) -> None:
+        with collect() as remarks:
+            printer = PrintRemarks(self.reporter.report_remark, remarks)
+            try:
+                apply_passes(
+                    self.ctx,
+                    module,
+                    self.plan.passes,
+                    instruments=self._instruments(printer, dumper),
+                    timing=self.timing,
+                    verify_each=self.options.verify_each,
+                )
+            finally:
+                if self.options.remarks:
+                    printer.flush()
+
+    def _instruments(
+        self, printer: PrintRemarks, dumper: StageDumper | None
+    ) -> tuple[Instrument, ...]:
+        """What watches the passes, in the order of its reports."""
+        options = self.options
+        instruments: list[Instrument] = []
+        if options.remarks:
+            instruments.append(printer)
+        if dumper is not None:
+            instruments.append(dumper)
+        when = (
+            options.print_ir_before_all,
+            options.print_ir_after_all,
+            options.print_ir_after_change,
+        )
+        if any(when):
+            instruments.append(PrintIR(self._text, *when))
+        if options.check_each:
+            instruments.append(self._check_each())
+        return tuple(instruments)
+
+    def _check_each(self) -> Instrument:
+        # Only a run that checks imports NumPy and the reference, and holds arrays in cycles.
+        from convir.cli.jobs.check_each import CheckEach, parse_budget  # noqa: PLC0415
+
+        gc.enable()
+        budget = parse_budget(self.options.check_budget)
+        return CheckEach(self._report_check, self.name, self.options.check_seed, budget)
+
+    def _report_check(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity != "remark" or self.options.remarks:
+            self.reporter.report(diagnostic)
+
+    def _stage_dumper(self, number: int) -> StageDumper | None:
+        if self.dump_folder is None:
+            return None
+        stem = stem_of(self.options.file, number if self.options.split_input_file else None)
+        return StageDumper(self.dump_folder, stem, self.plan, self._text)
+
+    def _code(self, module: ModuleOp) -> str:
+        """The code of all kernels."""
+        # A run that stays in MLIR imports no code generator.
+        from convir.lowering.kernel_code import cuda_code, llvm_code  # noqa: PLC0415
+        from convir.lowering.kernels.host.target import target  # noqa: PLC0415
+        from convir.lowering.kernels.target import DEFAULT_TARGET  # noqa: PLC0415
+
+        if self.options.target == "cuda":
+            return cuda_code(module, DEFAULT_TARGET)
+        return llvm_code(module, target())
+
+    def _text(self, module: ModuleOp) -> str:
+        return module_text(module, self.ctx, generic=self.options.print_op_generic)

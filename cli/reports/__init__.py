@@ -1,0 +1,1 @@
+"""What tools tell their user: diagnostics, tables, plots."""

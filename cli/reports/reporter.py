@@ -1,0 +1,57 @@
+"""Where a tool's diagnostics go: to stderr at once, or held back to be compared."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic, one_line
+
+if TYPE_CHECKING:
+    from convir.passes.manager.remarks import Remark
+
+
+@dataclass
+class Reporter:
+    """Prints diagnostics as they come, or keeps them where `holding`."""
+
+    name: str
+    """The input's name, which stands in for a file that is not known."""
+    holding: bool = False
+    held: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    errors: int = 0
+    """How many errors were printed."""
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        """Print `diagnostic` on one line of stderr, or hold it back."""
+        if diagnostic.file == UNKNOWN_FILE:
+            diagnostic = replace(diagnostic, file=self.name)
+        if self.holding:
+            self.held.append(diagnostic)
+            return
+        if diagnostic.severity == "error":
+            self.errors += 1
+        sys.stderr.write(f"{one_line(diagnostic)}\n")
+
+    def release(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics held back so far, which are then forgotten."""
+        released = tuple(self.held)
+        self.held.clear()
+        return released
+
+    def report_remark(self, remark: Remark) -> None:
+        """Report what a pass did or refused to do."""
+        verb = "rewritten" if remark.fired else "not rewritten"
+        message = f"[{remark.pass_name}] {remark.op} {verb}: {remark.reason}"
+        file, line, col = located(remark.location)
+        self.report(Diagnostic(file, line, col, "remark", message))
+
+
+def located(location: str) -> tuple[str, int, int]:
+    """File, line and column of `file:line:col`; line and column are 0 where it is unknown."""
+    file, *numbers = location.rsplit(":", 2)
+    if len(numbers) != len(("line", "col")):
+        return UNKNOWN_FILE, 0, 0
+    line, col = map(int, numbers)
+    return file, line, col

@@ -1,0 +1,1 @@
+"""MLIR's text, read as MLIR reads it."""

@@ -1,0 +1,1 @@
+"""The kernel dialect: what will be one launch."""

@@ -1,0 +1,1 @@
+"""The linalg dialect as convir reads it: xDSL's ops, and ours in place of some."""

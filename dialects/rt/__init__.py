@@ -1,0 +1,1 @@
+"""The rt dialect: programs of runtime calls on memrefs."""

@@ -1,0 +1,1 @@
+"""The tensor bodies of kernels, read as plain data: what kernel families see of them."""

@@ -1,0 +1,291 @@
+"""A kernel's tensor body as a contraction and what follows it, each on the kernel's arguments.
+
+    insert_slice(epilogue(contraction)) --> Contraction (phases, zero-filled outputs) +
+    FusedEpilogue
+
+The elementwise ops behind the contractions are taken off, and the rest is read by
+`read_contraction`; all pieces of a result share one chain of ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FunctionType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from convir.analysis.contraction import contraction_dims
+from convir.analysis.dependence import backward_slice
+from convir.analysis.linear import LinearIndex
+from convir.analysis.refusal import Refusal
+from convir.analysis.slices import slice_view
+from convir.analysis.structured import structured
+from convir.analysis.values.scalars import zero_of
+from convir.analysis.values.zeros import is_zero
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.bodies.contraction.functor import Functor, Read, Step
+from convir.lowering.bodies.contraction.fused import FusedContraction, FusedEpilogue
+from convir.lowering.bodies.contraction.place_operands import place_operand
+from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.scalar_program import Constant, ScalarOp, ScalarProgram, Sum
+from convir.lowering.bodies.operand_access import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from convir.analysis.slices import SliceView
+    from convir.lowering.bodies.contraction.fused import EpilogueOperand
+    from convir.lowering.bodies.contraction.read_kernel import ContractionCall
+    from convir.lowering.bodies.contraction.spec import Contraction, StorageType
+
+_STORED: dict[type, StorageType] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
+
+
+def read_fused(
+    callee: kernel.FuncOp, cost: Callable[[Contraction], object], *, shares_rows: bool = False
+) -> FusedContraction | Refusal:
+    """Read the body of `callee`, or say why it is no contraction with an epilogue.
+
+    Args:
+        callee: the kernel.
+        cost: what the least of is taken, where a body can be read in several ways.
+        shares_rows: whether groups may read the same rows, as of `read_contraction`.
+    """
+    returned = callee.body.block.last_op
+    assert returned is not None
+    if len(returned.operands) != 1:
+        return Refusal("it has several results")
+    body = _Body.of(returned.operands[0], _computed_from_contractions(callee))
+    if isinstance(body, Refusal):
+        return _unread_contraction(callee) or body
+    call = read_contraction(_stripped(callee, body), cost, shares_rows=shares_rows)
+    if isinstance(call, Refusal):
+        return call
+    return _fused(body, call, returned.operands[0])
+
+
+def _unread_contraction(callee: kernel.FuncOp) -> Refusal | None:
+    """Why a reduction of `callee` is no contraction, if one is none."""
+    for op in callee.body.block.ops:
+        view = structured(op)
+        dims = contraction_dims(op)
+        if view is not None and view.loops_of("reduction") and isinstance(dims, Refusal):
+            return dims
+    return None
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One contraction, the ops between it and its insertion, and the insertion."""
+
+    contraction: Operation
+    steps: tuple[Step, ...]
+    insertion: SliceView | None
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A kernel's result: pieces, and the ops that follow when they are put together."""
+
+    pieces: tuple[_Piece, ...]
+    """In the order of their insertions."""
+    steps: tuple[Step, ...]
+
+    @staticmethod
+    def of(result: SSAValue, computed: Collection[SSAValue]) -> _Body | Refusal:
+        """The body that computes `result`.
+
+        Args:
+            result: what the kernel returns.
+            computed: the values that depend on a contraction.
+        """
+        outer = _follow(result, computed)
+        if isinstance(outer, Refusal):
+            return outer
+        steps, core = outer
+        if not isinstance(contraction_dims(core), Refusal):
+            return _Body((_Piece(core, (), None),), steps)
+        pieces: list[_Piece] = []
+        below: Operation | None = core
+        while below is not None:
+            view = slice_view(below)
+            if view is None or view.dest is None:
+                return Refusal(f"it stores into what {below.name} gives")
+            inner = _follow(view.source, computed)
+            if isinstance(inner, Refusal):
+                return inner
+            if isinstance(contraction_dims(inner[1]), Refusal):
+                return Refusal("it inserts what is inserted already")
+            pieces.insert(0, _Piece(inner[1], inner[0], view))
+            owner = view.dest.owner
+            is_last = is_zero(view.dest) or getattr(owner, "name", None) == "tensor.empty"
+            if not is_last and not isinstance(owner, Operation):
+                return Refusal("it stores into an argument")
+            below = None if is_last else cast("Operation", owner)
+        return _Body(tuple(pieces), steps)
+
+
+def _follow(
+    value: SSAValue, among: Collection[SSAValue]
+) -> tuple[tuple[Step, ...], Operation] | Refusal:
+    """The elementwise ops that end in `value`, first one first, and the op that they begin at."""
+    steps: list[Step] = []
+    while True:
+        op = value.owner
+        if not isinstance(op, Operation) or value not in among:
+            return Refusal("it holds no contraction")
+        view = slice_view(op)
+        is_insertion = view is not None and view.kind == "insert_slice"
+        if is_insertion or not isinstance(contraction_dims(op), Refusal):
+            return tuple(reversed(steps)), op
+        computed: list[SSAValue] = [operand for operand in op.operands if operand in among]
+        if len(computed) != 1:
+            return Refusal("its epilogue joins two computed values")
+        value = computed[0]
+        steps.append(Step(op, value))
+
+
+def _computed_from_contractions(callee: kernel.FuncOp) -> frozenset[SSAValue]:
+    """The values of a kernel that depend on a contraction."""
+    found: set[SSAValue] = set()
+    for op in callee.body.block.ops:
+        depends = any(operand in found for operand in op.operands)
+        if depends or not isinstance(contraction_dims(op), Refusal):
+            found.update(op.results)
+    return frozenset(found)
+
+
+def _stripped(callee: kernel.FuncOp, body: _Body) -> kernel.FuncOp:
+    """`callee` without its epilogue: accumulators, inserted where the results were."""
+    contractions = {piece.contraction for piece in body.pieces}
+    block = Block(arg_types=callee.function_type.inputs.data)
+    mapping: dict[SSAValue, SSAValue] = dict(zip(callee.body.block.args, block.args, strict=True))
+    for op in backward_slice(callee.body.block, contractions):
+        block.add_op(op.clone(mapping))
+    result: SSAValue | None = None
+    for piece in body.pieces:
+        total = mapping[piece.contraction.results[0]]
+        result = total if piece.insertion is None else _inserted(block, piece, total, result)
+    assert result is not None
+    block.add_op(kernel.ReturnOp(result))
+    function_type = FunctionType.from_lists(list(callee.function_type.inputs), [result.type])
+    return kernel.FuncOp("sums", function_type, Region(block))
+
+
+def _inserted(block: Block, piece: _Piece, total: SSAValue, below: SSAValue | None) -> SSAValue:
+    view = piece.insertion
+    assert view is not None
+    assert view.dest is not None
+    element = _element_type(total)
+    target = TensorType(element, shape_of(view.dest))
+    if below is None and is_zero(view.dest):
+        # No dense constant: one would hold every element.
+        zero = arith.ConstantOp(zero_of(element))
+        zeros = tensor.SplatOp(zero.result, [], target)
+        block.add_ops([zero, zeros])
+        below = zeros.result
+    elif below is None:
+        empty = tensor.EmptyOp([], target)
+        block.add_op(empty)
+        below = empty.tensor
+    op = view.op
+    insertion = type(op).create(
+        operands=[total, below, *op.operands[2:]],
+        result_types=[target],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    block.add_op(insertion)
+    return insertion.results[0]
+
+
+def _fused(body: _Body, call: ContractionCall, result: SSAValue) -> FusedContraction | Refusal:
+    spec, first = call.spec, body.pieces[0]
+    whole = first.insertion.dest if first.insertion is not None else first.contraction.results[0]
+    assert whole is not None
+    shape = shape_of(whole)
+    identity = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
+    start = Functor(ScalarProgram(Sum()), identity)
+    if spec.accumulate:
+        assert call.init is not None
+        start = _adding(start, call.init, shape, first.contraction.results[0])
+    inner = [_inner(start, piece) for piece in body.pieces]
+    for functor in inner:
+        if isinstance(functor, Refusal):
+            return functor
+    if any(functor != inner[0] for functor in inner):
+        return Refusal("its phases have different epilogues")
+    computed = cast("Functor", inner[0])
+    summed = replace(computed, forms=start.forms).after(body.steps)
+    if isinstance(summed, Refusal):
+        return summed
+    zero = Constant(zero_of(_element_type(whole)))
+    empty = replace(summed, program=ScalarProgram(zero), forms=start.forms)
+    zero_fill = empty.after(body.steps)
+    if isinstance(zero_fill, Refusal):
+        return zero_fill
+    stored = _STORED.get(type(_element_type(result)))
+    allowed = {"f64"} if spec.element == "f64" else {"f16", "bf16", "f32"}
+    if stored not in allowed:
+        return Refusal(f"it stores {_element_type(result)}")
+    operands: list[EpilogueOperand] = []
+    for read in summed.reads:
+        type_of_read = _STORED.get(type(read.type))
+        if type_of_read is None:
+            return Refusal(f"its epilogue reads {read.type}")
+        operand = place_operand(read, type_of_read, spec, shape)
+        if isinstance(operand, Refusal):
+            return operand
+        operands.append(operand)
+    epilogue = FusedEpilogue(
+        spec.element,
+        stored,
+        summed.program,
+        zero_fill.program,
+        tuple(operands),
+        computed.program.only_converts,
+    )
+    return FusedContraction(_storing(spec, stored), epilogue, call.a, call.other)
+
+
+def _inner(start: Functor, piece: _Piece) -> Functor | Refusal:
+    """What is computed of a sum before it is inserted, over the dimensions of the whole result."""
+    view = piece.insertion
+    if view is None:
+        return start.after(piece.steps)
+    forms = tuple(
+        LinearIndex(((dim, 1),)) if (offset, stride) == (0, 1) else None
+        for dim, (offset, stride) in enumerate(zip(view.offsets, view.strides, strict=True))
+    )
+    return replace(start, forms=forms).after(piece.steps)
+
+
+def _adding(start: Functor, init: int, shape: tuple[int, ...], total: SSAValue) -> Functor:
+    index = tuple(LinearIndex(((dim, 1),)) for dim in range(len(shape)))
+    functor, element = start.reading(Read(init, _element_type(total), index, shape))
+    add = ScalarOp(arith.AddfOp, (start.program.value, element), _element_type(total), (), ())
+    return replace(functor, program=start.program.followed_by(add))
+
+
+def _storing(spec: Contraction, stored: StorageType) -> Contraction:
+    if spec.result == "C":
+        return replace(spec, c=replace(spec.c, type=stored), accumulate=False)
+    return replace(spec, b=replace(spec.b, type=stored), accumulate=False)
+
+
+def _element_type(value: SSAValue) -> Attribute:
+    return cast("TensorType[Attribute]", value.type).element_type

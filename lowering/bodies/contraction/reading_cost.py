@@ -1,0 +1,66 @@
+"""Which of several readings of one kernel is the natural one.
+
+A gradient of the weights is also a convolution whose filter is the other image, a convolution of
+one channel an outer product with its own shifts, and a product of matrices has either of them as
+its rows. All compute the same; they differ in what surrounds the multiply-adds.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convir.lowering.bodies.contraction.spec import Contraction
+
+PRODUCTS_A_CYCLE = 32
+"""Multiply-adds of a tile in a cycle; a position and tap with fewer products still takes one."""
+
+LANES = 16
+"""Of a vector; it is multiplied whole."""
+
+ADDRESS_CYCLES = 2
+"""What a position and tap cost beside their products."""
+
+COPY_CYCLES = 1.0
+"""An element that is moved to where its neighbours are."""
+
+PACK_CYCLES = 0.5
+"""An element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
+
+
+def _multiplied(in_channels: int, out_channels: int) -> int:
+    """Multiply-adds of a position and tap, those in lanes that hold nothing included.
+
+    Lanes hold columns, or input channels where there are less than a vector of columns.
+    """
+    if out_channels < LANES:
+        return min(in_channels * LANES, -(-in_channels // LANES) * LANES * out_channels)
+    return in_channels * -(-out_channels // LANES) * LANES
+
+
+def reading_cost(spec: Contraction, *, packs: bool = True) -> float:
+    """About how many cycles a contraction takes with its operands laid out as they are.
+
+    Args:
+        spec: the contraction.
+        packs: whether B, where C is computed, is moved to panels.
+    """
+    steps = sum(phase.pixels * phase.taps for phase in spec.phases)
+    products = -(-_multiplied(spec.in_channels, spec.out_channels) // PRODUCTS_A_CYCLE)
+    cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
+    axes = spec.phases[0].axes
+    a = (
+        prod(axis.extent for axis in axes)
+        * spec.in_channels
+        * (1 if spec.shares_rows else spec.groups)
+    )
+    b = spec.taps * spec.in_channels * spec.out_channels * spec.groups
+    c = sum(phase.pixels for phase in spec.phases) * spec.out_channels * spec.groups
+    copied = a if spec.a.stride != 1 else 0
+    if spec.result == "C":
+        packed = (b if packs else 0) + (c if spec.c.stride != 1 else 0)
+    else:
+        copied += c if spec.c.stride != 1 else 0
+        packed = b if spec.b.out_channel_stride != 1 and spec.b.in_channel_stride != 1 else 0
+    return cycles + COPY_CYCLES * copied + PACK_CYCLES * packed

@@ -1,0 +1,278 @@
+"""`chunk-batch`: a program whose temporaries exceed a budget runs its batch in chunks.
+
+    rewrite: func @f(%x: tensor<32x…>) -> tensor<32x…>      (peak 4 GB, budget 1 GB)
+             --> func @f(%x: memref<32x…>, %y: memref<32x…>) attributes {rt.program} {
+                   the program for 8 samples on views of samples 0 to 7, 8 to 15, … }
+
+The largest chunk whose plan fits is taken, and one arena serves all chunks in turn. Preconditions:
+the batch can be resized (`dialects.batch`); it is the leading dimension of every argument and
+result that has it, so that a chunk is a piece of memory; nothing is reduced over it, so that no
+chunk depends on another, or adds to its result. Without a budget, or within it, nothing changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from convir.analysis.refusal import Refusal
+from convir.dialects.diagnostics import DiagnosticError, error_at
+from convir.dialects.kernel import ops as kernel
+from convir.dialects.rt import ops as rt
+from convir.lowering.buffers.convert_to_rt import ConvertToRtPass, buffer_type
+from convir.lowering.buffers.plan_memory import PlanMemoryPass
+from convir.lowering.implementations import HOST
+from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
+from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
+from convir.lowering.regions.outline_kernels import OutlineKernelsPass
+from convir.lowering.selection.select_kernels import SelectKernelsPass
+from convir.passes.builders.resized_batch import with_batch
+from convir.passes.manager import remarks
+from convir.passes.manager.option_checks import check_device, check_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.context import Context
+
+NAME = "chunk-batch"
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """A function lowered for one batch size."""
+
+    size: int
+    kernels: tuple[kernel.FuncOp, ...]
+    program: func.FuncOp
+
+    @property
+    def peak(self) -> int:
+        """The bytes of its arena."""
+        arenas = [op for op in self.program.body.block.ops if isinstance(op, rt.ArenaOp)]
+        return sum(rt.buffer_bytes(arena.memory.type) for arena in arenas)
+
+
+@dataclass(frozen=True)
+class _Chunker:
+    ctx: Context
+    module: ModuleOp
+    function: func.FuncOp
+    device: str
+    gpu: str
+    records: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.function.sym_name.data
+
+    def lowered(self, size: int, *, independent: bool = True) -> _Lowered | Refusal:
+        """The function for a batch of `size`, in a module of its own; refused where samples depend
+        on each other, if they must not."""
+        resized = with_batch(self.module, self.name, size, independent=independent)
+        if isinstance(resized, Refusal):
+            return resized
+        for op in list(resized.ops):
+            if isinstance(op, func.FuncOp) and op.sym_name.data != self.name:
+                Rewriter.erase_op(op)
+        with remarks.muted():
+            for step in (
+                FuseEpiloguePass(),
+                FormKernelRegionsPass(),
+                SelectKernelsPass(self.device, self.gpu, self.records),
+                OutlineKernelsPass(),
+                ConvertToRtPass(self.device, self.gpu),
+                PlanMemoryPass(),
+            ):
+                step.apply(self.ctx, resized)
+        kernels = tuple(op for op in resized.ops if isinstance(op, kernel.FuncOp))
+        program = next(op for op in resized.ops if isinstance(op, func.FuncOp))
+        for kernel_func in kernels:
+            kernel_func.sym_name = StringAttr(_kernel_name(kernel_func.sym_name.data, size))
+        for launch in [op for op in program.body.block.ops if isinstance(op, rt.LaunchOp)]:
+            callee = _kernel_name(launch.callee.root_reference.data, size)
+            launch.callee = SymbolRefAttr(callee)
+        return _Lowered(size, kernels, program)
+
+    def largest_within(self, batch: int, budget: int) -> _Lowered | Refusal:
+        """The lowering for the largest chunk whose peak is within `budget`."""
+        best: _Lowered | None = None
+        low, high = 1, batch
+        while low <= high:
+            size = (low + high) // 2
+            found = self.lowered(size)
+            if isinstance(found, Refusal):
+                return found
+            if found.peak <= budget:
+                best, low = found, size + 1
+            else:
+                high = size - 1
+        return best or Refusal(f"one sample alone needs more than {budget} bytes of workspace")
+
+    def stitched(self, chunks: Sequence[_Lowered], full: _Lowered) -> func.FuncOp | Refusal:
+        """One program that runs the programs of `chunks` on consecutive pieces of the batch."""
+        types = list(full.program.function_type.inputs)
+        outputs = len(self.function.function_type.outputs)
+        chunk_types = list(chunks[0].program.function_type.inputs)
+        for position, (whole, piece) in enumerate(zip(types, chunk_types, strict=True)):
+            refusal = _leading_only(whole, piece, is_output=position >= len(types) - outputs)
+            if refusal is not None:
+                return refusal
+        block = Block(arg_types=types)
+        for argument, old in zip(block.args, self.function.body.block.args, strict=False):
+            argument.name_hint = old.name_hint
+        peak = max(chunk.peak for chunk in chunks)
+        arena = rt.ArenaOp(peak) if peak else None
+        if arena is not None:
+            block.add_op(arena)
+        done = 0
+        for chunk in chunks:
+            _append(block, chunk, arena, done)
+            done += chunk.size
+        block.add_op(func.ReturnOp())
+        program = func.FuncOp(self.name, FunctionType.from_lists(types, []), Region(block))
+        program.attributes = {
+            **self.function.attributes,
+            rt.PROGRAM_ATTR: UnitAttr(),
+            rt.OUTPUTS_ATTR: IntegerAttr(outputs, i64),
+        }
+        program.location = self.function.location
+        return program
+
+
+def _leading_only(whole: Attribute, piece: Attribute, *, is_output: bool) -> Refusal | None:
+    """Whether a chunk of the buffer `whole` is one piece of its memory."""
+    if whole == piece:
+        return Refusal("a result is summed over the batch") if is_output else None
+    sizes = zip(
+        cast("MemRefType[Attribute]", whole).get_shape(),
+        cast("MemRefType[Attribute]", piece).get_shape(),
+        strict=True,
+    )
+    differing = [dim for dim, (all_, some) in enumerate(sizes) if all_ != some]
+    return None if differing == [0] else Refusal("the batch is not the leading dimension")
+
+
+def _append(block: Block, chunk: _Lowered, arena: rt.ArenaOp | None, done: int) -> None:
+    """Append the calls of `chunk` on the samples from number `done` on."""
+    mapping: dict[SSAValue, SSAValue] = {}
+    for argument, buffer in zip(chunk.program.body.block.args, block.args, strict=True):
+        if argument.type == buffer.type:
+            mapping[argument] = buffer
+            continue
+        sample = rt.buffer_bytes(argument.type) // chunk.size
+        view = rt.ViewOp(buffer, done * sample, argument.type)
+        block.add_op(view)
+        mapping[argument] = view.view
+    for op in chunk.program.body.block.ops:
+        if isinstance(op, rt.ArenaOp):
+            assert arena is not None
+            mapping[op.memory] = arena.memory
+        elif not isinstance(op, func.ReturnOp):
+            block.add_op(op.clone(mapping))
+
+
+def _kernel_name(name: str, size: int) -> str:
+    """The kernels of different chunk sizes stand in one module."""
+    return f"{name}_of_{size}"
+
+
+@dataclass(frozen=True)
+class ChunkBatchPass(ModulePass):
+    """Run functions whose temporaries exceed `workspace_bytes` chunk by chunk of their batch."""
+
+    name = NAME
+
+    device: str = HOST
+    workspace_bytes: int | None = None
+    gpu: str = str(DEFAULT_TARGET)
+    """The GPU that kernels are chosen for, as `Target` prints it."""
+    records: tuple[str, ...] = ()
+    """Files of tuning records that are asked before the shipped ones."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every function on tensors.
+
+        Raises:
+            DiagnosticError: a function does not fit, and cannot be chunked.
+            PassFailedException: there is no such device, or no such workspace.
+        """
+        check_device(self.device)
+        check_workspace(self.workspace_bytes)
+        if self.workspace_bytes is None:
+            return
+        for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
+            if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
+                chunker = _Chunker(ctx, op, function, self.device, self.gpu, self.records)
+                self._chunk(chunker, self.workspace_bytes)
+
+    def _chunk(self, chunker: _Chunker, budget: int) -> None:
+        batch = _batch_of(chunker.function)
+        if batch is None:
+            return
+        full = chunker.lowered(batch, independent=False)
+        if isinstance(full, Refusal):
+            remarks.refused(NAME, chunker.function, full.reason)
+            return
+        if full.peak <= budget:
+            return
+        chunk = chunker.largest_within(batch - 1, budget)
+        if isinstance(chunk, Refusal):
+            raise self._failure(chunker, full, budget, chunk)
+        rest = chunker.lowered(batch % chunk.size) if batch % chunk.size else None
+        assert not isinstance(rest, Refusal)
+        chunks = [chunk] * (batch // chunk.size) + ([rest] if rest is not None else [])
+        program = chunker.stitched(chunks, full)
+        if isinstance(program, Refusal):
+            raise self._failure(chunker, full, budget, program)
+        remarks.fired(
+            NAME,
+            chunker.function,
+            f"peak {full.peak} -> {max(c.peak for c in chunks)} bytes of workspace: "
+            f"{len(chunks)} chunks of up to {chunk.size} samples",
+        )
+        _replace(chunker.function, program, [chunk] if rest is None else [chunk, rest])
+
+    @staticmethod
+    def _failure(chunker: _Chunker, full: _Lowered, budget: int, why: Refusal) -> DiagnosticError:
+        message = (
+            f"@{chunker.name} needs {full.peak} bytes of workspace, the budget is {budget}, "
+            f"and its batch cannot be chunked: {why.reason}"
+        )
+        return DiagnosticError(error_at(chunker.function, message))
+
+
+def _batch_of(function: func.FuncOp) -> int | None:
+    """The leading size of the first argument."""
+    inputs: tuple[Attribute, ...] = function.function_type.inputs.data
+    if not inputs or not isinstance(inputs[0], TensorType):
+        return None
+    shape = buffer_type(cast("Attribute", inputs[0]), function).get_shape()
+    return shape[0] if shape else None
+
+
+def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Sequence[_Lowered]) -> None:
+    """Put `program` in the place of `function`, and the kernels it launches before it."""
+    for chunk in lowered:
+        for kernel_func in chunk.kernels:
+            kernel_func.detach()
+            Rewriter.insert_op(kernel_func, InsertPoint.before(function))
+    Rewriter.insert_op(program, InsertPoint.before(function))
+    Rewriter.erase_op(function)

@@ -1,0 +1,194 @@
+"""Loops over memrefs become functions of the LLVM dialect.
+
+`func.func` of scf, memref, arith and math ops → `llvm.func` with the C ABI: a memref argument is
+a bare pointer to its dense row-major elements, an index is an i64. xDSL's LLVM backend turns the
+result into LLVM IR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from xdsl.dialects import llvm, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from convir.lowering.loops.llvm.half import icmp_predicate
+from convir.lowering.loops.llvm.scalars import ScalarConverter, storage_type
+
+if TYPE_CHECKING:
+    from xdsl.dialects import func, memref
+
+_NEVER_WRAPS = llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,))
+
+
+INTERNAL = "internal"
+"""The linkage of a function that its own module alone calls."""
+
+Library: TypeAlias = dict[str, llvm.LLVMFunctionType]
+
+
+def convert_loops(
+    loops: func.FuncOp, library: Library, *, noalias: bool, f16_in_hardware: bool
+) -> llvm.FuncOp:
+    """The LLVM function of a loop function.
+
+    Args:
+        loops: a function of scf, memref, arith and math ops that returns nothing.
+        library: takes the functions of the C library that it calls, with their types.
+        noalias: whether no two memref arguments overlap; without it nothing vectorizes.
+        f16_in_hardware: whether the target converts between f16 and f32 itself.
+
+    Raises:
+        PassFailedException: an op has no LLVM code.
+    """
+    argument_types = [_argument_type(t) for t in loops.function_type.inputs]
+    region = Region(Block(arg_types=argument_types))
+    converter = _Converter(region, library, f16_in_hardware)
+    for old, new in zip(loops.body.block.args, region.block.args, strict=True):
+        converter.values[old] = new
+    converter.block_of(loops.body.block)
+    converter.emit_op(llvm.ReturnOp())
+    flags = {"llvm.noalias": UnitAttr()} if noalias else {}
+    return llvm.FuncOp(
+        f"{loops.sym_name.data}.loops",  # a dot keeps it apart from the C library's names
+        llvm.LLVMFunctionType(argument_types, llvm.LLVMVoidType()),
+        linkage=llvm.LinkageAttr(INTERNAL),
+        body=region,
+        other_props={
+            "arg_attrs": ArrayAttr(
+                DictionaryAttr(flags if isinstance(t, llvm.LLVMPointerType) else {})
+                for t in argument_types
+            )
+        },
+    )
+
+
+def _argument_type(argument_type: Attribute) -> Attribute:
+    if isinstance(argument_type, MemRefType):
+        return llvm.LLVMPointerType()
+    return storage_type(argument_type)
+
+
+@dataclass
+class _Converter:
+    region: Region
+    library: Library
+    f16_in_hardware: bool
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    block: Block = field(init=False)
+    scalars: ScalarConverter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.block = self.region.block
+        self.scalars = ScalarConverter(self.emit, self.f16_in_hardware, self.library)
+
+    def emit(self, op: Operation) -> SSAValue:
+        self.block.add_op(op)
+        return op.results[0]
+
+    def emit_op(self, op: Operation) -> None:
+        self.block.add_op(op)
+
+    def new_block(self, *argument_types: Attribute) -> Block:
+        block = Block(arg_types=argument_types)
+        self.region.add_block(block)
+        return block
+
+    def block_of(self, body: Block) -> list[SSAValue]:
+        """Convert the ops of `body` into the current block; returns its terminator's operands."""
+        for op in body.ops:
+            if op.next_op is None:
+                return [self.values[operand] for operand in op.operands]
+            self.op(op)
+        return []
+
+    def op(self, op: Operation) -> None:
+        match op.name:
+            case "scf.for":
+                self.loop(cast("scf.ForOp", op))
+            case "scf.if":
+                self.branch(cast("scf.IfOp", op))
+            case "memref.load":
+                load = cast("memref.LoadOp", op)
+                pointer, stored = self.address(load.memref, list(load.indices))
+                self.values[load.res] = self.emit(llvm.LoadOp(pointer, stored))
+            case "memref.store":
+                store = cast("memref.StoreOp", op)
+                pointer, _ = self.address(store.memref, list(store.indices))
+                self.emit_op(llvm.StoreOp(self.values[store.value], pointer))
+            case _ if len(op.results) == 1 and not op.regions:
+                operands = [self.values[operand] for operand in op.operands]
+                self.values[op.results[0]] = self.scalars.convert(op, operands)
+            case _:
+                raise PassFailedException(f"{op.name} has no LLVM code")
+
+    def loop(self, op: scf.ForOp) -> None:
+        """`while (i < end)`, with the carried values as block arguments."""
+        begin, end, step = (self.values[v] for v in (op.lb, op.ub, op.step))
+        inits = [self.values[v] for v in op.iter_args]
+        types = [init.type for init in inits]
+        header = self.new_block(i64, *types)
+        self.emit_op(llvm.BrOp(header, begin, *inits))
+        body, after = self.new_block(), self.new_block()
+
+        self.block = header
+        index, *carried = header.args
+        in_range = self.emit(llvm.ICmpOp(index, end, icmp_predicate("slt")))
+        self.emit_op(llvm.CondBrOp(in_range, body, [], after, []))
+
+        self.block = body
+        self.values.update(zip(op.body.block.args, header.args, strict=True))
+        next_values = self.block_of(op.body.block)
+        self.emit_op(llvm.BrOp(header, self.arithmetic(llvm.AddOp, index, step), *next_values))
+
+        self.block = after
+        self.values.update(zip(op.res, carried, strict=True))
+
+    def branch(self, op: scf.IfOp) -> None:
+        merge_types = [storage_type(t) for t in op.output.types]
+        merge = self.new_block(*merge_types)
+        condition = self.values[op.cond]
+        targets = [self.new_block() if region.blocks else merge for region in op.regions]
+        self.emit_op(llvm.CondBrOp(condition, targets[0], [], targets[1], []))
+        for region, target in zip(op.regions, targets, strict=True):
+            if target is merge:
+                continue
+            self.block = target
+            results = self.block_of(region.block)
+            self.emit_op(llvm.BrOp(merge, *results))
+        self.block = merge
+        self.values.update(zip(op.output, merge.args, strict=True))
+
+    def address(self, buffer: SSAValue, indices: list[SSAValue]) -> tuple[SSAValue, Attribute]:
+        """The pointer to an element of a dense memref, and the type stored there."""
+        memref_type = cast("MemRefType[Attribute]", buffer.type)
+        stored = storage_type(memref_type.element_type)
+        position: SSAValue | None = None
+        for index, size in zip(indices, memref_type.get_shape(), strict=True):
+            if position is not None:
+                extent = self.emit(llvm.ConstantOp(IntegerAttr(size, i64), i64))
+                position = self.arithmetic(llvm.MulOp, position, extent)
+                position = self.arithmetic(llvm.AddOp, position, self.values[index])
+            else:
+                position = self.values[index]
+        pointer = self.values[buffer]
+        if position is None:
+            return pointer, stored
+        element = llvm.GEPOp(pointer, [llvm.GEP_USE_SSA_VAL], stored, [position], inbounds=True)
+        return self.emit(element), stored
+
+    def arithmetic(
+        self, op_class: type[llvm.AddOp | llvm.MulOp], lhs: SSAValue, rhs: SSAValue
+    ) -> SSAValue:
+        """Index arithmetic, which never wraps: buffers are smaller than the address space."""
+        return self.emit(op_class(lhs, rhs, overflow=_NEVER_WRAPS))

@@ -1,0 +1,1 @@
+"""Which tensor ops will be one launch: forming, fusing and outlining kernel regions."""

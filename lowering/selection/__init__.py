@@ -1,0 +1,1 @@
+"""Which kernel family computes a region, with which config."""

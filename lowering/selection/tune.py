@@ -1,0 +1,95 @@
+"""A module with each config of each of its kernels: what tuning compiles and measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.passes import PassPipeline
+
+from convir.analysis.refusal import Refusal
+from convir.dialects.context import new_context
+from convir.dialects.diagnostics import verify
+from convir.dialects.kernel import ops as kernel
+from convir.lowering.implementations import CUDA, HOST, attach_config
+from convir.lowering.pipeline import lowering_passes
+from convir.lowering.regions.outline_kernels import outlined
+from convir.lowering.selection.candidates import candidates_for, machine_for
+from convir.lowering.stages import STAGES
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+    from convir.lowering.kernels.target import Target
+    from convir.lowering.selection.kernel_candidates import Candidates
+    from convir.lowering.selection.planar_candidates import PlanarCandidates
+    from convir.lowering.selection.records.record import Machine
+
+_SELECTED = STAGES.index("selected") + 1
+
+
+@dataclass(frozen=True)
+class TunableKernel:
+    """A kernel of a module that several configs compute."""
+
+    candidates: Candidates | PlanarCandidates
+    regions: tuple[int, ...]
+    """Which regions of the module it is, in order."""
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A module whose kernels are selected for a device, but not outlined."""
+
+    module: ModuleOp
+    gpu: Target | None
+    """None for the host."""
+    kernels: tuple[TunableKernel, ...]
+
+    @property
+    def machine(self) -> Machine:
+        """What times belong to."""
+        return machine_for(self.gpu)
+
+    def lowered(self, tuned: TunableKernel, config: str) -> ModuleOp:
+        """The rt program in which `tuned` has `config`, and all other kernels their own.
+
+        Raises:
+            DiagnosticError: the module uses what the device cannot run.
+        """
+        module = self.module.clone()
+        regions = _regions(module)
+        for number in tuned.regions:
+            attach_config(regions[number], _kind(self.gpu), config)
+        passes = _passes(self.gpu)[_SELECTED:]
+        PassPipeline(passes).apply(new_context(), module)
+        verify(module)
+        return module
+
+
+def _kind(gpu: Target | None) -> str:
+    return HOST if gpu is None else CUDA
+
+
+def _passes(gpu: Target | None) -> tuple[ModulePass, ...]:
+    return lowering_passes(_kind(gpu)) if gpu is None else lowering_passes(CUDA, gpu=gpu)
+
+
+def tunable(module: ModuleOp, gpu: Target | None) -> Tunable:
+    """The kernels of a module on tensors that have configs to choose from on a GPU, or on the host
+    if it is None; `module` is kept."""
+    selected = module.clone()
+    PassPipeline(_passes(gpu)[:_SELECTED]).apply(new_context(), selected)
+    found: dict[str, tuple[Candidates | PlanarCandidates, list[int]]] = {}
+    for number, region in enumerate(_regions(selected)):
+        candidates = candidates_for(outlined(region, "candidate")[0], gpu)
+        if isinstance(candidates, Refusal):
+            continue
+        found.setdefault(candidates.signature, (candidates, []))[1].append(number)
+    kernels = (TunableKernel(each, tuple(numbers)) for each, numbers in found.values())
+    return Tunable(selected, gpu, tuple(kernels))
+
+
+def _regions(module: ModuleOp) -> list[kernel.RegionOp]:
+    return [op for op in module.walk() if isinstance(op, kernel.RegionOp)]

@@ -1,0 +1,1 @@
+"""`batch-gemms`: a loop over samples becomes ops over all of them."""

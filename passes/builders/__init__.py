@@ -1,0 +1,1 @@
+"""Building IR on tensors: what several rewrites write."""

@@ -1,0 +1,1 @@
+"""`canonicalize`: every operation in its simplest equivalent form."""

@@ -1,0 +1,1 @@
+"""`convert-conv-to-linalg`: a convolution as generics, pads and a scatter."""

@@ -1,0 +1,1 @@
+"""`convert-strided-insert-slice-to-generic`: a scatter as one pass over its result."""

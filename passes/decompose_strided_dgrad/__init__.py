@@ -1,0 +1,1 @@
+"""`decompose-strided-dgrad`: a strided backward data convolution is several dense ones."""

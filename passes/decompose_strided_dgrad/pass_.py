@@ -1,0 +1,190 @@
+"""`decompose-strided-dgrad`: a strided backward data convolution is several dense ones.
+
+    rewrite: %s = insert_slice %x into zeros [o] [n] [s]       %p  = pad %x with zeros
+             %c = contraction(%s, %w) windows of K taps   -->  for each phase a of s:
+             %r = elementwise(%c)                                %ca = contraction(slice of %p,
+                                                                         slice of %w: its taps)
+                                                                 %ra = elementwise(%ca)
+                                                                 %y  = insert_slice %ra into %y
+                                                                         [a] [.] [s]
+
+Between the elements of the scattered source are zeros. Outputs that are congruent modulo the
+stride, one phase, meet elements with the same taps, evenly spaced in the filter; over the source
+they are a dense contraction with that subset of the taps (`convir.analysis.scatter.phases`).
+Several scattered dimensions multiply. A phase without taps is not computed: it holds what the init
+held, after the elementwise ops that follow. No product meets a hole; padding is multiplied as
+before.
+
+Preconditions: the operand traces to an `insert_slice` into zeros, through slices and reshapes; the
+reader is a contraction; a scattered dimension of static sizes is read through a window of several
+taps, whose two loops index no other dimension of the operand, and whose tap indexes one dimension
+of the filter alone. Holes count as zero: 0 · Inf is dropped.
+
+Where there are as many taps as the stride and nothing is shifted, a pixel shuffle of one product
+(`convir.passes.decompose_strided_dgrad.pixel_shuffle`) does the same, and stands for many phases of
+few columns.
+
+It fires where `phase_costs` says that this is cheaper than the scatter and a contraction that
+multiplies its holes; with the option `force` always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, prod
+from typing import TYPE_CHECKING, Final
+
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+
+from convir.analysis.cost import size_in_bytes
+from convir.analysis.refusal import Refusal
+from convir.passes.builders.scattered_contraction import (
+    carry_out,
+    contraction_of,
+    report_unread,
+    scatters_read_by,
+    strided_insertions,
+)
+from convir.passes.builders.tensor_builder import element_type_of
+from convir.passes.decompose_strided_dgrad.costs import (
+    ASSUMED_SIZE,
+    MAX_PHASES,
+    Product,
+    pass_us,
+    products_us,
+)
+from convir.passes.decompose_strided_dgrad.match import read_scattered
+from convir.passes.decompose_strided_dgrad.pixel_shuffle import PixelShuffle, plan_shuffle
+from convir.passes.decompose_strided_dgrad.rewrite import Decomposition, plan_phases
+from convir.passes.manager import remarks
+from convir.passes.manager.option_checks import costs_of
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+
+    from convir.analysis.scatter.phases import Phase
+    from convir.analysis.scatter.scattered_tensor import Scatter
+    from convir.passes.decompose_strided_dgrad.match import ScatteredOperand
+    from convir.passes.machine_costs import MachineCosts
+
+PASS: Final = "decompose-strided-dgrad"
+
+
+def plan_decomposition(
+    op: Operation, position: int, scatter: Scatter, costs: MachineCosts, *, force: bool
+) -> Decomposition | PixelShuffle | Refusal:
+    """Decide how the contraction `op` skips the holes of its input number `position`.
+
+    Args:
+        op: what reads the scatter.
+        position: 0 or 1, the scattered input.
+        scatter: that input.
+        costs: the rates that decide.
+        force: whether it is rewritten even if the scatter is cheaper.
+    """
+    dims = contraction_of(op, scatter)
+    if isinstance(dims, Refusal):
+        return dims
+    operand = read_scattered(dims, position, scatter)
+    if isinstance(operand, Refusal):
+        return Refusal(f"in {op.name}, which reads it, {operand}")
+    count = sum(all(phase.taps for phase in phases) for phases in operand.combinations)
+    shuffled = plan_shuffle(operand)
+    shuffle_us = inf if isinstance(shuffled, Refusal) else _shuffle_us(operand, costs)
+    phases_us = _phases_us(operand, costs) if force or count <= MAX_PHASES else inf
+    holes_us = inf if force else _holes_us(operand, costs)
+    if not isinstance(shuffled, Refusal) and shuffle_us < min(phases_us, holes_us):
+        return shuffled
+    if phases_us < holes_us:
+        return plan_phases(operand)
+    if phases_us == shuffle_us == inf:
+        return Refusal(f"it has {count} phases, more than {MAX_PHASES}, and {shuffled}")
+    least = min(phases_us, shuffle_us)
+    return Refusal(
+        f"its {count} phases take {least:.1f} us, the scatter and its holes {holes_us:.1f} us"
+    )
+
+
+def _phases_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
+    computed = (phases for phases in operand.combinations if all(phase.taps for phase in phases))
+    products = [_product(operand, phases) for phases in computed]
+    return products_us(costs, products, element_type_of(operand.operand.value))
+
+
+def _shuffle_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
+    """One product, and a pass that reads and writes its result."""
+    one = _product(operand, operand.combinations[0])
+    wide = Product(one.rows, one.columns * len(operand.combinations), one.depth, one.groups)
+    moved = 2 * size_in_bytes(operand.dims.out.value.type, ASSUMED_SIZE)
+    element_type = element_type_of(operand.operand.value)
+    return products_us(costs, [wide], element_type) + pass_us(costs, moved)
+
+
+def _holes_us(operand: ScatteredOperand, costs: MachineCosts) -> float:
+    """A pass that writes the scattered source, and the product with its holes."""
+    written = size_in_bytes(operand.operand.value.type, ASSUMED_SIZE)
+    element_type = element_type_of(operand.operand.value)
+    return pass_us(costs, written) + products_us(costs, [_product(operand)], element_type)
+
+
+def _product(operand: ScatteredOperand, phases: tuple[Phase, ...] = ()) -> Product:
+    """The contraction of one phase as a matrix product, or the whole one with its holes."""
+    dims = operand.dims
+    bounds = [ASSUMED_SIZE if bound is None else bound for bound in dims.bounds]
+    for split, phase in zip(operand.split, phases, strict=False):
+        bounds[split.output] = phase.count
+        if split.tap is not None:
+            bounds[split.tap.loop] = phase.taps
+    rows, columns = (prod(bounds[loop] for loop in loops) for loops in (dims.m, dims.n))
+    if operand.position == 1:
+        rows, columns = columns, rows
+    depth, groups = (prod(bounds[loop] for loop in loops) for loops in (dims.k, dims.batch))
+    return Product(rows, columns, depth, groups)
+
+
+@dataclass(frozen=True)
+class DecomposeContraction(RewritePattern):
+    """Contract the source of a scatter once for each phase."""
+
+    costs: MachineCosts
+    force: bool
+    decided: set[Operation] = field(default_factory=set["Operation"])
+    """The ops of every scatter that a contraction reads."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite `op` if it is a contraction of a scatter with windows."""
+        for position, scatter in scatters_read_by(op, PASS, self.decided):
+            if not scatter.strided:
+                continue
+            plan = plan_decomposition(op, position, scatter, self.costs, force=self.force)
+            if isinstance(plan, Refusal):
+                remarks.refused(PASS, scatter.op, plan.reason)
+                continue
+            if carry_out(plan, scatter, PASS, rewriter):
+                return
+
+
+@dataclass(frozen=True)
+class DecomposeStridedDgradPass(ModulePass):
+    """Computes strided backward data convolutions phase by phase, without their holes."""
+
+    name = PASS
+
+    force: bool = False
+    """Whatever it costs."""
+    costs: str = ""
+    """Those of the machine, as `MachineCosts` prints."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run over the whole module.
+
+        Raises:
+            PassFailedException: `costs` are none.
+        """
+        scatters = strided_insertions(op)
+        pattern = DecomposeContraction(costs_of(self.costs), self.force)
+        PatternRewriteWalker(pattern).rewrite_module(op)
+        report_unread(PASS, scatters, pattern.decided)

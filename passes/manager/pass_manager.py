@@ -1,0 +1,159 @@
+"""Running passes over a module: verified after each, timed, watched by instruments."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from xdsl.utils.exceptions import DiagnosticException
+
+from convir.dialects.context import new_context, read_module
+from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
+from convir.passes.manager.fixpoint import unrolled
+from convir.passes.manager.pipeline_text import parse_pipeline
+from convir.passes.manager.remarks import Remark, collect
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+WATCHING = "print and check IR between passes"
+"""The phase of `Timing` for what instruments do."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a pipeline made of a module."""
+
+    module: ModuleOp
+    """The rewritten module, verified; the module given to `run` is left as it was."""
+    remarks: tuple[Remark, ...]
+    """What each pass did or refused to do, and why, in order."""
+
+
+def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass | str]) -> Result:
+    """Rewrite a copy of `module` and say what happened.
+
+    Args:
+        module: a module, or MLIR text.
+        pipeline: the name of a pipeline (`"backward-data"`), passes as text (`"a,b{x=1}"`), or
+            a sequence of passes and such texts.
+
+    Raises:
+        PipelineError: the pipeline's text is malformed or names what does not exist.
+        DiagnosticError: the text or the module is wrong, or a pass failed on it.
+        PassCrashError: a pass is broken.
+    """
+    passes = _passes_of((pipeline,) if isinstance(pipeline, str) else pipeline)
+    ctx = new_context()
+    if isinstance(module, str):
+        module = read_module(module, "<string>", ctx)
+    else:
+        verify(module)
+        module = module.clone()
+    with collect() as remarks:
+        apply_passes(ctx, module, passes)
+    return Result(module, tuple(remarks))
+
+
+def _passes_of(parts: Sequence[ModulePass | str]) -> tuple[ModulePass, ...]:
+    nested = (parse_pipeline(part) if isinstance(part, str) else (part,) for part in parts)
+    return tuple(chain.from_iterable(nested))
+
+
+class PassCrashError(Exception):
+    """A pass raised what no pass should: a defect of the pass, not of the module."""
+
+    def __init__(self, pass_name: str, cause: BaseException):
+        reason = " ".join(str(cause).split())
+        described = f"{type(cause).__name__}: {reason}" if reason else type(cause).__name__
+        super().__init__(f"pass {pass_name} raised {described}")
+
+
+class Instrument(Protocol):
+    """What watches a pipeline at work."""
+
+    def before(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """`module_pass` is about to run on `module`."""
+        ...
+
+    def after(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        """`module_pass` has made `module` what it is, and it is verified."""
+        ...
+
+
+@dataclass
+class Timing:
+    """Wall time by phase, in the order in which the phases first began."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @contextmanager
+    def phase(self, name: str) -> Generator[None]:
+        """Add the time that the block takes to the phase `name`."""
+        self.seconds.setdefault(name, 0.0)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+
+def apply_passes(
+    ctx: Context,
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    *,
+    instruments: Sequence[Instrument] = (),
+    timing: Timing | None = None,
+    verify_each: bool = True,
+) -> None:
+    """Apply `passes` to `module` in place, verifying it after each unless told otherwise.
+
+    Passes in a fixpoint are passes like any other, each time that they run. A phase of `timing` is
+    called `pass NUMBER NAME`; all verification is the phase `verify`, and all instruments are
+    `WATCHING`.
+
+    Raises:
+        DiagnosticError: a pass failed, or left a module that does not verify.
+        PassCrashError: a pass raised anything else.
+    """
+    timing = Timing() if timing is None else timing
+    for number, module_pass in enumerate(unrolled(passes, module), start=1):
+        with timing.phase(WATCHING) if instruments else nullcontext():
+            for instrument in instruments:
+                instrument.before(module_pass, module)
+        with timing.phase(f"pass {number} {module_pass.name}"):
+            _apply(ctx, module, module_pass)
+        if verify_each:
+            with timing.phase("verify"):
+                _verify_after(module_pass, module)
+        with timing.phase(WATCHING) if instruments else nullcontext():
+            for instrument in instruments:
+                instrument.after(module_pass, module)
+
+
+def _apply(ctx: Context, module: ModuleOp, module_pass: ModulePass) -> None:
+    try:
+        module_pass.apply(ctx, module)
+    except DiagnosticError:
+        raise
+    except DiagnosticException as exc:
+        raise DiagnosticError(diagnostic_of(exc)) from exc
+    except Exception as exc:
+        raise PassCrashError(module_pass.name, exc) from exc
+
+
+def _verify_after(module_pass: ModulePass, module: ModuleOp) -> None:
+    try:
+        verify(module)
+    except DiagnosticError as exc:
+        wrong = exc.diagnostics[0]
+        message = f"pass {module_pass.name} left invalid IR: {wrong.message}"
+        raise DiagnosticError(replace(wrong, message=message)) from exc

@@ -1,0 +1,1 @@
+"""`swap-strided-insert-slice-with-contraction`: contract first, scatter the smaller result."""

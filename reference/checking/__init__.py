@@ -1,0 +1,1 @@
+"""Rewrites checked by running them: random inputs, evaluations, tolerances."""

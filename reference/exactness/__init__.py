@@ -1,0 +1,1 @@
+"""Which values of an evaluation are exact, and how far the others may be off."""

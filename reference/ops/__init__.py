@@ -1,0 +1,1 @@
+"""What each operation means on arrays, a file per dialect or kind."""

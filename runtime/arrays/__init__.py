@@ -1,0 +1,1 @@
+"""Arrays at the border of a program, and the memory that they lie in."""

@@ -1,0 +1,1 @@
+"""What benchmarks compare with: PyTorch, onnxruntime, and whole networks on them."""

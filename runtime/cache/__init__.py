@@ -1,0 +1,1 @@
+"""What compiling leaves on disk: object code and whole programs, found by content."""

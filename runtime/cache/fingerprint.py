@@ -1,0 +1,56 @@
+"""Which compiler this is: a digest that changes when any of its files does.
+
+Sizes and times of all files are compared, not their contents: a warm compile has milliseconds.
+Whoever edits a pass, installs another version, or updates xDSL gets a new digest. Images whose
+files are all of one date are told apart by the times at which they were put in place, which
+nobody can set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_FOLDERS = ("api", "dialects", "frontends", "lowering", "passes", "runtime")
+_SUFFIXES = (".py", ".ll", ".cuh", ".toml")
+
+
+@cache
+def compiler_fingerprint() -> str:
+    """A hexadecimal digest of convir and xDSL as they are installed.
+
+    Raises:
+        OSError: they are not files in folders, so that nothing can be said.
+    """
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[2]
+    for folder in (*(root / name for name in _FOLDERS), _package("xdsl")):
+        digest.update(f"{folder.name}\n".encode())
+        for line in sorted(_files(str(folder))):
+            digest.update(line.encode())
+    return digest.hexdigest()
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(f"{name} is not installed as files")
+    return Path(spec.origin).parent
+
+
+def _files(folder: str, prefix: str = "") -> list[str]:
+    """Path, size and times of every source below `folder`, a line each."""
+    lines: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    lines += _files(entry.path, f"{prefix}{entry.name}/")
+            elif entry.name.endswith(_SUFFIXES):
+                found = entry.stat()
+                stamp = f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
+                lines.append(f"{prefix}{entry.name}\0{stamp}\n")
+    return lines

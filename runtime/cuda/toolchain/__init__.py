@@ -1,0 +1,1 @@
+"""CUDA C++ to cubins, and what is read off them."""
