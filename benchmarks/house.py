@@ -14,7 +14,17 @@ import re
 import sys
 from pathlib import Path
 
-CODE = ("api", "cli", "dialects", "frontends", "lowering", "passes", "runtime")
+CODE = (
+    "analysis",
+    "api",
+    "cli",
+    "dialects",
+    "frontends",
+    "lowering",
+    "passes",
+    "reference",
+    "runtime",
+)
 INCLUDE = re.compile(r'#include "([^"]+\.cuh)"')
 MOST_FILES = 15
 FEWEST_NAMED = 3

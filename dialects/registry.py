@@ -1,7 +1,7 @@
 """convir's own dialects by name, imported only when they are used.
 
-The dialect `some` is the `Dialect` with that name in `convir/dialects/some.py`. Adding a dialect
-is adding one line to `CONVIR_DIALECTS`.
+The dialect `some` is the `Dialect` with that name in `convir/dialects/some/ops.py`. Adding a
+dialect is adding one line to `CONVIR_DIALECTS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def load_dialect(name: str) -> Dialect:
     Raises:
         LookupError: its module defines no dialect of that name.
     """
-    module = import_module(f"convir.dialects.{name}")
+    module = import_module(f"convir.dialects.{name}.ops")
     for value in vars(module).values():
         if isinstance(value, Dialect) and value.name == name:
             return value

@@ -33,8 +33,8 @@ DOCUMENTS = [
 ]
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(
-    r"(?<![\w/.-])((?:benchmarks|docs|examples|tests|lowering|passes|dialects|runtime|api|cli"
-    r"|frontends|lit)/[\w/.-]*\w\.(?:py|md|mlir|txt|json|jsonl|cuh))\b"
+    r"(?<![\w/.-])((?:benchmarks|docs|examples|tests|lowering|passes|dialects|analysis"
+    r"|reference|runtime|api|cli|frontends|lit)/[\w/.-]*\w\.(?:py|md|mlir|txt|json|jsonl|cuh))\b"
 )
 
 PLACEHOLDERS = {

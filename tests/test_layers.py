@@ -15,18 +15,25 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-REFERENCE = "reference"
-"""What the IR means: it runs no program, and passes ask it for the value of constants."""
-
 KNOWS = {
     "dialects": (),
-    "frontends": ("dialects",),
-    REFERENCE: ("dialects",),
-    "passes": ("dialects", REFERENCE),
-    "lowering": ("dialects", "passes"),
-    "runtime": ("dialects", "lowering", REFERENCE),
-    "api": ("dialects", "frontends", "passes", "lowering", "runtime", REFERENCE),
-    "cli": ("dialects", "frontends", "passes", "lowering", "runtime", REFERENCE, "api"),
+    "analysis": ("dialects",),
+    "frontends": ("dialects", "analysis"),
+    "reference": ("dialects", "analysis"),
+    "passes": ("dialects", "analysis", "reference"),
+    "lowering": ("dialects", "analysis", "passes"),
+    "runtime": ("dialects", "analysis", "lowering", "reference"),
+    "api": ("dialects", "frontends", "passes", "lowering", "runtime", "reference"),
+    "cli": (
+        "dialects",
+        "analysis",
+        "frontends",
+        "passes",
+        "lowering",
+        "runtime",
+        "reference",
+        "api",
+    ),
 }
 """What each folder may import beside itself."""
 
@@ -53,12 +60,7 @@ def imported_folders(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names += [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
-    return {_folder(name) for name in names if name.startswith("convir.")}
-
-
-def _folder(module: str) -> str:
-    inside = "/".join(module.split(".")[1:])
-    return REFERENCE if inside.startswith(REFERENCE) else inside.split("/")[0]
+    return {name.split(".")[1] for name in names if name.startswith("convir.")}
 
 
 def modules() -> dict[str, Path]:

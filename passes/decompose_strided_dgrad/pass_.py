@@ -24,7 +24,7 @@ Where there are as many taps as the stride and nothing is shifted, a pixel shuff
 (`convir.passes.decompose_strided_dgrad.pixel_shuffle`) does the same, and stands for many phases of
 few columns.
 
-It fires where `phase_costs` says that this is cheaper than the scatter and a contraction that
+It fires where `costs` says that this is cheaper than the scatter and a contraction that
 multiplies its holes; with the option `force` always.
 """
 

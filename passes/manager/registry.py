@@ -1,8 +1,9 @@
 """Every pass by name, imported only when it is used.
 
 A pass of ours stands in `CONVIR_PASSES` by its name alone: `some-pass` is the `ModulePass` with
-`name = "some-pass"` in `convir/passes/some_pass.py`. Adding a pass is adding that one line. Those
-of `convir/lowering` stand in `LOWERING_PASSES` likewise.
+`name = "some-pass"` in `convir/passes/some_pass.py`, or in `pass_.py` of the folder of that name.
+Adding a pass is adding that one line. Those of `convir/lowering` stand in `LOWERING_PASSES` with
+their room.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ CONVIR_PASSES: tuple[str, ...] = (
 )
 """The names of our passes on tensors, in alphabetical order, one a line."""
 
-LOWERING_PASSES: tuple[str, ...] = (
-    "chunk-batch",
-    "fuse-frames",
-    "fuse-epilogue",
-    "form-kernel-regions",
-    "select-kernels",
-    "partition-reduction",
-    "assign-warp-roles",
-    "outline-kernels",
-    "convert-to-rt",
-    "plan-memory",
-)
-"""The passes of `convir.lowering`, in the order that a module goes through them."""
+LOWERING_PASSES: Mapping[str, str] = {
+    "chunk-batch": "buffers",
+    "fuse-frames": "regions",
+    "fuse-epilogue": "regions",
+    "form-kernel-regions": "regions",
+    "select-kernels": "selection",
+    "partition-reduction": "selection",
+    "assign-warp-roles": "selection",
+    "outline-kernels": "regions",
+    "convert-to-rt": "buffers",
+    "plan-memory": "buffers",
+}
+"""The passes of `convir.lowering`, in the order that a module goes through them, each with its
+room."""
 
 _XDSL_PASSES = get_all_passes()
 
@@ -58,8 +60,10 @@ def load_pass(name: str) -> type[ModulePass]:
     Raises:
         LookupError: its module defines no pass of that name.
     """
-    folder = "lowering" if name in LOWERING_PASSES else "passes"
-    module = import_module(f"convir.{folder}.{name.replace('-', '_')}")
+    room = f"lowering.{LOWERING_PASSES[name]}" if name in LOWERING_PASSES else "passes"
+    module = import_module(f"convir.{room}.{name.replace('-', '_')}")
+    if hasattr(module, "__path__"):
+        module = import_module(f"{module.__name__}.pass_")
     for value in vars(module).values():
         if not isinstance(value, type) or value.__module__ != module.__name__:
             continue

@@ -14,7 +14,16 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_FOLDERS = ("api", "dialects", "frontends", "lowering", "passes", "runtime")
+_FOLDERS = (
+    "analysis",
+    "api",
+    "dialects",
+    "frontends",
+    "lowering",
+    "passes",
+    "reference",
+    "runtime",
+)
 _SUFFIXES = (".py", ".ll", ".cuh", ".toml")
 
 

@@ -44,7 +44,8 @@ def cases() -> list[tuple[str, str, str]]:
     """(function name, module, pipeline) of each case of the files."""
     found: list[tuple[str, str, str]] = []
     for stem, pipelines in PIPELINES.items():
-        for text in (LIT / f"{stem}.mlir").read_text().split("// -----\n"):
+        (file,) = LIT.rglob(f"{stem}.mlir")
+        for text in file.read_text().split("// -----\n"):
             name = text.split("func.func @")[1].split("(")[0]
             found.extend((name, text, pipeline) for pipeline in pipelines)
     return found

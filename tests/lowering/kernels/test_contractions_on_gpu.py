@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-LIT = Path(__file__).parents[3] / "lit" / "lowering" / "print-cuda-contraction.mlir"
+LIT = Path(__file__).parents[3] / "lit" / "lowering" / "kernels" / "print-cuda-contraction.mlir"
 
 LINES = {
     "tails": "convfp16 -n 3 -c 40 -H 13 -W 11 -k 72 -y 3 -x 3 -p 1 -q 1",

@@ -314,7 +314,7 @@ def test_pixel_shuffles_are_exact(problem: ConvProblem) -> None:
         assert all(op.name != "tensor.insert_slice" for op in after.walk()), f"{before}\n{after}"
 
 
-LIT = Path(__file__).parents[3] / "lit" / "passes"
+LIT = Path(__file__).parents[3] / "lit" / "passes" / PASS
 REWRITTEN = (LIT / f"{PASS}.mlir").read_text()
 REFUSED = (LIT / f"{PASS}-refused.mlir").read_text()
 

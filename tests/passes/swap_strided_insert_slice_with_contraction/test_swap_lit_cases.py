@@ -17,7 +17,7 @@ from convir.reference import evaluate
 from convir.reference.checking.check import check
 
 PASS = "swap-strided-insert-slice-with-contraction"
-LIT = Path(__file__).parents[3] / "lit" / "passes"
+LIT = Path(__file__).parents[3] / "lit" / "passes" / PASS
 FILES = sorted(LIT.glob(f"{PASS}*.mlir"))
 REFUSED = f"{PASS}-refused.mlir"
 
@@ -87,7 +87,7 @@ def test_unrelated_dynamic_sizes_may_differ() -> None:
 
 
 def test_the_page_shows_the_real_output() -> None:
-    page = (LIT.parents[1] / "docs" / "passes" / f"{PASS}.md").read_text()
+    page = (LIT.parents[2] / "docs" / "passes" / f"{PASS}.md").read_text()
     _, source, _, output, _ = re.split(r"^```.*\n", page, flags=re.MULTILINE)
     module = read_module(source, "example.mlir")
     result = run(module, PASS)
