@@ -7,7 +7,7 @@
 
 Preconditions: shapes are static; the convolutions of a component have their channels first.
 Everything that is linked with a convolution's image by ops that compute as well on permuted
-tensors (`layout_links.py`) is permuted; where the component ends, tensors are transposed.
+tensors (`analysis/layouts.py`) is permuted; where the component ends, tensors are transposed.
 
 A component is rewritten if that moves fewer bytes than its convolutions would: a kernel whose
 vectors hold channels copies an image with its channels first, and transposes its result. On

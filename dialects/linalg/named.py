@@ -1,4 +1,4 @@
-"""The named linalg ops whose body is not written: a class for every line of `linalg_table`.
+"""The named linalg ops whose body is not written: a class for every line of `table`.
 
 xDSL has some of these with bodies that take one element type only, and lacks the others. The
 classes here are made from the table, mixed element types included, and share its structured base

@@ -14,7 +14,7 @@ the source provably fills the dimension, where they are provably at least 1, or 
 `assume-nonempty`. The holes may hold any constant or scalar; a destination with elements of its
 own is read at the same position. Rank-reducing insertions and all element types are covered.
 
-It fires where `scatter_costs` says that one pass is cheaper than a fill and a strided copy; with
+It fires where `costs` says that one pass is cheaper than a fill and a strided copy; with
 the option `force` always.
 """
 
