@@ -22,7 +22,7 @@ KNOWS = {
     "dialects": (),
     "frontends": ("dialects",),
     REFERENCE: ("dialects",),
-    "passes": ("dialects", REFERENCE),
+    "passes": ("dialects", "frontends", REFERENCE),
     "lowering": ("dialects", "passes"),
     "runtime": ("dialects", "lowering", REFERENCE),
     "api": ("dialects", "frontends", "passes", "lowering", "runtime", REFERENCE),
