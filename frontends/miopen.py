@@ -46,6 +46,8 @@ _FUNCTIONS: Mapping[int, str] = {
     _BACKWARD_DATA: "main_bwd",
     _BACKWARD_WEIGHT: "main_wrw",
 }
+DIRECTIONS: Mapping[str, int] = {name: flag for flag, name in _FUNCTIONS.items()}
+"""The value of `-F` for each function of a line with several directions."""
 _CONV_DIRECTIONS: Mapping[int, Direction] = {
     _FORWARD: Direction.FPROP,
     _BACKWARD_DATA: Direction.DGRAD,
