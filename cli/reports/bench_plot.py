@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 480, 340
 """Small, so that its text can be read where a page is as narrow."""
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 26, 42
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 26, 42
 _ROW_HEIGHT, _BAR_HEIGHT, _LABEL_BASELINE, _AXIS_HEIGHT = 34, 12, 13, 20
 _FIGURE_WIDTH = 44
 _MIN_FACTOR = 2.0
