@@ -20,7 +20,7 @@ KNOWS = {
     "analysis": ("dialects",),
     "frontends": ("dialects", "analysis"),
     "reference": ("dialects", "analysis"),
-    "passes": ("dialects", "analysis", "reference"),
+    "passes": ("dialects", "analysis", "frontends", "reference"),
     "lowering": ("dialects", "analysis", "passes"),
     "runtime": ("dialects", "analysis", "lowering", "reference"),
     "api": ("dialects", "frontends", "passes", "lowering", "runtime", "reference"),

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments.array_values import (
     input_array,
     npy_bytes,
@@ -39,6 +38,7 @@ from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_
 from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.frontends.miopen_options import LineError
+from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.passes.bind_sizes.pass_ import BindSizesPass, OpenSizeError, is_dynamic
 from convir.passes.bind_sizes.size_rules import spelled
 from convir.passes.inline import InlinePass

@@ -82,6 +82,16 @@ class CudaProgram:
             self._steps = [step for run in runs for step in self._run_of(run)]
 
     @property
+    def function(self) -> str:
+        """The name of what it computes."""
+        return self.program.name
+
+    @property
+    def device(self) -> str:
+        """What users call where it runs."""
+        return f"{CUDA}:{self.index}"
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
         return self.program.inputs

@@ -176,6 +176,7 @@ def test_no_gpu_can_be_used(
     world: dict[str, Any],
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Any,
 ) -> None:
     toolkit.require_gpu(0)
@@ -189,14 +190,19 @@ def test_no_gpu_can_be_used(
     assert convir_run([str(path), "--device", "cuda"]) == 2
     assert capsys.readouterr().err == f"convir-run: error: --device cuda: {message}\n"
 
-    devices.automatic_device.cache_clear()
-    try:
-        with caplog.at_level(logging.WARNING):
-            for _ in range(2):
-                assert devices.find_device("auto").kind == "host"
-        assert [r.getMessage() for r in caplog.records] == [f"running on the host: {message}"]
-    finally:
+    # A machine without NVIDIA's driver is not told that it has no GPU.
+    for driver, level in ((tmp_path, logging.WARNING), (tmp_path / "none", logging.INFO)):
+        monkeypatch.setattr(devices, "_NVIDIA_DRIVER", str(driver))
         devices.automatic_device.cache_clear()
+        caplog.clear()
+        try:
+            with caplog.at_level(logging.INFO, logger="convir.runtime.devices"):
+                for _ in range(2):
+                    assert devices.find_device("auto").kind == "host"
+            told = [(r.levelno, r.getMessage()) for r in caplog.records]
+            assert told == [(level, f"running on the host: {message}")]
+        finally:
+            devices.automatic_device.cache_clear()
 
 
 def test_a_gpu_that_is_not_there(world: dict[str, Any]) -> None:
