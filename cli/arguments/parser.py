@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from convir.cli.arguments.spelling import respelled, takes_next_word
 from convir.passes.manager.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -43,15 +45,42 @@ class Part:
 WHOLE = Part(1, 1)
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows `--option[=VALUE]` for a value that may be left out, and must stand behind `=`."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if action.nargs != argparse.OPTIONAL or not action.option_strings:
+            return super()._format_action_invocation(action)
+        return ", ".join(f"{option}[={action.metavar}]" for option in action.option_strings)
+
+
+class _Version(argparse.Action):
+    """Prints the tool's name and the versions of convir and xDSL, and ends the process."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None):
+        super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version  # noqa: PLC0415  (only where it is asked for)
+
+        from convir import __version__  # noqa: PLC0415  (as above)
+
+        sys.stdout.write(f"{parser.prog} {__version__} (xDSL {version('xdsl')})\n")
+        parser.exit()
+
+
 class ArgumentParser(argparse.ArgumentParser):
-    """argparse without abbreviations and without exits: an error raises `UsageError`."""
+    """argparse without abbreviations and without exits: an error raises `UsageError`.
+
+    Flags may be spelled as LLVM spells them: `-flag`, `--flag=true`.
+    """
 
     def __init__(self, tool: str, description: str):
         super().__init__(
             prog=tool,
             description=description,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
         )
 
     def error(self, message: str) -> NoReturn:
@@ -64,7 +93,7 @@ class ArgumentParser(argparse.ArgumentParser):
         Raises:
             UsageError: an option is unknown (the nearest one is suggested) or misused.
         """
-        namespace, unknown = self.parse_known_args(argv)
+        namespace, unknown = self.parse_known_args(respelled(argv, self._option_string_actions))
         if not unknown:
             return namespace
         name = unknown[0].split("=")[0]
@@ -72,6 +101,10 @@ class ArgumentParser(argparse.ArgumentParser):
             raise UsageError(f"unexpected argument '{name}'")
         near = did_you_mean(name, self._option_string_actions)
         raise UsageError(f"unknown option '{name}'{near}")
+
+    def takes_next_word(self, word: str) -> bool:
+        """Whether `word` is an option whose value is the word behind it."""
+        return takes_next_word(word, self._option_string_actions)
 
     def add_model_size(self) -> None:
         """Add the option `--model-size`, for tools that read .nam models."""
@@ -81,6 +114,12 @@ class ArgumentParser(argparse.ArgumentParser):
             default=1.0,
             metavar="S",
             help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
+        )
+
+    def add_version(self) -> None:
+        """Add the option `--version`."""
+        self.add_argument(
+            "--version", action=_Version, help="print the version on stdout, and stop"
         )
 
     def add_output(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
+from convir.api.sources import NAM_SUFFIX
 from convir.cli.arguments.parser import UsageError
 from convir.cli.files.constant_files import constant_file
 from convir.cli.files.streams import (
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-
-MODEL_SUFFIXES = (ONNX_SUFFIX, NAM_SUFFIX)
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
 

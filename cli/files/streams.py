@@ -35,6 +35,8 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
         status = body(argv)
         if sys.stdout is not None:
             sys.stdout.flush()
+    except SystemExit as exc:  # argparse ends so after it has printed a help text
+        return exc.code if isinstance(exc.code, int) else EXIT_OK
     except UsageError as exc:
         sys.stderr.write(f"{tool}: error: {exc}\n")
         return EXIT_USAGE
