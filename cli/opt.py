@@ -37,6 +37,11 @@ def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
         from convir.cli.reports.list_passes import print_passes  # noqa: PLC0415
 
         return print_passes()
+    if options.show_dialects:
+        from convir.dialects.context import dialect_names  # noqa: PLC0415
+
+        sys.stdout.write(f"Available Dialects: {', '.join(dialect_names())}\n")
+        return 0
     from convir.dialects.compat import startup  # noqa: PLC0415
 
     startup.install()

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from convir.cli.arguments.spelling import respelled, takes_next_word
+from convir.cli.arguments.spelling import is_option, respelled, takes_next_word
 from convir.passes.manager.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         if action.nargs != argparse.OPTIONAL or not action.option_strings:
             return super()._format_action_invocation(action)
         return ", ".join(f"{option}[={action.metavar}]" for option in action.option_strings)
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs != argparse.OPTIONAL or not action.option_strings:
+            return super()._format_args(action, default_metavar)
+        return f"[={action.metavar}]"
 
 
 class _Version(argparse.Action):
@@ -101,6 +106,10 @@ class ArgumentParser(argparse.ArgumentParser):
             raise UsageError(f"unexpected argument '{name}'")
         near = did_you_mean(name, self._option_string_actions)
         raise UsageError(f"unknown option '{name}'{near}")
+
+    def knows(self, word: str) -> bool:
+        """Whether `word` is one of the options, with or without a value."""
+        return is_option(word, self._option_string_actions)
 
     def takes_next_word(self, word: str) -> bool:
         """Whether `word` is an option whose value is the word behind it."""

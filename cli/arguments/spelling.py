@@ -12,6 +12,11 @@ _TRUE = ("true", "1")
 _FALSE = ("false", "0")
 
 
+def is_option(word: str, actions: Mapping[str, argparse.Action]) -> bool:
+    """Whether `word` is an option, with or without a value behind `=`."""
+    return _two_dashes(word.partition("=")[0], actions) in actions
+
+
 def takes_next_word(word: str, actions: Mapping[str, argparse.Action]) -> bool:
     """Whether `word` is an option whose value is the word behind it."""
     action = actions.get(_two_dashes(word, actions))

@@ -77,7 +77,7 @@ def run_file(options: Namespace) -> int:
         options.device = options.device or REFERENCE
         if options.device == REFERENCE and options.workspace_bytes is not None:
             raise UsageError(f"--workspace-bytes is for devices, not for the {REFERENCE}")
-        return _run(options, name)
+        return _run(options, name, reporter)
     except CompileError as error:
         report_traceback(debug=options.debug)
         reporter.report(Diagnostic(name, 0, 0, "error", one_line(error)))
@@ -90,12 +90,12 @@ def run_file(options: Namespace) -> int:
         return EXIT_FAILURE
 
 
-def _run(options: Namespace, name: str) -> int:
+def _run(options: Namespace, name: str, reporter: Reporter) -> int:
     passes = _passes(options)
     paths = output_paths(options.outputs)
     for path in paths:
         check_writable(path)
-    module = _module(options, name)
+    module = _module(options, name, reporter)
     function = _function(module, options.function)
     types, result_types = tensor_types(function)
     if len(paths) > len(result_types):
@@ -118,10 +118,12 @@ def _run(options: Namespace, name: str) -> int:
     return EXIT_OK if all(report.passed for report in reports.values()) else EXIT_FAILURE
 
 
-def _module(options: Namespace, name: str) -> ModuleOp:
+def _module(options: Namespace, name: str, reporter: Reporter) -> ModuleOp:
     """The module to run; a model takes open sizes from the inputs."""
     if not options.file.endswith(ONNX_SUFFIX):
-        return read_module(read_input(options.file), name)
+        data = read_input(options.file)
+        reporter.show(data)
+        return read_module(data, name)
     return read_onnx(options.file, [shape_of_input(value) for value in options.inputs])
 
 

@@ -6,7 +6,12 @@ import sys
 
 from xdsl.passes import get_pass_option_infos
 
-from convir.passes.manager.registry import ALL_PASSES, CONVIR_PASSES, LOWERING_PASSES
+from convir.passes.manager.registry import (
+    ALL_PASSES,
+    CONVIR_PASSES,
+    LOWERING_PASSES,
+    installed_passes,
+)
 from convir.passes.pipelines import PIPELINES
 
 
@@ -24,6 +29,10 @@ def print_passes() -> int:
     sys.stdout.write("passes of xDSL:\n")
     for name in sorted(ALL_PASSES.keys() - {*CONVIR_PASSES, *LOWERING_PASSES}):
         sys.stdout.write(f"  {name}\n")
+    if others := installed_passes():
+        sys.stdout.write("passes of other packages:\n")
+        for name in others:
+            sys.stdout.write(f"  {name}\n")
     return 0
 
 

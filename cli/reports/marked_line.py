@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-_BEFORE, _BEHIND = 100, 60
-"""How much of a long line is shown on either side of the column."""
+_LONGEST = 160
+"""A longer line, as one with a constant is, is shown in part."""
+_BEFORE = 100
+"""How much of such a line is shown before the column."""
 
 
 def marked_line(line: str, column: int) -> str:
-    """`line` and, on a second line, `^` below `column`, which counts code points from 1.
-
-    Of a line that is long, as one with a constant is, the part around the column is shown.
-    """
+    """`line` and, on a second line, `^` below `column`, which counts code points from 1."""
+    text = "".join(map(_visible, line.rstrip()))
     position = max(0, column - 1)
-    begin = max(0, position - _BEFORE)
-    shown = line[begin : position + _BEHIND].rstrip()
-    before = "".join("\t" if character == "\t" else " " for character in line[begin:position])
+    begin = max(0, position - _BEFORE) if len(text) > _LONGEST else 0
+    shown = text[begin : begin + _LONGEST]
+    before = "".join("\t" if character == "\t" else " " for character in text[begin:position])
     ellipsis = "…" if begin else ""
-    end = "…" if len(line.rstrip()) > position + _BEHIND else ""
-    return f"{ellipsis}{shown}{end}\n{' ' * len(ellipsis)}{before}^"
+    end = "…" if len(text) > begin + _LONGEST else ""
+    blank = " " * (len(ellipsis) + max(0, position - len(text)))
+    return f"{ellipsis}{shown}{end}\n{blank}{before}^"
+
+
+def _visible(character: str) -> str:
+    is_shown = character.isprintable() or character == "\t"
+    return character if is_shown else "\N{REPLACEMENT CHARACTER}"

@@ -16,10 +16,10 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from convir.passes.manager.fixpoint import FixpointPass
 from convir.passes.manager.nearest import did_you_mean
-from convir.passes.manager.registry import ALL_PASSES
+from convir.passes.manager.registry import ALL_PASSES, find_pass, installed_passes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from xdsl.passes import ModulePass
 
@@ -58,8 +58,14 @@ def named_pipeline(name: str) -> tuple[ModulePass, ...]:
     """
     pipelines = _pipelines()
     if name not in pipelines:
-        raise PipelineError(f"unknown pipeline '{name}'{did_you_mean(name, pipelines)}")
+        near = did_you_mean(name, pipelines)
+        raise PipelineError(f"unknown pipeline '{name}'{near}; there is {', '.join(pipelines)}")
     return pipelines[name]
+
+
+def is_known(name: str) -> bool:
+    """Whether `name` is that of a pass or of a named pipeline."""
+    return name in ALL_PASSES or name in _pipelines() or find_pass(name) is not None
 
 
 @dataclass
@@ -131,15 +137,15 @@ class _Reader:
 
 def _resolve(name: str, options: str) -> tuple[ModulePass, ...]:
     """The pass called `name` with `options`, or the passes of the pipeline called `name`."""
-    if name in ALL_PASSES:
-        return (_build_pass(name, options),)
-    pipelines = _pipelines()
-    if name not in pipelines:
-        near = did_you_mean(name, (*ALL_PASSES, *pipelines))
+    if name not in ALL_PASSES and name in _pipelines():
+        if options:
+            raise PipelineError(f"the pipeline '{name}' takes no options")
+        return _pipelines()[name]
+    load = find_pass(name)
+    if load is None:
+        near = did_you_mean(name, (*ALL_PASSES, *_pipelines(), *installed_passes()))
         raise PipelineError(f"unknown pass '{name}'{near}")
-    if options:
-        raise PipelineError(f"the pipeline '{name}' takes no options")
-    return pipelines[name]
+    return (_build_pass(name, options, load),)
 
 
 def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
@@ -148,14 +154,14 @@ def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
     return PIPELINES
 
 
-def _build_pass(name: str, options: str) -> ModulePass:
+def _build_pass(name: str, options: str, load: Callable[[], type[ModulePass]]) -> ModulePass:
     try:
         spec = parse_spec(name + options).normalize_parameter_names()
     except ArgSpecParseError as exc:
         *_, reason = str(exc).splitlines()
         raise PipelineError(f"pass '{name}': {reason.strip()} in '{options}'") from exc
     try:
-        pass_class = ALL_PASSES[name]()
+        pass_class = load()
     except ImportError as exc:
         raise PipelineError(f"pass '{name}' cannot be loaded: {exc}") from exc
     known = [field.name.replace("_", "-") for field in dataclasses.fields(pass_class)]

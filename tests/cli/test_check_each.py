@@ -75,7 +75,8 @@ def test_a_wrong_pass_is_an_error_at_the_function(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"{source}:1:1: error: [swap-operands] differs at @difference")
-    assert err.count("\n") == 1
+    assert err.endswith("\n^\n")
+    assert err.count("\n") == 3
 
 
 def test_a_right_pass_is_silent_and_says_with_remarks_how_it_was_compared(
