@@ -153,7 +153,6 @@ def _parser() -> ArgumentParser:
     add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
     add("--html", metavar="FILE", help="write one page with a roofline and bars against the peers")
     add("--debug", action="store_true", help="show the traceback behind an error")
-    parser.add_version()
     # For the help text only: lines are split off before argparse sees them.
     add("lines", nargs="*", metavar="LINE", help="'conv -n 4 -c 64 -H 56 -W 56 -k 64 …', in quotes")
     return parser

@@ -108,7 +108,6 @@ def _parser() -> ArgumentParser:
     )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback of a defect of convir")
-    parser.add_version()
     # For the help text only: lines and models are split off before argparse sees them.
     add(
         "sources",

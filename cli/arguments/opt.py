@@ -183,7 +183,6 @@ def _add_report_options(parser: ArgumentParser) -> None:
     add = group.add_argument
     add("--list-passes", action="store_true", help="list passes and pipelines")
     add("--show-dialects", action="store_true", help="list the dialects that can be read")
-    parser.add_version()
 
 
 def _add_print_options(parser: ArgumentParser) -> None:

@@ -59,21 +59,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return f"[={action.metavar}]"
 
 
-class _Version(argparse.Action):
-    """Prints the tool's name and the versions of convir and xDSL, and ends the process."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None):
-        super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version  # noqa: PLC0415  (only where it is asked for)
-
-        from convir import __version__  # noqa: PLC0415  (as above)
-
-        sys.stdout.write(f"{parser.prog} {__version__} (xDSL {version('xdsl')})\n")
-        parser.exit()
-
-
 class ArgumentParser(argparse.ArgumentParser):
     """argparse without abbreviations and without exits: an error raises `UsageError`.
 
@@ -87,6 +72,7 @@ class ArgumentParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=_HelpFormatter,
         )
+        self.add_argument("--version", action=_PrintVersion)
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's message."""
@@ -125,12 +111,6 @@ class ArgumentParser(argparse.ArgumentParser):
             help="which of the models in a .nam file, from 0 (the smallest) to 1 (the largest)",
         )
 
-    def add_version(self) -> None:
-        """Add the option `--version`."""
-        self.add_argument(
-            "--version", action=_Version, help="print the version on stdout, and stop"
-        )
-
     def add_output(self) -> None:
         """Add `-o`: where the IR is written."""
         self.add_argument(
@@ -140,6 +120,30 @@ class ArgumentParser(argparse.ArgumentParser):
             metavar="OUT",
             help="write the IR to OUT instead of stdout, which is also called -",
         )
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the tool, its version and xDSL's on stdout, and ends the process, as --help does."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str):
+        super().__init__(
+            option_strings, dest, nargs=0, help="print the version on stdout, and stop"
+        )
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        """Print, and end."""
+        from importlib.metadata import version  # noqa: PLC0415  (slow to import)
+
+        from convir import __version__  # noqa: PLC0415
+
+        sys.stdout.write(f"{parser.prog} {__version__} (xDSL {version('xdsl')})\n")
+        parser.exit()
 
 
 def natural(text: str) -> int:

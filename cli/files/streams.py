@@ -35,11 +35,11 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
         status = body(argv)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except SystemExit as exc:  # argparse ends so after it has printed a help text
-        return exc.code if isinstance(exc.code, int) else EXIT_OK
     except UsageError as exc:
         sys.stderr.write(f"{tool}: error: {exc}\n")
         return EXIT_USAGE
+    except SystemExit as end:  # argparse's way after --help and --version
+        return int(end.code or EXIT_OK)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
