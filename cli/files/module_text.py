@@ -48,10 +48,18 @@ class _Printer(Printer):
     most_elements: float = inf
 
     def print_attribute(self, attribute: Attribute) -> None:
-        constant = cast("DenseIntOrFPElementsAttr[AnyDenseElement]", attribute)
-        is_constant = isinstance(attribute, DenseIntOrFPElementsAttr)
-        if not is_constant or constant.is_splat() or len(constant) <= self.most_elements:
+        if not self._is_elided(attribute):
             super().print_attribute(attribute)
             return
         self.print_string("dense_resource<__elided__> : ")
-        super().print_attribute(constant.type)
+        super().print_attribute(_constant(attribute).type)
+
+    def _is_elided(self, attribute: Attribute) -> bool:
+        if not isinstance(attribute, DenseIntOrFPElementsAttr):
+            return False
+        constant = _constant(attribute)
+        return not constant.is_splat() and len(constant) > self.most_elements
+
+
+def _constant(attribute: Attribute) -> DenseIntOrFPElementsAttr[AnyDenseElement]:
+    return cast("DenseIntOrFPElementsAttr[AnyDenseElement]", attribute)

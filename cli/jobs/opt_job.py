@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
 from convir.cli.arguments.opt import TOOL
@@ -31,6 +33,7 @@ from convir.cli.jobs.reproducer import Reproducer, pipeline_of, pipeline_text
 from convir.cli.reports.expectations import compare, expectations
 from convir.cli.reports.instruments import PrintRemarks
 from convir.cli.reports.print_ir import Moments, PrintIR
+from convir.cli.reports.remark_file import RemarkFile
 from convir.cli.reports.reporter import Reporter
 from convir.cli.reports.statistics import Statistics
 from convir.cli.reports.timing_table import START_UP, print_timing, seconds_since_process_start
@@ -71,6 +74,7 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
         constants=constant_file(TOOL, options.output),
         style=_style(options),
         statistics=Statistics() if options.pass_statistics else None,
+        remark_file=RemarkFile(options.remarks) if options.remarks else None,
     )
     if options.dump_pass_pipeline:
         sys.stderr.write(f"{pipeline_text(job.plan.passes)}\n")
@@ -81,6 +85,8 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
         print_timing(job.timing.seconds)
     if job.statistics is not None:
         job.statistics.print()
+    if job.remark_file is not None:
+        job.remark_file.write()
     return 1 if job.reporter.errors else 0
 
 
@@ -106,6 +112,8 @@ class _Job:
     """Where constants go that were computed; None where they stand in the text."""
     style: Style
     statistics: Statistics | None
+    remark_file: RemarkFile | None
+    """Where remarks go instead of stderr."""
 
     def process(self, data: bytes) -> None:
         """Process all chunks and write what they become; errors are with the reporter."""
@@ -186,7 +194,9 @@ class _Job:
         path: str | None = self.options.crash_reproducer
         reproducer = None if path is None else Reproducer(path, self._full_text)
         with collect() as remarks:
-            printer = PrintRemarks(self.reporter.report_remark, remarks)
+            names_function = sum(isinstance(op, FuncOp) for op in module.walk()) > 1
+            report = partial(self.reporter.report_remark, names_function=names_function)
+            printer = PrintRemarks(report, remarks)
             try:
                 apply_passes(
                     self.ctx,
@@ -201,8 +211,10 @@ class _Job:
                     self._write(reproducer)
                 raise
             finally:
-                if self.options.remarks is not None:
+                if self.options.remarks == "":
                     printer.flush()
+                if self.remark_file is not None:
+                    self.remark_file.remarks += remarks
                 if self.statistics is not None:
                     self.statistics.count_remarks(remarks)
 
@@ -223,7 +235,7 @@ class _Job:
         moments = Moments.of(options)
         is_asked: tuple[tuple[object, Instrument | None], ...] = (
             (True, reproducer),
-            (options.remarks is not None, printer),
+            (options.remarks == "", printer),
             (True, dumper),
             (True, None if moments is None else self._print_ir(moments, number)),
             (True, self.statistics),
@@ -242,14 +254,17 @@ class _Job:
 
     def _check_each(self) -> Instrument:
         # Only a run that checks imports NumPy and the reference, and holds arrays in cycles.
-        from convir.cli.jobs.check_each import CheckEach, parse_budget  # noqa: PLC0415
+        from convir.cli.jobs.check_each import parse_budget  # noqa: PLC0415
+        from convir.reference.checking.check_each import CheckEach  # noqa: PLC0415
 
         gc.enable()
         budget = parse_budget(self.options.check_budget)
-        return CheckEach(self._report_check, self.name, self.options.check_seed, budget)
+        return CheckEach(self._report_check, self.options.check_seed, budget)
 
     def _report_check(self, diagnostic: Diagnostic) -> None:
-        if diagnostic.severity != "remark" or self.options.remarks is not None:
+        if self.remark_file is not None:
+            self.remark_file.checks.append(diagnostic)
+        if diagnostic.severity != "remark" or self.options.remarks == "":
             self.reporter.report(diagnostic)
 
     def _stage_dumper(self, number: int) -> StageDumper | None:

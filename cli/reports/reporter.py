@@ -64,10 +64,10 @@ class Reporter:
         self.held.clear()
         return released
 
-    def report_remark(self, remark: Remark) -> None:
-        """Report what a pass did or refused to do."""
-        verb = "rewritten" if remark.fired else "not rewritten"
-        message = f"[{remark.pass_name}] {remark.op} {verb}: {remark.reason}"
+    def report_remark(self, remark: Remark, *, names_function: bool) -> None:
+        """Report what a pass did or refused to do, in which function if `names_function`."""
+        function = f" (in @{remark.function})" if names_function and remark.function else ""
+        message = f"{remark.message}{function}"
         file, line, col = located(remark.location)
         self.report(Diagnostic(file, line, col, "remark", message))
 

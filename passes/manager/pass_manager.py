@@ -17,11 +17,13 @@ from convir.passes.manager.pipeline_text import parse_pipeline
 from convir.passes.manager.remarks import Remark, collect
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
+
+    from convir.dialects.diagnostics import Diagnostic
 
 WATCHING = "print and check IR between passes"
 """The phase of `Timing` for what instruments do."""
@@ -35,19 +37,33 @@ class Result:
     """The rewritten module, verified; the module given to `run` is left as it was."""
     remarks: tuple[Remark, ...]
     """What each pass did or refused to do, and why, in order."""
+    checks: tuple[Diagnostic, ...] = ()
+    """With `check_each`: for each function and pass that changed the module, a remark that both
+    agree, or a warning why they were not compared."""
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """With `timing`: wall time by phase, `pass NUMBER NAME` and `verify` among them."""
 
 
-def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass | str]) -> Result:
+def run(
+    module: ModuleOp | str,
+    pipeline: str | Sequence[ModulePass | str],
+    *,
+    check_each: bool = False,
+    timing: bool = False,
+) -> Result:
     """Rewrite a copy of `module` and say what happened.
 
     Args:
         module: a module, or MLIR text.
         pipeline: the name of a pipeline (`"backward-data"`), passes as text (`"a,b{x=1}"`), or
             a sequence of passes and such texts.
+        check_each: whether every function is run on the NumPy reference after each pass that
+            changed the module, and compared with what it gave before the first one.
+        timing: whether the result says how long each pass took.
 
     Raises:
         PipelineError: the pipeline's text is malformed or names what does not exist.
-        DiagnosticError: the text or the module is wrong, or a pass failed on it.
+        DiagnosticError: the text or the module is wrong, a pass failed on it, or a check did.
         PassCrashError: a pass is broken.
     """
     passes = _passes_of((pipeline,) if isinstance(pipeline, str) else pipeline)
@@ -57,9 +73,20 @@ def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass | str]) -> R
     else:
         verify(module)
         module = module.clone()
+    checks: list[Diagnostic] = []
+    measured = Timing()
     with collect() as remarks:
-        apply_passes(ctx, module, passes)
-    return Result(module, tuple(remarks))
+        instruments = (_check_each(checks.append),) if check_each else ()
+        apply_passes(ctx, module, passes, instruments=instruments, timing=measured)
+    seconds = measured.seconds if timing else {}
+    return Result(module, tuple(remarks), tuple(checks), seconds)
+
+
+def _check_each(report: Callable[[Diagnostic], None]) -> Instrument:
+    # Executing modules takes NumPy and the reference, which rewriting does without.
+    from convir.reference.checking.check_each import CheckEach  # noqa: PLC0415
+
+    return CheckEach(report)
 
 
 def _passes_of(parts: Sequence[ModulePass | str]) -> tuple[ModulePass, ...]:

@@ -68,7 +68,7 @@ def test_run_takes_passes_and_texts_in_one_sequence() -> None:
     result = run(TEXT, (_RemarkOnConstants(), "canonicalize,dce", _RemarkOnConstants()))
     (remark,) = result.remarks
     assert remark == remarks.Remark(
-        "remark-on-constants", "arith.constant", "<string>:2:8", False, "only looking"
+        "remark-on-constants", "arith.constant", "<string>:2:8", False, "only looking", function="f"
     )
 
 
@@ -238,3 +238,14 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "drop-whole-insert-slice rewrote tensor.insert_slice at <string>:6:12" in out
     assert "drop-whole-insert-slice left tensor.insert_slice at <string>:7:12" in out
     assert out.count("tensor.insert_slice %") == 1
+
+
+def test_run_checks_each_pass_and_takes_its_time() -> None:
+    result = run(TEXT, "canonicalize,dce", check_each=True, timing=True)
+    (check,) = result.checks
+    assert check.severity == "remark"
+    assert check.message.endswith("(in @f)")
+    assert "agrees" in check.message
+    assert "pass 1 canonicalize" in result.seconds
+    assert run(TEXT, "dce").checks == ()
+    assert run(TEXT, "dce").seconds == {}
