@@ -44,7 +44,8 @@ def _parser() -> ArgumentParser:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="MLIR text, an .onnx model or a .nam model; - or nothing: text from stdin",
+        help="MLIR text, a line of MIOpenDriver in quotes, an .onnx model or a .nam model; - or "
+        "nothing: text from stdin",
     )
     add(
         "--function",
@@ -59,9 +60,19 @@ def _parser() -> ArgumentParser:
     )
     passes = parser.add_mutually_exclusive_group()
     passes.add_argument(
-        "-p", "--passes", dest="passes", metavar="PASSES", help="run passes first: a,b{x=1 y=2}"
+        "-p",
+        "--passes",
+        "--pass-pipeline",
+        dest="passes",
+        metavar="PASSES",
+        help="run passes first: a,b{x=1 y=2}; -p '' runs none",
     )
-    passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline first")
+    passes.add_argument(
+        "--pipeline",
+        metavar="NAME",
+        help="run a named pipeline first; by default none on the reference, and on a device "
+        "`default`, as convir.compile does",
+    )
     for option, what in (
         ("--input", "an argument, in order"),
         ("--output", "write a result, in order, to @FILE.npy"),

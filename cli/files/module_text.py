@@ -55,10 +55,9 @@ class _Printer(Printer):
         super().print_attribute(_constant(attribute).type)
 
     def _is_elided(self, attribute: Attribute) -> bool:
-        if not isinstance(attribute, DenseIntOrFPElementsAttr):
-            return False
+        is_dense = isinstance(attribute, DenseIntOrFPElementsAttr)
         constant = _constant(attribute)
-        return not constant.is_splat() and len(constant) > self.most_elements
+        return is_dense and not constant.is_splat() and len(constant) > self.most_elements
 
 
 def _constant(attribute: Attribute) -> DenseIntOrFPElementsAttr[AnyDenseElement]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from xdsl.passes import get_pass_option_infos
-
+from convir.passes.manager.pipeline_text import with_defaults
 from convir.passes.manager.registry import (
     ALL_PASSES,
     CONVIR_PASSES,
@@ -37,11 +36,7 @@ def print_passes() -> int:
 
 
 def _described(name: str) -> str:
-    """The pass, its options and their defaults, and the first line of what it says of itself."""
+    """The pass with the defaults of its options, which parses, and what it says of itself."""
     pass_class = ALL_PASSES[name]()
-    options = " ".join(
-        f"{option.name.replace('_', '-')}={option.default_value}"
-        for option in get_pass_option_infos(pass_class)
-    )
     summary = (pass_class.__doc__ or "").strip().partition("\n")[0]
-    return f"{name}{{{options}}}: {summary}" if options else f"{name}: {summary}"
+    return f"{with_defaults(pass_class)}: {summary}"

@@ -8,6 +8,7 @@ inside `fixpoint(...)` takes turns until nothing changes.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from convir.passes.manager.registry import ALL_PASSES, find_pass, installed_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from xdsl.passes import ModulePass
 
@@ -28,6 +30,15 @@ ANCHORS = ("builtin.module", "func.func", "any")
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
+
+NONE = "none"
+"""How an option is written that has no value, as it has by default."""
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""What stands without quotes."""
+
+_EMPTY = (None, ())
+"""The defaults that are written so."""
 
 _CLOSING = {"{": "}", "[": "]"}
 
@@ -164,6 +175,9 @@ def _build_pass(name: str, options: str, load: Callable[[], type[ModulePass]]) -
         pass_class = load()
     except ImportError as exc:
         raise PipelineError(f"pass '{name}' cannot be loaded: {exc}") from exc
+    for field in dataclasses.fields(pass_class):
+        if field.default in _EMPTY and spec.parameters.get(field.name) == (NONE,):
+            del spec.parameters[field.name]
     known = [field.name.replace("_", "-") for field in dataclasses.fields(pass_class)]
     for option in (parameter.replace("_", "-") for parameter in spec.parameters):
         if option not in known:
@@ -173,3 +187,26 @@ def _build_pass(name: str, options: str, load: Callable[[], type[ModulePass]]) -
         return pass_class.from_spec(spec)
     except (TypeError, ValueError) as exc:
         raise PipelineError(f"pass '{name}': {exc}") from exc
+
+
+def with_defaults(pass_class: type[ModulePass]) -> str:
+    """The pass as a pipeline has it, with all its options and their defaults.
+
+    An option without a default, which has to be given, is its type: `<int>`.
+    """
+    fields = [field for field in dataclasses.fields(pass_class) if field.init]
+    options = " ".join(f"{field.name.replace('_', '-')}={_spelled(field)}" for field in fields)
+    return f"{pass_class.name}{{{options}}}" if options else pass_class.name
+
+
+def _spelled(field: dataclasses.Field[Any]) -> str:
+    default = field.default
+    if default is dataclasses.MISSING:
+        return f"<{field.type}>"
+    if default in _EMPTY:
+        return NONE
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, str) and not _WORD.fullmatch(default):
+        return f'"{default}"'
+    return str(default)

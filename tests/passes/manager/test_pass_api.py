@@ -22,7 +22,12 @@ from convir.passes import UNIVERSE, run
 from convir.passes.manager import remarks
 from convir.passes.manager.fixpoint import FixpointPass, unrolled
 from convir.passes.manager.pass_manager import PassCrashError
-from convir.passes.manager.pipeline_text import PipelineError, named_pipeline, parse_pipeline
+from convir.passes.manager.pipeline_text import (
+    PipelineError,
+    named_pipeline,
+    parse_pipeline,
+    with_defaults,
+)
 from convir.passes.manager.registry import ALL_PASSES, CONVIR_PASSES, LOWERING_PASSES
 from convir.passes.pipelines import PIPELINES
 
@@ -249,3 +254,19 @@ def test_run_checks_each_pass_and_takes_its_time() -> None:
     assert "pass 1 canonicalize" in result.seconds
     assert run(TEXT, "dce").checks == ()
     assert run(TEXT, "dce").seconds == {}
+
+
+@pytest.mark.parametrize("name", [*CONVIR_PASSES, *LOWERING_PASSES])
+def test_what_is_printed_of_a_pass_parses(name: str) -> None:
+    pass_class = ALL_PASSES[name]()
+    text = with_defaults(pass_class)
+    if pass_class.required_fields():
+        assert "=<" in text
+        return
+    (parsed,) = parse_pipeline(text)
+    assert parsed == pass_class()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_what_is_printed_of_a_pipeline_parses(name: str) -> None:
+    assert parse_pipeline(",".join(map(str, PIPELINES[name]))) == PIPELINES[name]
