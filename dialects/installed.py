@@ -1,7 +1,7 @@
 """What other installed packages offer: dialects and passes, by the entry point `xdsl.universe`.
 
-It is the entry point that `xdsl-opt` reads. It is looked at where a name is met that neither xDSL
-nor convir knows, since finding the installed packages takes longer than parsing a small module.
+It is the entry point that `xdsl-opt` reads. A package is imported where a name is met that neither
+xDSL nor convir knows.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 
 from xdsl.universe import Universe
 
+from convir.dialects.entry_points import UNIVERSES, installed
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container
 
     from xdsl.ir import Dialect
-
-GROUP = "xdsl.universe"
-
-_BUILT_IN = ("xdsl", "convir")
-"""The names of the entry points of xDSL and convir themselves."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,36 +31,19 @@ def installed_universe() -> Universe:
     warning too.
     """
     merged = Universe()
-    for package, universe in _universes():
+    for universe in installed(UNIVERSES, Universe):
         for name, dialect in universe.all_dialects.items():
-            if _is_new(name, package, "dialect", merged.all_dialects):
+            if _is_new(name, "dialect", merged.all_dialects):
                 merged.all_dialects[name] = dialect
         for name, one in universe.all_passes.items():
-            if _is_new(name, package, "pass", merged.all_passes):
+            if _is_new(name, "pass", merged.all_passes):
                 merged.all_passes[name] = one
     return merged
 
 
-def _universes() -> Iterator[tuple[str, Universe]]:
-    from importlib.metadata import entry_points  # noqa: PLC0415  (takes 50 ms)
-
-    for found in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        if found.name in _BUILT_IN:
-            continue
-        try:
-            universe = found.load()
-        except Exception as error:
-            _log.warning("the package behind %s cannot be loaded: %s", found, error)
-            continue
-        if isinstance(universe, Universe):
-            yield found.name, universe
-        else:
-            _log.warning("%s is no xdsl.universe.Universe", found)
-
-
-def _is_new(name: str, package: str, kind: str, known: Container[str]) -> bool:
+def _is_new(name: str, kind: str, known: Container[str]) -> bool:
     if name in known:
-        _log.warning("the %s '%s' of %s is that of another package already", kind, name, package)
+        _log.warning("several packages offer a %s '%s': the first one's is taken", kind, name)
     return name not in known
 
 
