@@ -1,6 +1,6 @@
 """`convir-bench`: convolution lines in, a table of honest times out.
 
-    convir-bench [options] LINE
+    convir-bench 'LINE' ['LINE' …] [options]
     convir-bench [options] --commands-file benchmarks/suites/transposed.txt --against torch
     convir-bench --compare OLD.json NEW.json
 
@@ -50,9 +50,6 @@ BUDGETS = {"host": 1.0, "cuda": 0.05}
 
 COMPARE = "--compare"
 
-_VALUED_FILES = ("--commands-file", "--csv", "--json", "--html", "--records")
-_VALUED = (*_VALUED_FILES, "--device", "--against", "--clock", "--part")
-_VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs", "--configs")
 _DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
 
 
@@ -62,14 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
+    parser = _parser()
     if COMPARE in argv:
-        return _compare(_parser().parse(argv))
-    own, words = split_arguments(argv, (*_VALUED, *_VALUED_NUMBERS))
-    options = _parser().parse(own)
-    if bool(options.commands_files) == bool(words):
+        return _compare(parser.parse(argv))
+    own, lines = split_arguments(argv, parser)
+    options = parser.parse(own)
+    if options.lines:
+        raise UsageError(f"unexpected argument '{options.lines[0]}'")
+    if bool(options.commands_files) == bool(lines):
         raise UsageError("expected a line, for example 'conv -n 4 -c 64 …', or --commands-file")
     _check(options)
-    suites = [("command line", [parse_argument(" ".join(words))])] if words else []
+    suites = [("command line", [parse_argument(line) for line in lines])] if lines else []
     for path in options.commands_files:
         reporter = Reporter(path)
         suites.append((path, read_commands(path, reporter)))
@@ -176,8 +176,8 @@ def _parser() -> ArgumentParser:
         help="print what changed between two files of --json",
     )
     add("--debug", action="store_true", help="show the traceback behind an error")
-    # For the help text only: the line's words are split off before argparse sees them.
-    add("line", nargs="*", metavar="LINE", help="conv -n 4 -c 64 -H 56 -W 56 -k 64 …")
+    # For the help text only: lines are split off before argparse sees them.
+    add("lines", nargs="*", metavar="LINE", help="'conv -n 4 -c 64 -H 56 -W 56 -k 64 …', in quotes")
     return parser
 
 

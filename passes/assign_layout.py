@@ -46,6 +46,7 @@ from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.dce import eliminate_dead_code
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -268,14 +269,15 @@ class AssignLayoutPass(ModulePass):
                 continue
             moved = component.moved
             if moved >= gained:
-                why = f"transposing moves {moved} bytes, the copies of {count} {gained}"
+                copied = bytes_text(gained)
+                why = f"transposing moves {bytes_text(moved)}, the copies of {count} {copied}"
                 remarks.refused(_NAME, first, why)
                 continue
             entering, leaving = component.edges
             why = (
                 f"{CHANNELS_FIRST[component.rank]} to {self.layout} for {count}: "
-                f"{len(entering) + len(leaving)} transposes at the edges move {moved} bytes "
-                f"instead of {gained}"
+                f"{len(entering) + len(leaving)} transposes at the edges move {bytes_text(moved)} "
+                f"instead of {bytes_text(gained)}"
             )
             remarks.fired(_NAME, first, why)
             permutation = permutation_of(self.layout, component.rank)

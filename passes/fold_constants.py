@@ -37,6 +37,7 @@ from convir.dialects.compat.parsing.literals import dense_from_bytes
 from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes.manager import remarks
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -163,9 +164,10 @@ def refusal_of(op: Operation, read: int, max_bytes: int) -> Refusal | None:
     if constant_fill_of(op.results[0]) is not None:
         return Refusal("its result is one value, which is cheaper to fill in")
     if size > max_bytes:
-        return Refusal(f"its result takes {size} bytes, more than {max_bytes}")
+        return Refusal(f"its result takes {bytes_text(size)}, more than {bytes_text(max_bytes)}")
     if size > max(GROWTH * read, SMALL_BYTES):
-        return Refusal(f"its result takes {size} bytes, computed from {read} bytes of constants")
+        takes, source = bytes_text(size), bytes_text(read)
+        return Refusal(f"its result takes {takes}, computed from {source} of constants")
     return None
 
 
@@ -207,7 +209,8 @@ def _fold(block: Block, max_bytes: int) -> None:
             remarks.refused(NAME, op, array.reason)
             continue
         constant = stored(array, op)
-        remarks.fired(NAME, op, f"{array.nbytes} bytes instead of {counts[op]} ops at every run")
+        stores = bytes_text(array.nbytes)
+        remarks.fired(NAME, op, f"{stores} instead of {counts[op]} ops at every run")
         Rewriter.insert_op(constant, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(constant.result)
     for op in reversed(constants.ops):

@@ -16,15 +16,13 @@ from convir.cli.files.streams import (
     write_stdout,
 )
 from convir.dialects.diagnostics import DiagnosticError
-from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
+from convir.frontends.sources import NAM_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-
-MODEL_SUFFIXES = (ONNX_SUFFIX, NAM_SUFFIX)
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
 

@@ -24,4 +24,5 @@ def onnx_library(name: str, file: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise OnnxError(file, f"reading ONNX models needs the package onnx: {error}") from error
+        message = f"reading ONNX models needs the package onnx, pip install 'convir[onnx]': {error}"
+        raise OnnxError(file, message) from error

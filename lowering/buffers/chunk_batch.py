@@ -46,6 +46,7 @@ from convir.lowering.selection.select_kernels import SelectKernelsPass
 from convir.passes.builders.resized_batch import with_batch
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device, check_workspace
+from convir.passes.manager.quantities import bytes_change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -245,7 +246,7 @@ class ChunkBatchPass(ModulePass):
         remarks.fired(
             NAME,
             chunker.function,
-            f"peak {full.peak} -> {max(c.peak for c in chunks)} bytes of workspace: "
+            f"peak {bytes_change(full.peak, max(c.peak for c in chunks))} of workspace: "
             f"{len(chunks)} chunks of up to {chunk.size} samples",
         )
         _replace(chunker.function, program, [chunk] if rest is None else [chunk, rest])

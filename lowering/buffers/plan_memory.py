@@ -22,6 +22,7 @@ from convir.dialects.rt import ops as rt
 from convir.lowering.buffers.occupied_memory import OccupiedMemory
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_workspace
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -60,11 +61,11 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [
-            f"{life.alloc.memref.name_hint or i}: {life.size} bytes at {offset}, "
+            f"{life.alloc.memref.name_hint or i}: {bytes_text(life.size)} at {offset}, "
             f"calls {life.first} to {life.last}"
             for i, (life, offset) in enumerate(self.offsets)
         ]
-        return "; ".join([f"peak {self.peak} bytes of {self.total}", *rows])
+        return "; ".join([f"peak {bytes_text(self.peak)} of {bytes_text(self.total)}", *rows])
 
 
 def aligned(size: int) -> int:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
+from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
@@ -55,8 +57,10 @@ FAMILIES: tuple[KernelFamily, ...] = (
     *_WITHOUT_COPIES,
     LayoutConversion(_WITHOUT_COPIES),
     SM80_IMPLICIT_GEMM,
+    *installed(CUDA_KERNELS, cast("type[KernelFamily]", Family)),
 )
-"""Every family, the most specialised first: of equal predictions the first one is used."""
+"""Every family, the most specialised first: of equal predictions the first one is used. Those of
+other packages come last."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ an op, it is the first one's, which reads the other's result.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +41,8 @@ from convir.passes.dce import eliminate_dead_code
 from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
@@ -92,7 +95,13 @@ def _take_epilogue(reduction: Operation, groups: Groups, walked: set[Operation])
         walked.add(user)
         value = user.results[0]
     if taken:
-        remarks.fired(_NAME, reduction, f"it is stored through {', '.join(taken)}")
+        remarks.fired(_NAME, reduction, f"it is stored through {_counted(taken)}")
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Each name once, in order, with how often it stands there: `4 tensor.insert_slice`."""
+    counts = Counter(names)
+    return ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
 
 
 def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:

@@ -45,6 +45,7 @@ from convir.lowering.kernels.host.registry import SELECTED
 from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.library.gemm_call import library_gemm
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target
+from convir.lowering.regions.op_groups import is_reduction
 from convir.lowering.regions.outline_kernels import outlined
 from convir.lowering.selection.candidates import candidates_for, machine_for
 from convir.lowering.selection.gpu_option import gpu_of
@@ -294,7 +295,18 @@ def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -
     attach_config(region, device, chosen.config)
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
     why = "; ".join((reason, *chosen.reasons))
-    remarks.fired(NAME, region, f"{chosen.config} for {device} ({shapes}): {why}")
+    reason = f"{chosen.config} for {device} ({shapes}): {why}"
+    remarks.fired(NAME, _main_op(region), reason, "implemented")
+
+
+def _main_op(region: kernel.RegionOp) -> Operation:
+    """What a kernel is about: its reduction, or else what computes its first result."""
+    for op in region.body.block.ops:
+        if is_reduction(op):
+            return op
+    yielded = region.body.block.last_op
+    value = yielded.operands[0].owner if yielded is not None and yielded.operands else region
+    return value if isinstance(value, Operation) else region
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from convir.passes.batch_gemms.rewrite import Batcher
 from convir.passes.fold_constants import bytes_of
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device, check_workspace
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,7 +189,7 @@ def choose_chunks(
     if traffic.unwritten:
         in_place = (
             "; images are read in place, "
-            f"{count * traffic.unwritten} bytes of im2col are not written"
+            f"{bytes_text(count * traffic.unwritten)} of im2col are not written"
         )
     if in_place and not traffic.per_sample and given is None:
         return [count], f"{count} samples at once{in_place}"
@@ -202,25 +203,26 @@ def _chunks_and_why(
     budget = CACHE_BYTES[device] if given is None else given
     per_sample = traffic.per_sample + traffic.images
     total = count * per_sample
+    limit, needed = bytes_text(budget), f"{bytes_text(total)} of workspace"
     chunks = chunks_of(count, per_sample, budget)
     if total == 0:
         return chunks, f"{count} samples at once, which need no workspace"
     if len(chunks) == 1:
-        return chunks, f"{count} samples at once: {total} bytes of workspace are within {budget}"
+        return chunks, f"{count} samples at once: {needed} are within {limit}"
     again = (len(chunks) - 1) * traffic.per_launch
     if given is None and again > total:
         return [count], (
-            f"{count} samples at once: {total} bytes of workspace exceed {budget}, but "
-            f"{len(chunks)} chunks pack {again} bytes of what they share again"
+            f"{count} samples at once: {needed} exceed {limit}, but "
+            f"{len(chunks)} chunks pack {bytes_text(again)} of what they share again"
         )
     peak = max(chunks) * per_sample
     if len(chunks) == count:
         return chunks, (
-            f"{count} samples in turns: {peak} bytes of workspace, as two exceed {budget}"
+            f"{count} samples in turns: {bytes_text(peak)} of workspace, as two exceed {limit}"
         )
     return chunks, (
-        f"{count} samples in {len(chunks)} chunks of up to {max(chunks)}: {peak} bytes of "
-        f"workspace, as {total} exceed {budget}"
+        f"{count} samples in {len(chunks)} chunks of up to {max(chunks)}: {bytes_text(peak)} of "
+        f"workspace, as {bytes_text(total)} exceed {limit}"
     )
 
 

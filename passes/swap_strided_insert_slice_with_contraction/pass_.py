@@ -41,6 +41,7 @@ from convir.passes.builders.scattered_contraction import (
 )
 from convir.passes.builders.structured_rebuild import rebuilt
 from convir.passes.manager import remarks
+from convir.passes.manager.quantities import flops_change
 from convir.passes.swap_strided_insert_slice_with_contraction.match import Restriction, restrict
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Swap:
         dims, saving = self.restriction.dims, self.restriction.saving
         gain = f"{saving:.4g}x fewer FLOPs"
         if dims.flops is not None:
-            gain = f"{dims.flops} -> {round(dims.flops / saving)} FLOPs ({saving:.4g}x fewer)"
+            change = flops_change(dims.flops, round(dims.flops / saving))
+            gain = f"{change} ({saving:.4g}x fewer)"
         if not self.restriction.scatters_result:
             return f"{gain}; only the reduction shrinks, so that nothing is scattered afterwards"
         if not self.followers:

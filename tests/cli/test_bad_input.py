@@ -31,7 +31,8 @@ def failure(tool: str, argv: Sequence[str], capsys: pytest.CaptureFixture[str]) 
     out, err = capsys.readouterr()
     assert (status in (1, 2), out) == (True, "")
     assert "defect of convir" not in err
-    (line,) = err.splitlines()
+    line, *shown = err.splitlines()
+    assert not shown or shown[-1].strip() == "^"
     return line
 
 

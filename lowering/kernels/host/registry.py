@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.entry_points import HOST_KERNELS, installed
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
+from convir.lowering.kernels.host.family import Family
 from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
 from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 CONTRACTIONS: tuple[HostFamily, ...] = (DIRECT_DEPTHWISE, IMPLICIT_GEMM, WGRAD)
 """What computes contractions by register tiles: on every CPU one of them does."""
 
-SELECTED: tuple[HostFamily, ...] = (FUSED_CHAIN, *CONTRACTIONS, BLAS, SCATTER)
+INSTALLED: tuple[HostFamily, ...] = installed(HOST_KERNELS, cast("type[HostFamily]", Family))
+"""Those of other packages, which are more special than any family here."""
+
+SELECTED: tuple[HostFamily, ...] = (*INSTALLED, FUSED_CHAIN, *CONTRACTIONS, BLAS, SCATTER)
 """What is selected where it computes a kernel, the best first."""
 
 FAMILIES: tuple[HostFamily, ...] = (*SELECTED, LOOPS)

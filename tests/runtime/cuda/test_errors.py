@@ -116,7 +116,7 @@ def missing(name: str) -> ImportError:
             {"cupy": ImportError("No module named 'cupy'")},
             (
                 "CuPy is not installed or cannot be loaded (No module named 'cupy'): "
-                "pip install cupy-cuda13x"
+                "pip install 'convir[cuda]', which has cupy-cuda13x"
             ),
         ),
         (
@@ -150,12 +150,12 @@ def missing(name: str) -> ImportError:
             {"cupy_backends.cuda.libs.nvrtc": missing("libnvrtc.so.13")},
             (
                 "NVRTC is not installed or cannot be loaded (libnvrtc.so.13: cannot open shared "
-                "object file): pip install nvidia-cuda-nvrtc"
+                "object file): pip install 'convir[cuda]', which has nvidia-cuda-nvrtc"
             ),
         ),
         (
             {"cuda.pathfinder": headers_in(None)},
-            "CUDA's headers are not installed: pip install nvidia-cuda-runtime",
+            "CUDA's headers are not installed: pip install 'convir[cuda]'",
         ),
     ],
     ids=[
@@ -222,7 +222,7 @@ def test_a_missing_cublas(world: dict[str, Any]) -> None:
         load_cublas()
     assert str(refusal.value) == (
         "cuBLAS is not installed or cannot be loaded (libcublas.so: not found): "
-        "pip install nvidia-cublas"
+        "pip install 'convir[cuda]', which has nvidia-cublas"
     )
 
 
@@ -284,7 +284,7 @@ def test_a_missing_binding_of_the_driver(
         launch.LoadedKernel(kernel)
     assert str(refusal.value) == (
         "CUDA's Python binding is not installed or cannot be loaded (No module named "
-        "'cuda.bindings'): pip install cuda-bindings"
+        "'cuda.bindings'): pip install 'convir[cuda]', which has cuda-bindings"
     )
 
 
