@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments.parser import UsageError
 from convir.cli.files.streams import read_input
 from convir.cli.reports.marked_line import marked_line
 from convir.dialects.diagnostics import Diagnostic
 from convir.frontends.miopen import ConvLine, parse_line, strip_comment
 from convir.frontends.miopen_options import LineError
+from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

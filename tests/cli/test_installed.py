@@ -133,7 +133,8 @@ def test_a_kernel_family_of_the_host_is_selected_and_runs(site: Path) -> None:
 
 
 def test_other_code_of_a_package_is_another_compiler(site: Path) -> None:
-    script = "from convir.runtime.cache.fingerprint import compiler_fingerprint; print(compiler_fingerprint())"
+    module = "convir.runtime.cache.fingerprint"
+    script = f"from {module} import compiler_fingerprint; print(compiler_fingerprint())"
 
     def fingerprint() -> str:
         path = os.pathsep.join((str(site), os.environ.get("PYTHONPATH", "")))
