@@ -88,7 +88,7 @@ def _main(argv: Sequence[str]) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from convir.cli.jobs.bench_compare import print_comparison, read_report  # noqa: PLC0415  (as above)
 
-    if options.line or options.commands_files or options.tune:
+    if options.lines or options.commands_files or options.tune:
         raise UsageError(f"{COMPARE} measures nothing: it goes without lines and --tune")
     return print_comparison(*map(read_report, options.compare))
 
