@@ -23,6 +23,7 @@ from convir.passes.batch_gemms.pass_ import (
     choose_chunks,
     chunks_of,
 )
+from convir.passes.manager.quantities import bytes_text
 from convir.reference import evaluate
 
 if TYPE_CHECKING:
@@ -256,7 +257,8 @@ def test_what_is_shared_decides_between_chunks_and_all_at_once() -> None:
     assert choose_chunks(8, Traffic(within, 2 * within), "host", None)[0] == [2] * 4
     chunks, reason = choose_chunks(8, Traffic(within, 3 * within), "host", 2 * within)
     assert chunks == [2] * 4
-    assert f"{2 * within} bytes of workspace, as {8 * within} exceed {2 * within}" in reason
+    kept, whole = bytes_text(2 * within), bytes_text(8 * within)
+    assert f"{kept} of workspace, as {whole} exceed {kept}" in reason
 
 
 @pytest.mark.parametrize("budget", [512 * BYTES, 40 * BYTES])
