@@ -13,7 +13,9 @@ import argparse
 import ctypes
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 from xdsl.passes import PassPipeline
 
 from convir.analysis.cost import size_in_bytes
@@ -24,18 +26,26 @@ from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line, strip_comment
 from convir.lowering.kernels.host.launch import Argument, HostLaunch
 from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.host.registry import SELECTED
+from convir.lowering.kernels.host.registry import FAMILIES
 from convir.lowering.kernels.host.target import target
 from convir.lowering.pipeline import lowering_passes
 from convir.passes import run
 from convir.runtime.arrays.host_memory import aligned_bytes
-from convir.runtime.host.jit import AS_EMITTED, compile_ir
+from convir.runtime.host.gemm import run_gemm
+from convir.runtime.host.jit import AS_EMITTED, CompileOptions, compile_ir
 from convir.runtime.host.pool import shared_pool
+from convir.runtime.program import Buffer, Gemm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from convir.lowering.kernels.library.gemm_call import GemmCall
 
 
-def measured_us(launch: HostLaunch, body: KernelBody, budget_s: float) -> float:
-    """µs of one thread in a call of all stages."""
-    library = compile_ir(launch.ir, exports=launch.entries, cpu=target(), options=AS_EMITTED)
+def calls_of(launch: HostLaunch, body: KernelBody) -> Callable[[], None]:
+    """What runs all stages of a launch on the calling thread."""
+    options = AS_EMITTED if launch.code.is_final else CompileOptions()
+    library = compile_ir(launch.ir, exports=launch.entries, cpu=target(), options=options)
     types = body.function.function_type
     memory = {
         place: [aligned_bytes(size_in_bytes(each), zeroed=True) for each in given]
@@ -50,12 +60,44 @@ def measured_us(launch: HostLaunch, body: KernelBody, budget_s: float) -> float:
         ]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         calls.append((library.address(stage.entry), table, stage.items))
+
+    kept = (library, memory, workspace)
+
+    def call() -> None:
+        assert kept
+        for address, table, items in calls:
+            shared_pool().launch(address, ctypes.addressof(table), items, 1)
+
+    return call
+
+
+def gemm_of(call: GemmCall, body: KernelBody) -> Callable[[], None]:
+    """What calls the BLAS as a program does."""
+    types = body.function.function_type
+    inputs = [aligned_bytes(size_in_bytes(each), zeroed=True) for each in types.inputs]
+    (output,) = (aligned_bytes(size_in_bytes(each), zeroed=True) for each in types.outputs)
+    element = np.dtype(np.float64 if "f64" in str(types.outputs.data[0]) else np.float32)
+    layout = call.layout
+    order = (call.rhs, call.lhs) if layout.swapped else (call.lhs, call.rhs)
+    a, b = (inputs[index] for index in order)
+    buffer = Buffer("arena", 0, 0, (), element)
+    gemm = Gemm(
+        *(buffer, buffer, buffer),
+        **layout.sizes(),
+        transpose_a=layout.transpose_a,
+        transpose_b=layout.transpose_b,
+        accumulate=call.init is not None,
+    )
+    return lambda: run_gemm(gemm, a, b, output)
+
+
+def measured_us(call: Callable[[], None], budget_s: float) -> float:
+    """µs of a call, the least of many."""
     times: list[int] = []
     end = time.monotonic() + budget_s
     while not times or time.monotonic() < end:
         begin = time.thread_time_ns()
-        for address, table, items in calls:
-            shared_pool().launch(address, ctypes.addressof(table), items, 1)
+        call()
         times.append(time.thread_time_ns() - begin)
     return min(times) / 1000
 
@@ -64,15 +106,17 @@ def families_of(body: KernelBody, budget_s: float) -> list[str]:
     """`FAMILY PREDICTED MEASURED` of every family that computes a kernel by launches."""
     found: list[str] = []
     cpu = target()
-    for family in SELECTED:
+    for family in FAMILIES:
         problem = family.problem(body, cpu)
         if isinstance(problem, Refusal):
             continue
         config = family.parse(family.name)
         launch = family.launch(problem, config, cpu)
-        if isinstance(launch, HostLaunch):
-            us = measured_us(launch, body, budget_s)
-            found.append(f"{config} {family.predict(problem, config, cpu):.1f} {us:.1f}")
+        if isinstance(launch, Refusal):
+            continue
+        calls = calls_of(launch, body) if isinstance(launch, HostLaunch) else gemm_of(launch, body)
+        us = measured_us(calls, budget_s)
+        found.append(f"{config} {family.predict(problem, config, cpu):.1f} {us:.1f}")
     return found
 
 
