@@ -41,8 +41,13 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.library.gemm_call import GemmCall
 
+REPEATS = 32
+"""Calls that are timed together where one is short."""
+LONG_US = 100.0
+"""Of a call that is timed alone."""
 
-def calls_of(launch: HostLaunch, body: KernelBody) -> Callable[[], None]:
+
+def calls_of(launch: HostLaunch, body: KernelBody) -> Callable[[int], None]:
     """What runs all stages of a launch on the calling thread."""
     options = AS_EMITTED if launch.code.is_final else CompileOptions()
     library = compile_ir(launch.ir, exports=launch.entries, cpu=target(), options=options)
@@ -52,26 +57,26 @@ def calls_of(launch: HostLaunch, body: KernelBody) -> Callable[[], None]:
         for place, given in (("input", types.inputs), ("output", types.outputs))
     }
     workspace = {name: aligned_bytes(size) for name, size in launch.workspace.items()}
-    calls: list[tuple[int, ctypes.Array[ctypes.c_void_p], int]] = []
-    for stage in (*launch.prepare, *launch.stages):
+    pool, rows, tables = shared_pool(), list[int](), list[ctypes.Array[ctypes.c_void_p]]()
+    stages = (*launch.prepare, *launch.stages)
+    for stage in stages:
         addresses = [
             (memory[x.place][x.index] if isinstance(x, Argument) else workspace[x]).ctypes.data
             for x in stage.buffers
         ]
-        table = (ctypes.c_void_p * len(addresses))(*addresses)
-        calls.append((library.address(stage.entry), table, stage.items))
+        tables.append((ctypes.c_void_p * len(addresses))(*addresses))
+        table = ctypes.addressof(tables[-1])
+        rows += pool.described(library.address(stage.entry), table, stage.items, 1)
+    words = (ctypes.c_int64 * (len(rows) * REPEATS))(*rows * REPEATS)
+    kept = library, memory, workspace, tables, words
 
-    kept = (library, memory, workspace)
-
-    def call() -> None:
-        assert kept
-        for address, table, items in calls:
-            shared_pool().launch(address, ctypes.addressof(table), items, 1)
+    def call(times: int) -> None:
+        pool.run(ctypes.addressof(kept[-1]), times * len(stages), together=False)
 
     return call
 
 
-def gemm_of(call: GemmCall, body: KernelBody) -> Callable[[], None]:
+def gemm_of(call: GemmCall, body: KernelBody) -> Callable[[int], None]:
     """What calls the BLAS as a program does."""
     types = body.function.function_type
     inputs = [aligned_bytes(size_in_bytes(each), zeroed=True) for each in types.inputs]
@@ -88,18 +93,25 @@ def gemm_of(call: GemmCall, body: KernelBody) -> Callable[[], None]:
         transpose_b=layout.transpose_b,
         accumulate=call.init is not None,
     )
-    return lambda: run_gemm(gemm, a, b, output)
+
+    def repeated(times: int) -> None:
+        for _ in range(times):
+            run_gemm(gemm, a, b, output)
+
+    return repeated
 
 
-def measured_us(call: Callable[[], None], budget_s: float) -> float:
-    """µs of a call, the least of many."""
-    times: list[int] = []
+def measured_us(call: Callable[[int], None], budget_s: float) -> float:
+    """µs of one call, the least of many."""
+    found: list[float] = []
+    repeats = 1
     end = time.monotonic() + budget_s
-    while not times or time.monotonic() < end:
+    while not found or time.monotonic() < end:
         begin = time.thread_time_ns()
-        call()
-        times.append(time.thread_time_ns() - begin)
-    return min(times) / 1000
+        call(repeats)
+        found.append((time.thread_time_ns() - begin) / repeats / 1000)
+        repeats = REPEATS if found[0] < LONG_US else 1
+    return min(found)
 
 
 def families_of(body: KernelBody, budget_s: float) -> list[str]:
@@ -116,7 +128,7 @@ def families_of(body: KernelBody, budget_s: float) -> list[str]:
             continue
         calls = calls_of(launch, body) if isinstance(launch, HostLaunch) else gemm_of(launch, body)
         us = measured_us(calls, budget_s)
-        found.append(f"{config} {family.predict(problem, config, cpu):.1f} {us:.1f}")
+        found.append(f"{config} {family.predict(problem, config, cpu):.3g} {us:.3g}")
     return found
 
 
