@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from convir.analysis.refusal import Refusal
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.host.family import Family, OnlyConfig
-from convir.lowering.kernels.library.gemm_call import GemmCall, library_gemm
+from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.host.problem import KernelBody
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 CONFIG: Final = OnlyConfig(GEMM)
 
-CALL_US = 10.0
-"""Of the call, which is made in Python between launches."""
+CALL_US = 5.0
+"""Of the call, which is made in Python, and of leaving a chain of launches for it."""
 
-SHARE = 0.8
+PRODUCT_US = 0.2
+"""Of each further matrix of a batch."""
+
+SHARE = 0.5
 """Of the peak of multiply-adds that large products reach."""
 
 
@@ -31,7 +34,7 @@ def _read(body: KernelBody, cpu: CpuTarget) -> GemmCall | Refusal:
     }:
         if not isinstance(element_type, Float32Type | Float64Type):
             return Refusal(f"the host's BLAS has no {element_type}")
-    return library_gemm(body.function)
+    return match_gemm(body.function)
 
 
 def predict(call: GemmCall, cpu: CpuTarget) -> float:
@@ -40,7 +43,8 @@ def predict(call: GemmCall, cpu: CpuTarget) -> float:
     products = layout.batch * layout.m * layout.n * layout.k
     a_cycle = cpu.multiply_adds * cpu.lanes(32) * SHARE
     nbytes = 4 * layout.batch * (layout.m * (layout.k + layout.n) + layout.k * layout.n)
-    return CALL_US + max(products / a_cycle / cpu.clock_mhz, cpu.traffic_us(nbytes))
+    calls = CALL_US + PRODUCT_US * (layout.batch - 1)
+    return calls + max(products / a_cycle / cpu.clock_mhz, cpu.traffic_us(nbytes))
 
 
 BLAS = Family(
