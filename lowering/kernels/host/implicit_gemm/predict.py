@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.code.tiles import cycles_of
 from convir.lowering.kernels.host.implicit_gemm.blocking import block, shape_of
+from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.traffic import (
     COPY_CYCLES,
     copied_elements,
@@ -34,9 +35,13 @@ def predict(spec: Contraction, cpu: CpuTarget, *, constant_weights: bool = False
         cpu: the processor.
         constant_weights: whether weights are packed once for all calls.
     """
-    lanes = Lanes(spec.element, cpu)
-    cuts = block(spec, lanes)
-    cycles = cycles_of(shape_of(spec), cuts.tile, lanes.count)
+    stages = OperandStages(spec, cpu)
+    try:
+        stages.readable_rows()
+        cuts = block(stages.spec, stages.lanes)
+    except ValueError:  # It is not legal: the launch says why.
+        return inf
+    cycles = cycles_of(shape_of(stages.spec), cuts.tile, stages.lanes.count)
     cycles += ITEM_CYCLES * cuts.items_per_group * cuts.groups
     cycles += ADDRESS_CYCLES * cuts.groups * sum(p.pixels * p.taps for p in spec.phases)
     launches = 1

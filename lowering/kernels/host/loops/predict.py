@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from convir.lowering.kernels.host.target import CpuTarget
 
-OPERATIONS = 2.0
-"""In a cycle, a multiplication and an addition of an accumulator. Where results that lie behind
-each other read elements that do, LLVM makes vectors; strided sums over much memory take longer."""
+OPERATIONS = 1.5
+"""In a cycle, of sums whose elements lie apart: each waits for its accumulator. Where results that
+lie behind each other read elements that do, LLVM makes vectors, and they take less."""
 
 
 def predict(ops: Iterable[Operation], cpu: CpuTarget) -> float:
