@@ -24,7 +24,8 @@ PRODUCT_US = 0.2
 """Of each further matrix of a batch."""
 
 SHARE = 0.5
-"""Of the peak of multiply-adds that large products reach."""
+"""Of the peak of multiply-adds that large products reach; tiles that are not filled take as long
+as full ones, but for vectors."""
 
 
 def _read(body: KernelBody, cpu: CpuTarget) -> GemmCall | Refusal:
@@ -40,8 +41,10 @@ def _read(body: KernelBody, cpu: CpuTarget) -> GemmCall | Refusal:
 def predict(call: GemmCall, cpu: CpuTarget) -> float:
     """µs on one thread, for elements of f32."""
     layout = call.layout
-    products = layout.batch * layout.m * layout.n * layout.k
-    a_cycle = cpu.multiply_adds * cpu.lanes(32) * SHARE
+    lanes = cpu.lanes(32)
+    m, n = (1 if size == 1 else -(-size // lanes) * lanes for size in (layout.m, layout.n))
+    products = layout.batch * m * n * layout.k
+    a_cycle = cpu.multiply_adds * lanes * SHARE
     nbytes = 4 * layout.batch * (layout.m * (layout.k + layout.n) + layout.k * layout.n)
     calls = CALL_US + PRODUCT_US * (layout.batch - 1)
     return calls + max(products / a_cycle / cpu.clock_mhz, cpu.traffic_us(nbytes))
