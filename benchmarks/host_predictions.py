@@ -34,7 +34,7 @@ from convir.runtime.arrays.host_memory import aligned_bytes
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import AS_EMITTED, CompileOptions, compile_ir
 from convir.runtime.host.pool import shared_pool
-from convir.runtime.program import Buffer, Gemm
+from convir.runtime.program import Buffer, Gemm, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +85,10 @@ def gemm_of(call: GemmCall, body: KernelBody) -> Callable[[int], None]:
     layout = call.layout
     order = (call.rhs, call.lhs) if layout.swapped else (call.lhs, call.rhs)
     a, b = (inputs[index] for index in order)
-    buffer = Buffer("arena", 0, 0, (), element)
+    buffer = Buffer(Space.ARENA, 0, 0, (), element)
+    m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c = layout.sizes().values()
     gemm = Gemm(
-        *(buffer, buffer, buffer),
-        **layout.sizes(),
+        *(buffer, buffer, buffer, m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c),
         transpose_a=layout.transpose_a,
         transpose_b=layout.transpose_b,
         accumulate=call.init is not None,

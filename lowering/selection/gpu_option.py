@@ -15,6 +15,8 @@ _log = logging.getLogger(__name__)
 
 _noted: Final[set[str]] = set()
 
+PRINTED: Final = "ARCH:MULTIPROCESSORS:SHARED_BYTES[:NAME]"
+
 
 def gpu_of(option: str) -> Target:
     """The GPU that prints as `option`.
@@ -57,4 +59,10 @@ def target_of(device: str, option: str | None) -> Target | cpus.CpuTarget:
             raise PassFailedException(str(error)) from error
     if option is None:
         return DEFAULT_TARGET
-    return named(option) if option in names() else gpu_of(option)
+    if option in names():
+        return named(option)
+    try:
+        return Target.parse(option)
+    except ValueError as error:
+        message = f"unknown GPU target '{option}': one of {', '.join(names())}, or {PRINTED}"
+        raise PassFailedException(message) from error

@@ -203,7 +203,7 @@ def select(region: kernel.RegionOp, to: Selection) -> None:
         elif whole is None:
             reasons = found
     if part is not None and (whole is None or whole.us is None or part.us < whole.us):
-        why = "; ".join(("the epilogue of a contraction", *(whole.reasons if whole else reasons)))
+        why = "; ".join(("the epilogue of a contraction", *_instead(whole, part.us), *reasons))
         first = _alone(region, part.last)
         _insert_before(region, first, part.last)
         _attach(first, to.device, part.chosen, "it computes the contraction")
@@ -237,7 +237,17 @@ def _part(region: kernel.RegionOp, last: Operation, to: Selection) -> _Part | li
         return _Part(last, chosen, 0.0)
     done = backward_slice(region.body.block, {last})
     rest = [op for op in region.body.block.ops if op not in done]
-    return _Part(last, chosen, chosen.us + predict_loops(rest, to.cpu))
+    named = tuple(each for each in chosen.reasons if not each.startswith(f"not {LOOPS}:"))
+    part_us = chosen.us + predict_loops(rest, to.cpu)
+    return _Part(last, replace(chosen, reasons=named), part_us)
+
+
+def _instead(whole: Chosen | None, part_us: float) -> tuple[str, ...]:
+    """Why loops do not compute all of a region, of which they compute the rest."""
+    if whole is None or whole.us is None:
+        return ()
+    both = f"predicted {_printed(part_us)} µs for both, loops {_printed(whole.us)} µs for all"
+    return (both, *whole.reasons[1:])
 
 
 def _ends_of_a_part(contractions: Sequence[Operation]) -> list[Operation]:

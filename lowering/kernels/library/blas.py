@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -28,35 +29,49 @@ SHARE = 0.5
 as full ones, but for vectors."""
 
 
-def _read(body: KernelBody, cpu: CpuTarget) -> GemmCall | Refusal:
+@dataclass(frozen=True)
+class HostGemm:
+    """A product and the type of its elements."""
+
+    call: GemmCall
+    element_bits: int
+
+
+def _read(body: KernelBody, cpu: CpuTarget) -> HostGemm | Refusal:
     del cpu
     for element_type in {
         getattr(each, "element_type", None) for each in body.function.function_type.inputs
     }:
         if not isinstance(element_type, Float32Type | Float64Type):
             return Refusal(f"the host's BLAS has no {element_type}")
-    return match_gemm(body.function)
+    call = match_gemm(body.function)
+    if isinstance(call, Refusal):
+        return call
+    (result,) = body.function.function_type.outputs
+    is_wide = isinstance(getattr(result, "element_type", None), Float64Type)
+    return HostGemm(call, 64 if is_wide else 32)
 
 
-def predict(call: GemmCall, cpu: CpuTarget) -> float:
-    """µs on one thread, for elements of f32."""
-    layout = call.layout
-    lanes = cpu.lanes(32)
+def predict(product: HostGemm, cpu: CpuTarget) -> float:
+    """µs on one thread."""
+    layout, lanes = product.call.layout, cpu.lanes(product.element_bits)
     m, n = (1 if size == 1 else -(-size // lanes) * lanes for size in (layout.m, layout.n))
     products = layout.batch * m * n * layout.k
     a_cycle = cpu.multiply_adds * lanes * SHARE
-    nbytes = 4 * layout.batch * (layout.m * (layout.k + layout.n) + layout.k * layout.n)
+    elements = layout.batch * (layout.m * (layout.k + layout.n) + layout.k * layout.n)
+    traffic = cpu.traffic_us(elements * product.element_bits / 8)
     calls = CALL_US + PRODUCT_US * (layout.batch - 1)
-    return calls + max(products / a_cycle / cpu.clock_mhz, cpu.traffic_us(nbytes))
+    return calls + max(products / a_cycle / cpu.clock_mhz, traffic)
 
 
 BLAS = Family(
     name=GEMM,
-    sees=GemmCall,
+    sees=HostGemm,
     config=OnlyConfig,
     reads=_read,
-    plan=lambda call, cpu: (CONFIG,),
+    plan=lambda product, cpu: (CONFIG,),
     parse=CONFIG.parse,
-    time=lambda call, config, cpu: predict(call, cpu),
-    launches=lambda call, config, cpu: call,
+    time=lambda product, config, cpu: predict(product, cpu),
+    launches=lambda product, config, cpu: product.call,
+    is_total=True,
 )
