@@ -1,10 +1,10 @@
 """What families of the host are predicted to take, beside what they take on one thread.
 
-    python benchmarks/host_predictions.py benchmarks/suites/depthwise-host.txt
+    OPENBLAS_NUM_THREADS=1 python benchmarks/host_predictions.py benchmarks/suites/depthwise-host.txt
 
-A line for each kernel that several families compute, or with `--all` for each: the family, the
-prediction and the measured time in µs, of all that compute it as launches, weights packed in each
-call. Times are those of the calling thread alone, the least of many calls.
+A line for each kernel that several families compute, libraries and loops included: the family, the
+prediction and the measured time in µs, weights packed in each call. Times are those of the calling
+thread alone, the least of many calls, without Python between the launches of one.
 """
 
 from __future__ import annotations
@@ -137,7 +137,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="+", type=Path)
     parser.add_argument("--budget", type=float, default=0.25, help="seconds for each family")
-    parser.add_argument("--all", action="store_true", help="kernels of one family too")
     options = parser.parse_args()
     lines = [line for suite in options.suites for line in suite.read_text().splitlines()]
     for line in filter(None, (strip_comment(line).strip() for line in lines)):
@@ -147,8 +146,7 @@ def main() -> None:
             if not isinstance(op, kernel.FuncOp):
                 continue
             found = families_of(KernelBody(op), options.budget)
-            if len(found) > 1 or options.all:
-                print(line, *found, sep="\n  ", flush=True)
+            print(line, *found, sep="\n  ", flush=True)
 
 
 if __name__ == "__main__":
