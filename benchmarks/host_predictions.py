@@ -1,6 +1,6 @@
 """What families of the host are predicted to take, beside what they take on one thread.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/host_predictions.py benchmarks/suites/depthwise-host.txt
+    OPENBLAS_NUM_THREADS=1 python benchmarks/host_predictions.py benchmarks/suites/grouped-host.txt
 
 A line for each kernel that several families compute, libraries and loops included: the family, the
 prediction and the measured time in µs, weights packed in each call. Times are those of the calling
