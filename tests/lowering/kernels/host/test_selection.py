@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from xdsl.passes import PassPipeline
@@ -28,6 +29,11 @@ from convir.lowering.selection import gpu_option
 from convir.lowering.selection.gpu_option import target_of, todays_option
 from convir.lowering.selection.select_kernels import SelectKernelsPass
 from convir.passes import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xdsl.passes import ModulePass
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
 PRODUCT = f"conv -n 1 -c 64 -H 14 -W 14 -k 64 -y 1 -x 1 -F 1 {NHWC}"
@@ -130,12 +136,12 @@ def test_register_files_are_those_of_every_target() -> None:
 
 
 @pytest.mark.parametrize("step", [SelectKernelsPass, ChunkBatchPass, ConvertToRtPass])
-@pytest.mark.parametrize("given", [{}, {"target": "x86-64-v3"}, {"target": str(DEFAULT_TARGET)}])
+@pytest.mark.parametrize("given", [None, "x86-64-v3", str(DEFAULT_TARGET)])
 def test_printed_options_parse_again(
-    step: type[SelectKernelsPass | ChunkBatchPass | ConvertToRtPass], given: dict[str, str]
+    step: type[SelectKernelsPass | ChunkBatchPass | ConvertToRtPass], given: str | None
 ) -> None:
-    made = step(**given)
-    known = {step.name: lambda: step}
+    made = step(target=given)
+    known: dict[str, Callable[[], type[ModulePass]]] = {step.name: lambda: step}
     text = str(made.pipeline_pass_spec(include_default=True))
     assert PassPipeline.parse_spec(known, text).passes == (made,)
 
