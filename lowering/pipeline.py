@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from convir.lowering.buffers.chunk_batch import ChunkBatchPass
 from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
 from convir.lowering.buffers.plan_memory import PlanMemoryPass
+from convir.lowering.implementations import HOST
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
@@ -34,14 +35,15 @@ def lowering_passes(
         gpu: what cuda kernels are chosen for.
         records: files of tuning records that are asked before the shipped ones.
     """
+    target = None if device == HOST else str(gpu)
     return (
         # What does not fit runs in chunks of its batch.
-        ChunkBatchPass(device, workspace_bytes, str(gpu), records),
+        ChunkBatchPass(device, workspace_bytes, target, records),
         FuseFramesPass(device),  # chains of convolutions that compute frame by frame
         FuseEpiloguePass(),  # a contraction, and what its store computes
         FormKernelRegionsPass(),  # everything else that will be one launch
-        SelectKernelsPass(device, str(gpu), records),  # who computes it
+        SelectKernelsPass(device, target, records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
-        ConvertToRtPass(device, str(gpu)),  # buffers instead of tensors
+        ConvertToRtPass(device, target),  # buffers instead of tensors
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
     )

@@ -38,10 +38,10 @@ from convir.dialects.rt import ops as rt
 from convir.lowering.buffers.convert_to_rt import ConvertToRtPass, buffer_type
 from convir.lowering.buffers.plan_memory import PlanMemoryPass
 from convir.lowering.implementations import HOST
-from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.regions.outline_kernels import OutlineKernelsPass
+from convir.lowering.selection.gpu_option import todays_option
 from convir.lowering.selection.select_kernels import SelectKernelsPass
 from convir.passes.builders.resized_batch import with_batch
 from convir.passes.manager import remarks
@@ -77,7 +77,7 @@ class _Chunker:
     module: ModuleOp
     function: func.FuncOp
     device: str
-    gpu: str
+    target: str | None
     records: tuple[str, ...]
 
     @property
@@ -97,9 +97,9 @@ class _Chunker:
             for step in (
                 FuseEpiloguePass(),
                 FormKernelRegionsPass(),
-                SelectKernelsPass(self.device, self.gpu, self.records),
+                SelectKernelsPass(self.device, self.target, self.records),
                 OutlineKernelsPass(),
-                ConvertToRtPass(self.device, self.gpu),
+                ConvertToRtPass(self.device, self.target),
                 PlanMemoryPass(),
             ):
                 step.apply(self.ctx, resized)
@@ -203,10 +203,12 @@ class ChunkBatchPass(ModulePass):
 
     device: str = HOST
     workspace_bytes: int | None = None
-    gpu: str = str(DEFAULT_TARGET)
-    """The GPU that kernels are chosen for, as `Target` prints it."""
+    target: str | None = None
+    """What kernels are chosen for, as of `select-kernels`."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
+    gpu: str | None = None
+    """The older spelling of `target`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function on tensors.
@@ -219,9 +221,10 @@ class ChunkBatchPass(ModulePass):
         check_workspace(self.workspace_bytes)
         if self.workspace_bytes is None:
             return
+        target = todays_option(self.device, self.target, self.gpu)
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
-                chunker = _Chunker(ctx, op, function, self.device, self.gpu, self.records)
+                chunker = _Chunker(ctx, op, function, self.device, target, self.records)
                 self._chunk(chunker, self.workspace_bytes)
 
     def _chunk(self, chunker: _Chunker, budget: int) -> None:
