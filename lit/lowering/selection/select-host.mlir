@@ -12,12 +12,12 @@
 // OLD:     option 'gpu=...' is an older spelling of 'target=...'
 // GPU:     kernel.region configs {cuda = "
 
-// CHECK:     remark: [select-kernels] kernel.region rewritten: implicit-gemm for host (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not planar
-// CHECK:     remark: [select-kernels] kernel.region rewritten: loops for host (tensor<2x2xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, implicit-gemm {{[0-9.]+}} µs; not planar
-// CHECK:     remark: [select-kernels] kernel.region rewritten: implicit-gemm for host (tensor<64x64xf32>): it computes the contraction; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not planar
+// CHECK:     remark: [select-kernels] {{[a-z_.]+}} implemented: implicit-gemm for host (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not planar
+// CHECK:     remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<2x2xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, implicit-gemm {{[0-9.]+}} µs; not planar
+// CHECK:     remark: [select-kernels] {{[a-z_.]+}} implemented: implicit-gemm for host (tensor<64x64xf32>): it computes the contraction; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not planar
 // CHECK-NOT: not loops
-// CHECK:     remark: [select-kernels] kernel.region rewritten: loops for host (tensor<64xf32>): the epilogue of a contraction; predicted {{[0-9.]+}} µs for both, loops {{[0-9.]+}} µs for all; not planar
-// CHECK:     remark: [select-kernels] kernel.region rewritten: loops for host (tensor<2xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar
+// CHECK:     remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<64xf32>): the epilogue of a contraction; predicted {{[0-9.]+}} µs for both, loops {{[0-9.]+}} µs for all; not planar
+// CHECK:     remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<2xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar
 
 // CHECK-LABEL:   func.func @product
 // CHECK:           kernel.region configs {host = "implicit-gemm"} {
