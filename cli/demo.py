@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from convir.analysis.cost import Cost, cost_of, peak_bytes
 from convir.analysis.refusal import Refusal
+from convir.cli.arguments.parser import ArgumentParser
 from convir.cli.files.streams import EXIT_FAILURE, EXIT_OK, guarded
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import diagnostic_of
@@ -67,7 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    files = [Path(name) for name in argv] or sorted(EXAMPLES.glob("*.mlir"))
+    parser = ArgumentParser(TOOL, "Rewrite convolutions, say why, and check the results.")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="MLIR text; by default the examples"
+    )
+    files = parser.parse(argv).files or sorted(EXAMPLES.glob("*.mlir"))
     console = Console(highlight=False)
     if not files:
         console.print(f"there are no examples in {EXAMPLES}", style="red")

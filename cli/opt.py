@@ -33,8 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
     options = parse_arguments(argv)
-    if options.version:
-        return _print_version()
     if options.list_passes:
         from convir.cli.reports.list_passes import print_passes  # noqa: PLC0415
 
@@ -45,15 +43,6 @@ def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
     from convir.cli.jobs.opt_job import process_file  # noqa: PLC0415
 
     return process_file(options, owns_process=owns_process)
-
-
-def _print_version() -> int:
-    from importlib.metadata import version  # noqa: PLC0415
-
-    from convir import __version__  # noqa: PLC0415
-
-    sys.stdout.write(f"{TOOL} {__version__} (xDSL {version('xdsl')})\n")
-    return 0
 
 
 if __name__ == "__main__":

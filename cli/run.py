@@ -23,11 +23,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     options = parse_arguments(argv)
-    if options.version:
-        from convir import __version__  # noqa: PLC0415
-
-        sys.stdout.write(f"{TOOL} {__version__}\n")
-        return 0
     from convir.dialects.compat import startup  # noqa: PLC0415  (as below)
 
     startup.install()

@@ -141,6 +141,3 @@ def _add_report_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--list-passes", action="store_true", help="list passes and pipelines on stdout, and stop"
     )
-    group.add_argument(
-        "--version", action="store_true", help="print the version on stdout, and stop"
-    )

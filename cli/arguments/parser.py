@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -53,6 +54,7 @@ class ArgumentParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self.add_argument("--version", action=_PrintVersion)
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's message."""
@@ -92,6 +94,30 @@ class ArgumentParser(argparse.ArgumentParser):
             metavar="OUT",
             help="write the IR to OUT instead of stdout, which is also called -",
         )
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the tool, its version and xDSL's on stdout, and ends the process, as --help does."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str):
+        super().__init__(
+            option_strings, dest, nargs=0, help="print the version on stdout, and stop"
+        )
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        """Print, and end."""
+        from importlib.metadata import version  # noqa: PLC0415  (slow to import)
+
+        from convir import __version__  # noqa: PLC0415
+
+        sys.stdout.write(f"{parser.prog} {__version__} (xDSL {version('xdsl')})\n")
+        parser.exit()
 
 
 def natural(text: str) -> int:

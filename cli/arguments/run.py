@@ -91,5 +91,4 @@ def _parser() -> ArgumentParser:
     )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback behind an error")
-    add("--version", action="store_true", help="print the version on stdout, and stop")
     return parser
