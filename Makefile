@@ -23,7 +23,7 @@ setup: $(CHECKS)
 
 # What the package needs, and nothing else.
 # `.link/convir -> ..` lets pyright and pytest see the package under its name from the root.
-$(PACKAGE): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt __init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "convir needs Python 3.11 or newer: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
