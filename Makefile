@@ -17,7 +17,7 @@ test: lint types lit unit wheel
 # Lint, lit with tools that are imported once, and the tests that are marked fast.
 quick: lint
 	$(BIN)/lit -q -D forked lit
-	$(BIN)/python -m pytest -n 2 -q -m fast
+	$(BIN)/python -m pytest -n 2 -q -m 'fast and not gpu'
 
 setup: $(CHECKS)
 

@@ -10,6 +10,8 @@ import pytest
 from convir.passes.manager.registry import CONVIR_PASSES, LOWERING_PASSES
 from convir.passes.pipelines import PIPELINES
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "passes"
 KERNELS = ROOT / "lowering" / "kernels"

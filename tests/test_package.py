@@ -7,7 +7,11 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 
+import pytest
+
 import convir
+
+pytestmark = pytest.mark.fast
 
 LOADED = "import sys, convir; print([name for name in sys.modules if name.startswith('convir')])"
 
