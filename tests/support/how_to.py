@@ -43,7 +43,9 @@ def blocks(page: str) -> list[Block]:
             match[2] or "",
             match[3],
             after[3]
-            if after and after[1] == "text" and not page[match.end() : after.start()].strip()
+            if after
+            and after.group(1, 2) == ("text", None)
+            and not page[match.end() : after.start()].strip()
             else None,
         )
         for match, after in zip(found, followers, strict=True)
