@@ -115,4 +115,6 @@ def _soundfile() -> Any:
     try:
         return import_module("soundfile")
     except (ImportError, OSError) as error:
-        raise UsageError(f".wav files need the package soundfile: {error}") from error
+        raise UsageError(
+            f".wav files need the extra 'sound' ({error}): pip install soundfile"
+        ) from error
