@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gpu import VISIBLE_VARIABLE, visible_gpus
+from hypothesis import HealthCheck, settings
 
 from convir.runtime.cache.program_cache import SWITCH_VARIABLE
 from convir.runtime.host import planner
@@ -26,6 +27,10 @@ MARKERS = {GPU_TESTS: "mark.gpu", FAST_TESTS: "mark.fast"}
 """The marker that a file has which holds a test of these."""
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 """Names a process that runs tests beside others: gw0, gw1, …"""
+
+# No test is about a time, and machines are busy.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Whole programs come from no cache, neither here nor in processes that tests start.
 os.environ.setdefault(SWITCH_VARIABLE, "0")
