@@ -19,6 +19,8 @@ from convir.passes.machine_costs import ASSUMED, MachineCosts
 from convir.passes.manager.option_checks import costs_of
 from convir.passes.pipelines import BACKWARD_DATA
 
+pytestmark = pytest.mark.fast
+
 SMALL = f"conv -n 1 -c 8 -k 8 -H 64 -W 64 -y 9 -x 9 -p 4 -q 4 -u 8 -v 8 -F 2 {NHWC}"
 """64 phases of few products: launches outweigh arithmetic on a GPU, and do not on a core."""
 

@@ -11,6 +11,8 @@ from convir.dialects.diagnostics import DiagnosticError
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
 
+pytestmark = pytest.mark.fast
+
 # f16: the contraction and the padding take temporaries.
 FPROP = f"convfp16 -n 7 -c 8 -H 9 -W 9 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
 

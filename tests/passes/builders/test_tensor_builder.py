@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import SSAValue
@@ -12,6 +13,8 @@ from convir.dialects.context import read_module
 from convir.passes.builders.tensor_builder import TensorBuilder
 from convir.passes.manager.pass_manager import run
 from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import PASS
+
+pytestmark = pytest.mark.fast
 
 TEXT = """
 func.func @main(%a: tensor<2x3xf32>, %b: tensor<?x3xf32>) -> tensor<2x3xf32> {

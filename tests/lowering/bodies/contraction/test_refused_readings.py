@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from convir.lowering.bodies.contraction.spec import Contraction
 
+pytestmark = pytest.mark.fast
+
 PRODUCT = """
   %r = linalg.generic {{indexing_maps = [affine_map<{loops} -> {a}>, affine_map<{loops} -> {b}>,
       affine_map<{loops} -> {c}>], iterator_types = [{kinds}]}}
