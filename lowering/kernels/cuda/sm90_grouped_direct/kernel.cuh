@@ -9,8 +9,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
