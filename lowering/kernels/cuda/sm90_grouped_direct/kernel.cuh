@@ -100,7 +100,7 @@ class Sm90GroupedDirect {
             } else if constexpr (kInChannelsInnermost) {
               load_matrices(fragment, matrix + step * 32);
             } else {
-              load_matrices_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
+              load_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
             }
           }
         }

@@ -139,7 +139,7 @@ class Sm90GroupedWgrad {
     // reads registers until the next one but one is under way.
     unsigned x[kTurn][4];
     const auto load = [&](auto to, int tile) {
-      load_matrices_transposed(x[to.value % kTurn], from + tile * kTileBytes);
+      load_transposed(x[to.value % kTurn], from + tile * kTileBytes);
     };
     const auto add = [&](auto of, int tile) {
       hopper::wgmma_fence();
