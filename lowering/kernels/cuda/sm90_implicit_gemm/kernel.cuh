@@ -307,7 +307,6 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
         }
       },
       [&] { kernel.consume(warpgroup - 1, c, operands); });
-  __syncwarp();  // one end for all roles
 }
 
 }  // namespace convir::wgmma
