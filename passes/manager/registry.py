@@ -36,7 +36,6 @@ CONVIR_PASSES: tuple[str, ...] = (
 """The names of our passes on tensors, in alphabetical order, one a line."""
 
 LOWERING_PASSES: tuple[str, ...] = (
-    "chunk-batch",
     "fuse-frames",
     "fuse-epilogue",
     "form-kernel-regions",
