@@ -6,8 +6,12 @@ from pathlib import Path
 
 import lit.formats
 
+from convir.lowering.kernels.target import named
+
 config.name = "convir"  # noqa: F821  (lit injects `config`)
 config.test_format = lit.formats.ShTest()  # noqa: F821
+# Costs that a pass is told for a GPU, as `convir.compile` tells them.
+config.substitutions.append(("%h200-costs", str(named("h200").costs)))  # noqa: F821
 config.suffixes = [".mlir", ".test"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 bin_dir = str(Path(sys.executable).parent)

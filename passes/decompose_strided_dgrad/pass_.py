@@ -47,16 +47,11 @@ from convir.passes.builders.scattered_contraction import (
     strided_insertions,
 )
 from convir.passes.builders.tensor_builder import element_type_of
-from convir.passes.decompose_strided_dgrad.costs import (
-    ASSUMED_SIZE,
-    MAX_PHASES,
-    Product,
-    pass_us,
-    products_us,
-)
+from convir.passes.decompose_strided_dgrad.costs import MAX_PHASES, Product, pass_us, products_us
 from convir.passes.decompose_strided_dgrad.match import read_scattered
 from convir.passes.decompose_strided_dgrad.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.decompose_strided_dgrad.rewrite import Decomposition, plan_phases
+from convir.passes.machine_costs import ASSUMED_SIZE
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import costs_of
 
