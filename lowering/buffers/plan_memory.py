@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
 
-NAME = "plan-memory"
-
 
 @dataclass(frozen=True)
 class Lifetime:
@@ -113,7 +111,7 @@ def _users(buffer: SSAValue) -> list[Operation]:
 class PlanMemoryPass(ModulePass):
     """Place all temporaries of every rt program in one arena."""
 
-    name = NAME
+    name = "plan-memory"
 
     workspace_bytes: int | None = None
     """The most that an arena may take, in bytes; None for no limit."""
@@ -139,9 +137,9 @@ class PlanMemoryPass(ModulePass):
             )
             raise DiagnosticError(error_at(program, message))
         if not plan.offsets:
-            remarks.refused(NAME, program, "it has no temporaries")
+            remarks.refused(self.name, program, "it has no temporaries")
             return
-        remarks.fired(NAME, program, str(plan))
+        remarks.fired(self.name, program, str(plan))
         block = program.body.block
         assert block.first_op is not None
         arena = rt.ArenaOp(plan.peak)

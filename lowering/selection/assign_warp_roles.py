@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "assign-warp-roles"
-
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
     """Have `load` warps load and `math` warps multiply, in every kernel whose family can."""
 
-    name = NAME
+    name = "assign-warp-roles"
 
     load: int
     math: int
@@ -44,4 +42,4 @@ class AssignWarpRolesPass(ModulePass):
         """Run on every kernel that is selected for cuda and not launched yet."""
 
         asked = Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        choose(op, self.name, asked, gpu_of(self.gpu))

@@ -31,14 +31,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "partition-reduction"
-
 
 @dataclass(frozen=True)
 class PartitionReductionPass(ModulePass):
     """Divide reductions as `kind` says, and add their splits as `reduction` says."""
 
-    name = NAME
+    name = "partition-reduction"
 
     kind: str
     """`data-parallel`, `split-k` or `stream-k`."""
@@ -68,4 +66,4 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         asked = Choice(f"partition={partition}", "partition", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        choose(op, self.name, asked, gpu_of(self.gpu))

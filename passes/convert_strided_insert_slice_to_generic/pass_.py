@@ -21,7 +21,7 @@ the option `force` always.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, tensor
 from xdsl.ir import OpResult
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from convir.analysis.slices import Mixed, Size
     from convir.passes.convert_strided_insert_slice_to_generic.costs import Traffic
     from convir.passes.convert_strided_insert_slice_to_generic.match import ScatterDim
-
-_NAME: Final = "convert-strided-insert-slice-to-generic"
 
 
 @dataclass(frozen=True)
@@ -169,13 +167,13 @@ class ConvertScatter(RewritePattern):
             return
         view = convertible(view, self.selection)
         if isinstance(view, Refusal):
-            remarks.refused(_NAME, op, view.reason)
+            remarks.refused(ConvertStridedInsertSliceToGenericPass.name, op, view.reason)
             return
         convert, reason = judged(view, self.selection)
         if not convert:
-            remarks.refused(_NAME, op, reason)
+            remarks.refused(ConvertStridedInsertSliceToGenericPass.name, op, reason)
             return
-        remarks.fired(_NAME, op, reason)
+        remarks.fired(ConvertStridedInsertSliceToGenericPass.name, op, reason)
         generic = scatter_as_generic(view)
         for new_op in generic:
             new_op.location = op.location
