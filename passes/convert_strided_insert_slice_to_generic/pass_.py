@@ -86,21 +86,21 @@ def convertible(view: SliceView | None, selection: Selection) -> SliceView | Ref
     for number, dim in enumerate(dims):
         if isinstance(dim.extent, DimOf) and dim.extent.value is view.result:
             return Refusal(f"its padded size is dynamic (dimension {number})")
-        reason = _unproved(dim, selection)
-        if reason is not None:
-            return Refusal(f"{reason} (dimension {number})")
+        refusal = _unproved(dim, selection)
+        if refusal is not None:
+            return Refusal(f"{refusal} (dimension {number})")
     return view
 
 
-def _unproved(dim: ScatterDim, selection: Selection) -> str | None:
+def _unproved(dim: ScatterDim, selection: Selection) -> Refusal | None:
     if dim.size == 0:
-        return "nothing is inserted"
+        return Refusal("nothing is inserted")
     if dim.covers:
         return None
     if not _at_least_one(dim.stride):
-        return "a dynamic stride may be less than 1"
+        return Refusal("a dynamic stride may be less than 1")
     if not selection.assume_nonempty and not _at_least_one(dim.size):
-        return "a dynamic size may be 0, and then there is no element to read"
+        return Refusal("a dynamic size may be 0, and then there is no element to read")
     return None
 
 
