@@ -191,6 +191,33 @@ def _kernel_name(name: str, size: int) -> str:
     return f"{name}_of_{size}"
 
 
+def _failure(chunker: _Chunker, full: _Lowered, budget: int, why: Refusal) -> DiagnosticError:
+    message = (
+        f"@{chunker.name} needs {full.peak} bytes of workspace, the budget is {budget}, "
+        f"and its batch cannot be chunked: {why.reason}"
+    )
+    return DiagnosticError(error_at(chunker.function, message))
+
+
+def _batch_of(function: func.FuncOp) -> int | None:
+    """The leading size of the first argument."""
+    inputs: tuple[Attribute, ...] = function.function_type.inputs.data
+    if not inputs or not isinstance(inputs[0], TensorType):
+        return None
+    shape = buffer_type(cast("Attribute", inputs[0]), function).get_shape()
+    return shape[0] if shape else None
+
+
+def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Iterable[_Lowered]) -> None:
+    """Put `program` in the place of `function`, and the kernels it launches before it."""
+    for chunk in lowered:
+        for kernel_func in chunk.kernels:
+            kernel_func.detach()
+            Rewriter.insert_op(kernel_func, InsertPoint.before(function))
+    Rewriter.insert_op(program, InsertPoint.before(function))
+    Rewriter.erase_op(function)
+
+
 @dataclass(frozen=True)
 class ChunkedLowering(ModulePass):
     """Lowers functions whose temporaries exceed `workspace_bytes` for chunks of their batch."""
@@ -239,30 +266,3 @@ class ChunkedLowering(ModulePass):
             f"{len(chunks)} chunks of up to {chunks[0].size} samples",
         )
         _replace(chunker.function, program, dict.fromkeys(chunks))
-
-
-def _failure(chunker: _Chunker, full: _Lowered, budget: int, why: Refusal) -> DiagnosticError:
-    message = (
-        f"@{chunker.name} needs {full.peak} bytes of workspace, the budget is {budget}, "
-        f"and its batch cannot be chunked: {why.reason}"
-    )
-    return DiagnosticError(error_at(chunker.function, message))
-
-
-def _batch_of(function: func.FuncOp) -> int | None:
-    """The leading size of the first argument."""
-    inputs: tuple[Attribute, ...] = function.function_type.inputs.data
-    if not inputs or not isinstance(inputs[0], TensorType):
-        return None
-    shape = buffer_type(cast("Attribute", inputs[0]), function).get_shape()
-    return shape[0] if shape else None
-
-
-def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Iterable[_Lowered]) -> None:
-    """Put `program` in the place of `function`, and the kernels it launches before it."""
-    for chunk in lowered:
-        for kernel_func in chunk.kernels:
-            kernel_func.detach()
-            Rewriter.insert_op(kernel_func, InsertPoint.before(function))
-    Rewriter.insert_op(program, InsertPoint.before(function))
-    Rewriter.erase_op(function)

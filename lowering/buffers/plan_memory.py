@@ -6,6 +6,8 @@
 A buffer lives from the call that first names it to the last call that does. Buffers are placed
 from the largest to the smallest, each at the lowest offset that no buffer alive at the same time
 occupies; N is the peak. Source: greedy-by-size planning, Pisarchyk and Lee, arXiv 2001.03288.
+
+Preconditions: the function is an rt program; a temporary has a static size.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ What `fuse-epilogue` left takes the cheap producers that only it reads; a reduct
 an element many times, stays alone. Reshapes at a border stay outside: on dense buffers they are
 another name of the same memory. What a kernel would compute too often is written to memory, with
 a remark. What nobody reads is erased, before anything is grouped.
+
+Preconditions: the function has one block; a group does not wait for what waits for it; a kernel
+computes no element more often than `recomputation.py` allows.
 """
 
 from __future__ import annotations

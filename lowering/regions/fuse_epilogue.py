@@ -11,6 +11,9 @@ computes all of that in its store is for `select-kernels` to say.
 
 A rearranging op ends the chain: no kernel stores a permuted tile. Where two reductions meet in
 an op, it is the first one's, which reads the other's result.
+
+Preconditions: the function has one block; each op of a chain alone reads what the one before it
+computes; a group does not wait for what waits for it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ by reading is one kernel. An op that reads arguments alone goes where it is firs
 Where a tensor has been inserted into another one, a later level reads it there: it is not written
 twice. A group is left as it is, with a remark, if `planar` kernels do not compute it; a function of
 which they compute no group is not touched.
+
+Preconditions: a group holds a convolution along frames, and the device's `planar` kernels compute
+all of it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ With `load=0` every warp does both. The kernel's kernel family must have the cho
 roles contradict other fields of the config, the candidate with these roles that differs in the
 fewest fields takes its place, and the remark names them; where there is none, the remark says why
 not.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations

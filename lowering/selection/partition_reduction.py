@@ -6,6 +6,8 @@
 The kernel's kernel family must have the choice, and the partition be legal for the kernel. Where it
 contradicts other fields of the config, as those of a cluster that adds splits, the candidate with
 this partition that differs in the fewest fields takes its place, and the remark names them.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations
