@@ -6,12 +6,8 @@ from pathlib import Path
 
 import lit.formats
 
-from convir.lowering.kernels.target import named
-
 config.name = "convir"  # noqa: F821  (lit injects `config`)
 config.test_format = lit.formats.ShTest()  # noqa: F821
-# Costs that a pass is told for a GPU, as `convir.compile` tells them.
-config.substitutions.append(("%h200-costs", str(named("h200").costs)))  # noqa: F821
 config.suffixes = [".mlir", ".test"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 bin_dir = str(Path(sys.executable).parent)
@@ -20,3 +16,8 @@ config.environment["PYTHONWARNINGS"] = "error::DeprecationWarning:convir"  # noq
 # The package is that of the tree which the tests lie in, whichever one is installed.
 link = Path(__file__).resolve().parent.parent / ".link"
 config.environment["PYTHONPATH"] = str(link)  # noqa: F821
+sys.path.insert(0, str(link))
+from convir.lowering.kernels.target import named  # noqa: E402
+
+# Costs that a pass is told for a GPU, as `convir.compile` tells them.
+config.substitutions.append(("%h200-costs", str(named("h200").costs)))  # noqa: F821
