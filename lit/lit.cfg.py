@@ -26,3 +26,9 @@ if "forked" in lit_config.params:  # noqa: F821  (injected too)
 
     forked_tools.import_tools()
     config.test_format = forked_tools.ForkedTools()  # noqa: F821
+
+sys.path.insert(0, str(link))
+from convir.lowering.kernels.target import named  # noqa: E402
+
+# Costs that a pass is told for a GPU, as `convir.compile` tells them.
+config.substitutions.append(("%h200-costs", str(named("h200").costs)))  # noqa: F821

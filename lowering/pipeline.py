@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.buffers.chunk_batch import ChunkBatchPass
+from convir.lowering.buffers.chunk_batch import ChunkedLowering
 from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
 from convir.lowering.buffers.plan_memory import PlanMemoryPass
 from convir.lowering.implementations import HOST
@@ -36,14 +36,17 @@ def lowering_passes(
         records: files of tuning records that are asked before the shipped ones.
     """
     target = None if device == HOST else str(gpu)
-    return (
-        # What does not fit runs in chunks of its batch.
-        ChunkBatchPass(device, workspace_bytes, target, records),
+    passes = (
         FuseFramesPass(device),  # chains of convolutions that compute frame by frame
         FuseEpiloguePass(),  # a contraction, and what its store computes
         FormKernelRegionsPass(),  # everything else that will be one launch
         SelectKernelsPass(device, target, records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
         ConvertToRtPass(device, target),  # buffers instead of tensors
+    )
+    return (
+        # What does not fit is lowered in chunks of its batch, by the same passes.
+        ChunkedLowering((*passes, PlanMemoryPass()), workspace_bytes),
+        *passes,
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
     )

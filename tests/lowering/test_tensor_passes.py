@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
+from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import cpu_costs, named, names
 from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
@@ -39,7 +40,9 @@ def test_costs_that_a_pass_was_given_stay() -> None:
     assert told == DecomposeStridedDgradPass(costs=own)
 
 
-@pytest.mark.parametrize("costs", [ASSUMED, cpu_costs(), *(named(name).costs for name in names())])
+@pytest.mark.parametrize(
+    "costs", [ASSUMED, cpu_costs(target()), *(named(name).costs for name in names())]
+)
 def test_costs_are_their_text(costs: MachineCosts) -> None:
     assert MachineCosts.parse(str(costs)) == costs == costs_of(str(costs))
 

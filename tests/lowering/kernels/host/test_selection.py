@@ -15,7 +15,6 @@ from convir.dialects.context import new_context
 from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
-from convir.lowering.buffers.chunk_batch import ChunkBatchPass
 from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
 from convir.lowering.kernels.host.family import OnlyConfig
 from convir.lowering.kernels.host.problem import KernelBody
@@ -135,10 +134,10 @@ def test_register_files_are_those_of_every_target() -> None:
         assert (cpu.vector_bits, cpu.vector_registers, cpu.fma, cpu.multiply_adds) in files
 
 
-@pytest.mark.parametrize("step", [SelectKernelsPass, ChunkBatchPass, ConvertToRtPass])
+@pytest.mark.parametrize("step", [SelectKernelsPass, ConvertToRtPass])
 @pytest.mark.parametrize("given", [None, "x86-64-v3", str(DEFAULT_TARGET)])
 def test_printed_options_parse_again(
-    step: type[SelectKernelsPass | ChunkBatchPass | ConvertToRtPass], given: str | None
+    step: type[SelectKernelsPass | ConvertToRtPass], given: str | None
 ) -> None:
     made = step(target=given)
     known: dict[str, Callable[[], type[ModulePass]]] = {step.name: lambda: step}
