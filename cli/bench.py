@@ -104,7 +104,7 @@ def _parser() -> ArgumentParser:
         metavar="FILE",
         help="a suite: one line each, # comments; may be repeated",
     )
-    add("--device", default="host", metavar="DEVICE", help="host (default), cuda, cuda:1")
+    add("--device", default="host", metavar="DEVICE", help="host (default) or cpu, cuda, cuda:1")
     add(
         "--against",
         default="",
@@ -186,9 +186,11 @@ def _outputs(options: argparse.Namespace) -> list[str | None]:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.device == "cpu":  # what PyTorch and ONNX call the host
+        options.device = "host"
     kind, colon, index = options.device.partition(":")
     if kind not in PEERS or (colon and not (kind == "cuda" and index.isdecimal())):
-        known = "host, cuda, cuda:INDEX"
+        known = "host, cpu, cuda, cuda:INDEX"
         raise UsageError(f"--device: there is no device '{options.device}'; there is {known}")
     options.peers = [name for name in options.against.split(",") if name]
     for name in options.peers:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import nlargest
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import IntegerType, ModuleOp
     from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-NAME = "fold-constants"
 
 GROWTH = 2
 """How many times the bytes that it is computed from a stored result may take."""
@@ -206,11 +205,13 @@ def _fold(block: Block, max_bytes: int) -> None:
     for op in constants.to_store:
         array = refusals.get(op) or arrays.pop(op)
         if isinstance(array, Refusal):
-            remarks.refused(NAME, op, array.reason)
+            remarks.refused(FoldConstantsPass.name, op, array.reason)
             continue
         constant = stored(array, op)
         stores = bytes_text(array.nbytes)
-        remarks.fired(NAME, op, f"{stores} instead of {counts[op]} ops at every run")
+        remarks.fired(
+            FoldConstantsPass.name, op, f"{stores} instead of {counts[op]} ops at every run"
+        )
         Rewriter.insert_op(constant, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(constant.result)
     for op in reversed(constants.ops):
@@ -240,7 +241,7 @@ def _evaluated(ops: Sequence[Operation], wanted: Container[Operation]) -> dict[O
 class FoldConstantsPass(ModulePass):
     """Compute once what is computed from constants alone."""
 
-    name: ClassVar[str] = NAME
+    name = "fold-constants"
 
     max_bytes: int = MAX_BYTES
     """Larger results stay computed."""

@@ -113,6 +113,8 @@ def _prepared(document: Path, folder: Path) -> dict[str, Any]:
         _models(folder)
     if document.name == "bind-sizes.md":
         (folder / "in.mlir").write_text(OPEN_SIZES)
+    for example in re.findall(r"^```mlir\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        (folder / "example.mlir").write_text(example)
     x, w = np.ones((1, 3, 480, 640), np.float32), np.ones((8, 8, 3, 3), np.float32)
     names: dict[str, Any] = {"text": str(read_source(LINE)), "x": x, "w": w, "stream": None}
     if document.name == "nam.md":

@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Container
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).parents[1]
 
 KNOWS = {

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from convir.dialects.context import read_module
 from convir.passes import run
-from convir.passes.manager.registry import CONVIR_PASSES, LOWERING_PASSES
+from convir.passes.manager.registry import CONVIR_PASSES, LOWERING_PASSES, load_pass
 from convir.passes.pipelines import PIPELINES
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "passes"
 PASSES = (*CONVIR_PASSES, *LOWERING_PASSES)
 HEADINGS = ("Before and after", "When it fires", "Why it refuses", "Cost", "Checked by")
 """The one shape of a pass's page, in order."""
+OLDER = {"select-kernels": {"gpu"}, "convert-to-rt": {"gpu"}}
+"""Older spellings of options, which a page may leave out."""
 MODULE = re.compile(r"^```mlir\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PIPELINE = re.compile(r"^becomes, by `([^`]+)`,$", re.MULTILINE)
-COMMAND = re.compile(r"^    convir-opt .*-p '?([^' ]+)", re.MULTILINE)
+COMMAND = re.compile(r"^    convir-opt .*-p '?([^' \n]+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -49,3 +52,19 @@ def test_every_page_is_of_a_pass_or_a_pipeline() -> None:
 def test_the_index_links_every_page() -> None:
     linked = set(re.findall(r"\]\(([\w-]+)\.md\)", (PAGES / "index.md").read_text()))
     assert linked >= {page.stem for page in PAGES.glob("*.md")} - {"index"}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_index_says_what_the_page_says(name: str) -> None:
+    statement = (PAGES / f"{name}.md").read_text().split("\n")[2]
+    assert f"| [{name}]({name}.md) | {statement} |" in (PAGES / "index.md").read_text()
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_page_names_the_options_of_its_pass(name: str) -> None:
+    text = (PAGES / f"{name}.md").read_text()
+    section = text.partition("\n### Options\n")[2].partition("\n## ")[0]
+    heads = re.findall(r"^- (`[^:]*):", section, re.MULTILINE)
+    options = {option for head in heads for option in re.findall(r"`([\w-]+)(?:=\w+)?`", head)}
+    known = {each.name.replace("_", "-") for each in fields(load_pass(name))}
+    assert options == known - OLDER.get(name, set())

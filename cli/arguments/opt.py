@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from convir.cli.arguments.parser import ArgumentParser, UsageError, natural
-from convir.cli.arguments.pass_flags import PassFlags
+from convir.cli.arguments.pass_flags import PassFlagParser, PassFlags
 from convir.cli.arguments.stages import DEVICES, STAGES, TARGETS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _check_choice(kind: str, option: str, value: str, known: Sequence[str]) -> N
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(TOOL, _DESCRIPTION)
+    parser = PassFlagParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="MLIR text; - or nothing: stdin")
     parser.add_output()

@@ -78,6 +78,10 @@ class ArgumentParser(argparse.ArgumentParser):
         """Raise `UsageError` with argparse's message."""
         raise UsageError(message)
 
+    def other_flags(self) -> Sequence[str]:
+        """What may be meant by an unknown flag beside the options."""
+        return ()
+
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """The parsed command line.
 
@@ -90,7 +94,7 @@ class ArgumentParser(argparse.ArgumentParser):
         name = unknown[0].split("=")[0]
         if not name.startswith("-"):
             raise UsageError(f"unexpected argument '{name}'")
-        near = did_you_mean(name, self._option_string_actions)
+        near = did_you_mean(name, (*self._option_string_actions, *self.other_flags()))
         raise UsageError(f"unknown option '{name}'{near}")
 
     def knows(self, word: str) -> bool:

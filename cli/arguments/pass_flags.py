@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.cli.arguments.parser import ArgumentParser
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from convir.cli.arguments.parser import ArgumentParser
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,16 @@ class PassFlags:
             (flags if is_flag and _is_pass(_name(word)) else others).append(word)
         passes = tuple(map(_as_text, flags))
         return PassFlags(tuple(others), passes, flags[0] if flags else "")
+
+
+class PassFlagParser(ArgumentParser):
+    """A parser of a command line on which passes are flags."""
+
+    def other_flags(self) -> Sequence[str]:
+        """The passes and pipelines as flags."""
+        from convir.passes.manager.pipeline_text import known_names  # noqa: PLC0415  (as below)
+
+        return [f"--{name}" for name in known_names()]
 
 
 def _name(flag: str) -> str:

@@ -118,5 +118,5 @@ def _soundfile() -> Any:
     try:
         return import_module("soundfile")
     except (ImportError, OSError) as error:
-        needed = "the package soundfile, pip install 'convir[sound]'"
-        raise UsageError(f".wav files need {needed}: {error}") from error
+        advice = "pip install 'convir[sound]', which has soundfile"
+        raise UsageError(f".wav files need the extra 'sound' ({error}): {advice}") from error

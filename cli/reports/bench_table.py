@@ -16,8 +16,8 @@ Cells = dict[str, str]
 
 TIME = "µs [p20–p80]"
 _LEFT = ("backend", "layout", "weights", "config")
-_DROPPED = ("config", "error/allowed", "GB/s", "roof", "weights")
-"""What a narrow terminal does not show, the first first."""
+_DROPPED = ("config", "error/allowed", "GB/s", "roof")
+"""What a narrow terminal does not show, the first first; then go the rates, and the weights."""
 _GAP = "  "
 
 
@@ -31,7 +31,7 @@ def table_of(rows: Sequence[Row], unit: RateUnit, width: int | None = None) -> l
     """
     cells = [_cells(row, rows, unit) for row in rows]
     shown = [name for name in cells[0] if any(each[name] for each in cells)] if cells else []
-    for name in _DROPPED:
+    for name in (*_DROPPED, unit.name, "weights"):
         if width is None or _width(_widths(shown, cells, rows)) <= width:
             break
         if name in shown:

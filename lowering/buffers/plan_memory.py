@@ -6,6 +6,8 @@
 A buffer lives from the call that first names it to the last call that does. Buffers are placed
 from the largest to the smallest, each at the lowest offset that no buffer alive at the same time
 occupies; N is the peak. Source: greedy-by-size planning, Pisarchyk and Lee, arXiv 2001.03288.
+
+Preconditions: the function is an rt program; a temporary has a static size.
 """
 
 from __future__ import annotations
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
-
-NAME = "plan-memory"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _users(buffer: SSAValue) -> list[Operation]:
 class PlanMemoryPass(ModulePass):
     """Place all temporaries of every rt program in one arena."""
 
-    name = NAME
+    name = "plan-memory"
 
     workspace_bytes: int | None = None
     """The most that an arena may take, in bytes; None for no limit."""
@@ -140,9 +140,9 @@ class PlanMemoryPass(ModulePass):
             )
             raise DiagnosticError(error_at(program, message))
         if not plan.offsets:
-            remarks.refused(NAME, program, "it has no temporaries")
+            remarks.refused(self.name, program, "it has no temporaries")
             return
-        remarks.fired(NAME, program, str(plan))
+        remarks.fired(self.name, program, str(plan))
         block = program.body.block
         assert block.first_op is not None
         arena = rt.ArenaOp(plan.peak)

@@ -8,6 +8,8 @@ Producer warps copy operand tiles to shared memory; consumer warps multiply. Wit
 contradict other fields of the config, the pass takes the candidate with these roles that differs
 in the fewest fields, and the remark names those fields. Where no candidate has these roles, the
 remark gives the reason.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations
@@ -25,14 +27,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "assign-warp-roles"
-
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
     """Set how many warps of a block are producers (loads) and consumers (MMA and stores)."""
 
-    name = NAME
+    name = "assign-warp-roles"
 
     producer_warps: int
     """Warps that copy operand tiles to shared memory; 0: every warp copies and multiplies."""
@@ -46,5 +46,5 @@ class AssignWarpRolesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        asked = Choice(f"roles={self.producer_warps}:{self.consumer_warps}", "warp roles", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        roles = f"roles={self.producer_warps}:{self.consumer_warps}"
+        choose(op, self.name, Choice(roles, "warp roles", self.fields), gpu_of(self.gpu))

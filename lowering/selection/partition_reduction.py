@@ -7,6 +7,8 @@ The kernel family must have the choice, and the partition must be legal for the 
 partition contradicts other fields of the config (a cluster that adds splits is one), the pass takes
 the candidate with this partition that differs in the fewest fields, and the remark names those
 fields.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations
@@ -32,14 +34,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "partition-reduction"
-
 
 @dataclass(frozen=True)
 class PartitionReductionPass(ModulePass):
     """Divide the reduction of a kernel: data-parallel, split-K or stream-K, and its fix-up."""
 
-    name = NAME
+    name = "partition-reduction"
 
     kind: str
     """`data-parallel`, `split-k` or `stream-k`."""
@@ -69,4 +69,4 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         asked = Choice(f"partition={partition}", "partition", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        choose(op, self.name, asked, gpu_of(self.gpu))

@@ -80,6 +80,11 @@ def is_known(name: str) -> bool:
     return name in ALL_PASSES or name in _pipelines() or find_pass(name) is not None
 
 
+def known_names() -> tuple[str, ...]:
+    """The names of all passes and named pipelines."""
+    return (*ALL_PASSES, *_pipelines(), *installed_passes())
+
+
 @dataclass
 class _Reader:
     """A cursor over the text of a pipeline."""
@@ -155,7 +160,7 @@ def _resolve(name: str, options: str) -> tuple[ModulePass, ...]:
         return _pipelines()[name]
     load = find_pass(name)
     if load is None:
-        near = did_you_mean(name, (*ALL_PASSES, *_pipelines(), *installed_passes()))
+        near = did_you_mean(name, known_names())
         raise PipelineError(f"unknown pass '{name}'{near}")
     return (_build_pass(name, options, load),)
 

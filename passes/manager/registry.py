@@ -41,7 +41,6 @@ CONVIR_PASSES: tuple[str, ...] = (
 """The names of our passes on tensors, in alphabetical order, one a line."""
 
 LOWERING_PASSES: Mapping[str, str] = {
-    "chunk-batch": "buffers",
     "fuse-frames": "regions",
     "fuse-epilogue": "regions",
     "form-kernel-regions": "regions",

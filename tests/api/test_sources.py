@@ -16,6 +16,8 @@ from convir.passes import run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.fast
+
 TEXT = (
     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{ {0} func.return %x : tensor<2xf32> }}"
 )

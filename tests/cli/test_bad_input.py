@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.fast
+
 LINE = (
     *("conv", "-n", "1", "-c", "8", "-H", "9", "-W", "9", "-k", "12"),
     *("-y", "3", "-x", "3", "-F", "1"),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+pytestmark = pytest.mark.fast
+
 FUNCTION = """func.func @difference(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %dead = arith.addf %b, %b : tensor<4x4xf32>
   %c = arith.subf %a, %b : tensor<4x4xf32>

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+pytestmark = pytest.mark.fast
+
 FUNCTION = """func.func @f(%a: i32) -> i32 {
   %c = arith.constant 3 : i32
   return %a : i32

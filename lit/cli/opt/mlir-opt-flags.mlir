@@ -44,6 +44,9 @@
 // RUN: not convir-opt %s --cse -p dce 2>&1 | filecheck %s --check-prefix=BOTH
 // BOTH: convir-opt: error: --cse: passes as flags do not go with a pipeline
 
+// RUN: not convir-opt %s --canonicalise 2>&1 | filecheck %s --check-prefix=NEAR
+// NEAR: convir-opt: error: unknown option '--canonicalise'; did you mean '--canonicalize'?
+
 func.func @f(%a: i32) -> i32 {
   %c = arith.constant dense<[1, 2, 3]> : tensor<3xi32>
   return %a : i32

@@ -1,6 +1,6 @@
-// RUN: convir-opt %s -p 'chunk-batch{workspace-bytes=100000}' --remarks 2>&1 | filecheck %s
-// RUN: convir-opt %s -p 'chunk-batch{workspace-bytes=1000000}' | filecheck %s --check-prefix=FITS
-// RUN: not convir-opt %s -p 'chunk-batch{workspace-bytes=100}' 2>&1 | filecheck %s --check-prefix=NEVER
+// RUN: convir-opt %s -p '' --compile-to=chunked --workspace-bytes=100000 --remarks 2>&1 | filecheck %s
+// RUN: convir-opt %s -p '' --compile-to=chunked --workspace-bytes=1000000 | filecheck %s --check-prefix=FITS
+// RUN: not convir-opt %s -p '' --compile-to=chunked --workspace-bytes=100 2>&1 | filecheck %s --check-prefix=NEVER
 
 // One sample of the scattered tensor takes 12288 bytes, and packed weights take 256: eight samples
 // fit, nine do not. The last chunk holds what is left, and all chunks share one arena.

@@ -101,7 +101,10 @@ def test_choices_keep_the_meaning(
 
 def test_without_a_choice_the_kernel_stays() -> None:
     text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8").replace("CONFIG", "loops")
-    result = run(text, "partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=4 consumer-warps=4}")
+    result = run(
+        text,
+        "partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=4 consumer-warps=4}",
+    )
     assert [remark.reason for remark in result.remarks] == [
         "'loops' is no config of a family",
         "'loops' is no config of a family",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).parents[3]
 
 TEXT = """func.func @f(%a: i32) -> i32 {

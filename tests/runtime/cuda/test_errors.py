@@ -23,6 +23,8 @@ from convir.runtime.cuda.cublas import load_cublas
 from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.program import TensorSpec
 
+pytestmark = pytest.mark.fast
+
 NEGATION = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = arith.negf %x : tensor<4xf32>
   func.return %0 : tensor<4xf32>
