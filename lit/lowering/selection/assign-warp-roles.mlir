@@ -13,7 +13,7 @@
 // Roles change no other field unless the option says so.
 // CONTRADICTED: remark: [assign-warp-roles] kernel.region not rewritten: roles=0:8 needs x=shared y=async, not x=shared y=ring
 // UNKNOWN: remark: [assign-warp-roles] kernel.region not rewritten: sm90_row_packed_wgrad has no choice of 'color'
-// LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
+// LATE: remark: [assign-warp-roles] kernel.func not rewritten: its workspace is planned already
 // LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
 // LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "sm90_row_packed_wgrad {{.*}} roles=0:8 {{.*}}"}}
 func.func @narrow(%x: tensor<32x25x25x64xf16>, %dy: tensor<32x25x25x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {
