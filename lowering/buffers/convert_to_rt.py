@@ -156,7 +156,9 @@ class _Program:
         elif isinstance(op, kernel.CallOp):
             self._call(op)
         else:
-            raise _refusal(op, f"{op.name} is in no kernel, and no runtime call does it")
+            raise _refusal(
+                op, f"{op.name} is outside of every kernel, and no runtime call computes it"
+            )
 
     def view(self, source: SSAValue, target: rt.Buffer, offset: int = 0) -> SSAValue:
         """`source`, or what lies `offset` bytes into it, under another type."""
@@ -463,7 +465,7 @@ class ConvertToRtPass(ModulePass):
         for call in op.walk():
             if isinstance(call, func.CallOp):
                 name = call.callee.string_value()
-                reason = f"{call.name} is in no kernel, and no runtime call does it"
+                reason = f"{call.name} is outside of every kernel, and no runtime call computes it"
                 raise _refusal(call, f"{reason}: @{name} is not inlined")
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:

@@ -313,7 +313,7 @@ def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None
     refusal = candidates.refusal(best.config)
     if refusal is not None:
         reason = f"not the record's '{best.config}': {refusal.reason}"
-        _log.warning("%s: %s; predictions choose", record.problem, reason)
+        _log.warning("%s: %s; predictions decide", record.problem, reason)
         return Refusal(reason)
     count = len(record.measurements)
     return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))

@@ -16,14 +16,14 @@ func.func @main(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
 }
 
 // CHECK: reproducer.mlir:{{[0-9:]+}} note: 'convir-opt --run-reproducer {{.*}}.mlir' repeats what fails
-// CHECK: error: {{.*}}arith.negf is in no kernel
+// CHECK: error: {{.*}}arith.negf is outside of every kernel
 
 // FILE:     // convir-opt --run-reproducer
 // FILE-NOT: arith.constant 1
 // FILE:     {-#
 // FILE:     pipeline: "builtin.module(convert-to-rt{target=\"x86-64\"})"
 
-// AGAIN: {{.*}}.mlir:{{[0-9:]+}} error: {{.*}}arith.negf is in no kernel
+// AGAIN: {{.*}}.mlir:{{[0-9:]+}} error: {{.*}}arith.negf is outside of every kernel
 
 // READ: func.func @main
 

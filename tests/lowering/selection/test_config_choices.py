@@ -64,7 +64,7 @@ PARTITIONS = st.sampled_from(
 def pass_text(partition: Partition) -> str:
     return (
         f"partition-reduction{{kind={partition.kind} reduction={partition.reduction} "
-        f"parts={partition.splits} waves={partition.waves}}}"
+        f"splits={partition.splits} waves={partition.waves}}}"
     )
 
 
@@ -81,8 +81,9 @@ def test_choices_keep_the_meaning(
     in_channels, out_channels = (2 * size for size in sizes)
     text = TEXT.replace("SIZE", str(in_channels)).replace("COLUMNS", str(out_channels))
     before = read_module(text.replace("CONFIG", CONFIG))
-    load, math = roles
-    result = run(before, f"{pass_text(partition)},assign-warp-roles{{load={load} math={math}}}")
+    producers, consumers = roles
+    warp_roles = f"assign-warp-roles{{producer-warps={producers} consumer-warps={consumers}}}"
+    result = run(before, f"{pass_text(partition)},{warp_roles}")
     (callee,) = (op for op in result.module.ops if isinstance(op, kernel.FuncOp))
     config = config_of(callee, CUDA)
     assert config is not None
@@ -100,7 +101,10 @@ def test_choices_keep_the_meaning(
 
 def test_without_a_choice_the_kernel_stays() -> None:
     text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8").replace("CONFIG", "loops")
-    result = run(text, "partition-reduction{kind=stream-k},assign-warp-roles{load=4 math=4}")
+    result = run(
+        text,
+        "partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=4 consumer-warps=4}",
+    )
     assert [remark.reason for remark in result.remarks] == [
         "'loops' is no config of a family",
         "'loops' is no config of a family",
