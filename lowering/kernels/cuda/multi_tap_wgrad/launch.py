@@ -7,6 +7,7 @@ see `docs/kernels/wgrad.md`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -66,6 +67,7 @@ def kernels(
     return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (schedule.flag_bytes,))
 
 
+@lru_cache(maxsize=256)
 def multi_tap_problem(spec: Contraction, epilogue: Epilogue) -> MultiTapProblem | Refusal:
     """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
     if epilogue.operands:

@@ -5,6 +5,7 @@ The kernel is in `kernel.cuh`; see `docs/kernels/wgrad.md`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -68,6 +69,7 @@ def kernels(
     return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (flags,))
 
 
+@lru_cache(maxsize=256)
 def row_packed_problem(spec: Contraction, epilogue: Epilogue) -> RowPackedProblem | Refusal:
     """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
     if epilogue.operands:
