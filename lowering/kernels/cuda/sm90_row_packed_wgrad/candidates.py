@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import narrow_refusal
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     EIGHT,
     MAX_ACCUMULATORS,
@@ -27,7 +27,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
     is_bound_by_memory,
     step_cycles,
 )
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import row_packed_problem
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import row_packed_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 
@@ -74,12 +74,9 @@ def plan(
     problem = row_packed_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    if spec.out_channels > MAX_COLUMNS:
-        return Refusal(
-            f"{spec.out_channels} output channels are several tiles, which all read the other input"
-        )
-    if spec.in_channels < WGMMA_M // 2:
-        return Refusal(f"{spec.in_channels} input channels fill less than half of a tile")
+    narrow = narrow_refusal(spec)
+    if narrow is not None:
+        return narrow
     if len(problem.rows.tap_rows) == 1:
         return Refusal("no taps are one row apart")
     costs = {config: cycles_of(spec, problem, config) for config in candidates(spec, problem, gpu)}
