@@ -28,12 +28,12 @@ from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+    from convir.lowering.kernels.target import Target
 
 
 FEW_TILES = 4
@@ -44,7 +44,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: Sm90WgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = wgrad_problem(spec, epilogue)

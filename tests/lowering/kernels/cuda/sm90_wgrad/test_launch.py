@@ -76,7 +76,7 @@ def test_parts_of_products_that_are_read_once_take_turns(
     text: str, config: str, take_turns: bool
 ) -> None:
     found = reading(text)
-    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
+    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config), DEFAULT_TARGET)
     assert not isinstance(plan, Refusal), plan.reason
     (kernel,) = plan.kernels
     assert f"kInterleavesSplits = {str(take_turns).lower()};" in kernel.source
@@ -221,7 +221,7 @@ def test_misses_bring_neighbours_of_what_the_cache_keeps() -> None:
     def promotions(size: int) -> list[int]:
         found = reading(line(32, 256, 64, (size, size), 1, 0, 1))
         config = config_of("64x64 8 1 split-k:24:reduce-scatter 1:4")
-        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config)
+        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
         assert not isinstance(plan, Refusal)
         arguments = plan.kernels[0].arguments
         return [each.promotion for each in arguments if not isinstance(each, Pointer)]
@@ -253,7 +253,7 @@ def test_every_planned_config_is_legal(text: str) -> None:
     assert len(set(configs)) == len(configs) > 1
     for config in configs:
         assert Sm90WgradConfig.parse(str(config)) == config
-        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config)
+        plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
         assert not isinstance(plan, Refusal), plan.reason
 
 
@@ -312,7 +312,7 @@ def test_a_uniform_pipeline_is_tried_where_it_hides_what_it_asks(
 def test_kernels_compile_without_spills_or_waits_between_products(text: str, config: str) -> None:
     nvrtc_or_skip()
     found = reading(text)
-    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config))
+    plan = sm90_wgrad.kernels(found.contraction, found.epilogue, config_of(config), DEFAULT_TARGET)
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     usage = kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol]
