@@ -42,37 +42,6 @@ struct FusedDgradRow {
   unsigned phases;
 };
 
-// From two accumulators of a lane to what is stored, as `Finish`, from column `kFirst` of all
-// phases on.
-template <class Problem, int kFirst>
-struct FusedDgradEpilogue {
-  using Epilogue = typename Problem::Epilogue;
-  using Operands = typename Problem::Operands;
-  static constexpr int kTogether = operands_together<Operands>();
-  const typename Epilogue::Pointers& pointers;
-  const FusedDgradRow& row;  // `threadIdx.x % 16` of the warp's
-
-  // What no position has reads the operands of element 0.
-  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
-                                                 int column) const {
-    if constexpr (Operands::kCount == 0) {
-      return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
-    } else {
-      const int phase = (kFirst + column) / Problem::kOutChannels;
-      // Asked for again rather than kept: all other registers have accumulators.
-      const int of = threadIdx.x % 32 / 4 + half * 8;
-      const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
-      const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
-      const long long element =
-          __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
-      typename Epilogue::Stored both[2];
-      finish_pair<Epilogue, Operands>(both, low, high, pointers, is_inside ? element : 0,
-                                      is_inside ? channel : 0, false);
-      return pair(both[0], both[1]);
-    }
-  }
-};
-
 template <class Problem, class Config>
 struct FusedDgradKernel {
   using Input = typename Problem::Input;
@@ -253,11 +222,7 @@ struct FusedDgradKernel {
     pixels_of(number, Problem::sizes, at);
     row.offset = offset_of(at, Problem::strides);
     static_for<Problem::kPhases>([&](auto phase) {
-      bool is_inside = true;
-#pragma unroll
-      for (int axis = 0; axis < kMaxAxes; ++axis) {
-        is_inside &= at[axis] < Problem::phase_sizes[phase.value][axis];
-      }
+      const bool is_inside = is_below(at, Problem::phase_sizes[phase.value]);
       row.phases |= static_cast<unsigned>(is_inside) << phase.value;
     });
     return row;
@@ -267,26 +232,32 @@ struct FusedDgradKernel {
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels, kChunks = kOutChannels / 8;
     constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
-    const int lane = threadIdx.x % 32;
-    const FusedDgradRow row = row_at(m + lane % kWarpRows);
+    const FusedDgradRow row = row_at(m + threadIdx.x % kWarpRows);
     static_for<kWidth / kOutChannels>([&](auto part) {
       constexpr int first = decltype(part)::value * kOutChannels;
-      using Finisher = FusedDgradEpilogue<Problem, first>;
+      // Asked for again rather than kept: all other registers have accumulators. What no position
+      // has reads the operands of element 0.
+      const auto find = [=](int half, int column) -> OperandPlace {
+        const int phase = (first + column) / Problem::kOutChannels;
+        const int of = threadIdx.x % 32 / 4 + half * 8;
+        const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
+        const int channel = (first + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
+        const long long element =
+            __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+        return {is_inside ? element : 0, is_inside ? channel : 0};
+      };
+      using Finisher = Finish<Epilogue, typename Problem::Operands, decltype(find)>;
       Output* const run = c + Problem::offsets[first / kRunChannels * Problem::kRun] +
                           first % kRunChannels;
-      __syncwarp();
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, row});
-      __syncwarp();
-#pragma unroll 4
-      for (int i = lane; i < kWarpRows * kChunks; i += 32) {
-        const int r = i / kChunks, chunk = i % kChunks;
+      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, find});
+      store_staged<Output, kOutChannels, kChunks>(to, [&](int r, int chunk, auto&& load) {
         const long long offset = __shfl_sync(kAllLanes, row.offset, r);
         const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
-        const uint4 x = load_chunk(to + r * WarpStaging::kPitch + chunk * kChunkBytes);
+        const uint4 x = load();
         if (phases >> ((first + chunk * 8) / Problem::kOutChannels) & 1) {
           store_chunk(run + offset + chunk * 8, x);
         }
-      }
+      });
     });
   }
 };

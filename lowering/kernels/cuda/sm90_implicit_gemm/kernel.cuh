@@ -255,8 +255,15 @@ struct Kernel {
                                                int m, int n, unsigned to, Output* c,
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels;
+    using Operands = typename Problem::Operands;
     const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
-    Finish<Problem> finish(operands, row);
+    long long element[2];  // of C, column 0 of the lane's rows
+    if constexpr (Operands::kCount > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
+      }
+    }
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kOutChannels) {
       const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
@@ -268,8 +275,15 @@ struct Kernel {
         if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
       }
       Output* at = c + shift;
-      finish.begin(shift, channel, out_channels);
-      stage<kOutChannels, Finish<Problem>::kTogether>(to, d, first, finish);
+      // Columns behind the last one read the operands of column 0.
+      const long long from = out_channels > 0 ? shift : 0;
+      const int of = out_channels > 0 ? channel : 0;
+      const auto find = [=](int half, int column) -> OperandPlace {
+        const int next = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
+        return {element[half] + from + next, of + next};
+      };
+      using Finisher = Finish<Epilogue, Operands, decltype(find)>;
+      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, find});
       store_rows<Problem, kOutChannels>(at, to, row, out_channels);
     }
   }

@@ -74,6 +74,14 @@ __device__ __forceinline__ void store_chunk(void* to, const uint4& x) {
   *reinterpret_cast<uint4*>(to) = x;
 }
 
+// Whether a place along the axes lies below `sizes`.
+__device__ __forceinline__ bool is_below(const int (&at)[kMaxAxes], const int (&sizes)[kMaxAxes]) {
+  bool is_inside = true;
+#pragma unroll
+  for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < sizes[axis];
+  return is_inside;
+}
+
 // The place of an output pixel's row of C.
 struct Row {
   long long offset;  // elements
@@ -94,11 +102,7 @@ __device__ __forceinline__ Row row_at(const Phase& phase, int number) {
   if constexpr (Problem::kCellZeroFills > 0) {
 #pragma unroll
     for (int i = 0; i < Problem::kCellZeroFills; ++i) {
-      const CellZeroFill& zero_fill = Problem::cell_zero_fill(i);
-      bool is_inside = true;
-#pragma unroll
-      for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < zero_fill.sizes[axis];
-      row.zero_fills |= is_inside << i;
+      row.zero_fills |= is_below(at, Problem::cell_zero_fill(i).sizes) << i;
     }
   }
   return row;
@@ -110,45 +114,30 @@ constexpr int operands_together() {
   return Operands::kCount == 1 ? 4 : Operands::kCount == 2 ? 2 : 1;
 }
 
+// Where the operands of an epilogue are read for two accumulators: those of an element of C, and of
+// the channel that it is of.
+struct OperandPlace {
+  long long element;
+  int channel;
+};
+
 // From two accumulators of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a
-// tile, and of every 8 columns those from `lane % 4 * 2`.
-template <class Problem>
+// tile, and of every 8 columns those from `lane % 4 * 2`: find(half of the rows, first of 8 columns)
+// is an `OperandPlace`, not asked for without operands. What lies outside of C reads operands of
+// what does not.
+template <class Epilogue, class Operands, class Find>
 struct Finish {
-  using Epilogue = typename Problem::Epilogue;
-  using Operands = typename Problem::Operands;
-  const typename Epilogue::Pointers& pointers;
-  long long element[2];  // of C, column 0 of the lane's rows
-  long long shift;
-  int channel, out_channels;
-
-  __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
-      : pointers(operands) {
-    if constexpr (Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
-      }
-    }
-  }
-
   static constexpr int kTogether = operands_together<Operands>();
+  const typename Epilogue::Pointers& pointers;
+  Find find;
 
-  // The next columns begin `shift` elements behind column 0, with channel `channel`.
-  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
-    shift = of_columns > 0 ? of_shift : 0;
-    channel = of_columns > 0 ? of_channel : 0;
-    out_channels = of_columns;
-  }
-
-  // `column` is the first of 8; what lies outside of C reads operands of what does not.
   __device__ __forceinline__ auto operator()(float low, float high, int half, int column) const {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
+      const OperandPlace at = find(half, column);
       typename Epilogue::Stored both[2];
-      finish_pair<Epilogue, Operands>(both, low, high, pointers, element[half] + shift + at,
-                                      channel + at, false);
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, at.element, at.channel, false);
       return pair(both[0], both[1]);
     }
   }
@@ -163,7 +152,7 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 
 // Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
 // turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
-// their 8 columns; `kTogether` matrices are finished before they are stored.
+// their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored.
 template <int kOutChannels, int kTogether = 1, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
@@ -206,6 +195,29 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   });
 }
 
+// Stores the staged rows of a warp, kChunks chunks of 16 bytes each, of which the first kStaged are
+// staged, and the others are `rest`. All lanes call store(row, chunk, load) at the same time, which
+// knows where a chunk of a row goes, if anywhere; load() is the chunk. Rows from kWarpRows on are
+// none.
+template <class Stored, int kOutChannels, int kStaged, int kChunks = kStaged, class Store>
+__device__ __forceinline__ void store_staged(unsigned staging, Store&& store,
+                                             const uint4& rest = {}) {
+  __syncwarp();
+#pragma unroll 4
+  for (int i = threadIdx.x % 32; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
+    const int r = i / kChunks, chunk = i % kChunks;
+    store(r, chunk, [&] {
+      uint4 x = rest;
+      if (chunk < kStaged && r < kWarpRows) {
+        x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
+                       chunk * kChunkBytes);
+      }
+      return x;
+    });
+  }
+  __syncwarp();
+}
+
 // Stores `out_channels` staged columns of every row, and zeros into the zero-filled outputs that
 // are fused with it.
 template <class Problem, int kOutChannels>
@@ -213,27 +225,18 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
                                            const Row& row, int out_channels) {
   using Stored = typename Problem::Epilogue::Stored;
   constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
-  constexpr int kOutChannelChunks =
+  constexpr int kStaged =
       (kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels) / kPerChunk;
-  constexpr int kChunks = kOutChannelChunks * (1 + Problem::kFusedZeroFills);
-  const int lane = threadIdx.x % 32;
   const unsigned zero_fill_value = zero_fill_pair<Problem>();
   const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
-  __syncwarp();
-#pragma unroll 4
-  for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
-    const int r = i / kChunks, chunk = i % kChunks;
+  const auto store = [&](int r, int chunk, auto&& load) {
     const long long offset = __shfl_sync(kAllLanes, row.offset, r);
     const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
     const unsigned zero_fills = __shfl_sync(kAllLanes, row.zero_fills, r);
     const bool is_inside =
-        r < kWarpRows && (chunk < kOutChannelChunks ? pixels > 0 && chunk * kPerChunk < out_channels
-                                                : chunk < pixels * kOutChannelChunks);
-    uint4 x = zeros;
-    if (chunk < kOutChannelChunks && r < kWarpRows) {
-      x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
-                     chunk * kChunkBytes);
-    }
+        r < kWarpRows && (chunk < kStaged ? pixels > 0 && chunk * kPerChunk < out_channels
+                                          : chunk < pixels * kStaged);
+    const uint4 x = load();
     Stored* const to = c + offset + chunk * kPerChunk;
     if (is_inside) store_chunk(to, x);
     if constexpr (Problem::kFusedZeroFills > 0 && Problem::kCellZeroFills > 0) {
@@ -244,8 +247,9 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
         }
       }
     }
-  }
-  __syncwarp();
+  };
+  store_staged<Stored, kOutChannels, kStaged, kStaged * (1 + Problem::kFusedZeroFills)>(
+      staging, store, zeros);
 }
 
 // Zeros for the cell zero-filled outputs of a tile's rows, by TMA, from zeros in shared memory; by
