@@ -36,10 +36,43 @@ struct FusedDgradConfig {
   static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
 };
 
-// The place of a row's output pixels in C, and which phases have one.
+// The place of a row's output pixels in C, and which phases have one; of the columns from `kFirst` of
+// all phases on.
+template <class Problem, int kFirst = 0>
 struct FusedDgradRow {
+  static constexpr int kFusedZeroFills = 0, kCellZeroFills = 0;
+  template <int kOutChannels>
+  static constexpr int kRowChannels = kOutChannels;
+
   long long offset;
   unsigned phases;
+
+  static __device__ __forceinline__ unsigned zero_fill() { return 0; }
+  __device__ __forceinline__ FusedDgradRow of(int r) const {
+    return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, phases, r)};
+  }
+  template <int kStaged, int kPerChunk>
+  __device__ __forceinline__ bool has(int chunk, int) const {
+    return phases >> ((kFirst + chunk * kPerChunk) / Problem::kOutChannels) & 1;
+  }
+};
+
+// The operands of a lane's accumulators.
+template <class Problem, int kFirst>
+struct FusedDgradColumns {
+  const FusedDgradRow<Problem, kFirst>& row;  // `threadIdx.x % 16` of the warp's
+
+  // What no position has reads the operands of element 0.
+  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
+    const int phase = (kFirst + column) / Problem::kOutChannels;
+    // Asked for again rather than kept: all other registers have accumulators.
+    const int of = threadIdx.x % 32 / 4 + half * 8;
+    const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
+    const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
+    const long long element =
+        __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+    return {is_inside ? element : 0, is_inside ? channel : 0};
+  }
 };
 
 template <class Problem, class Config>
@@ -215,8 +248,8 @@ struct FusedDgradKernel {
         });
   }
 
-  static __device__ __forceinline__ FusedDgradRow row_at(int number) {
-    FusedDgradRow row = {0, 0};
+  static __device__ __forceinline__ FusedDgradRow<Problem> row_at(int number) {
+    FusedDgradRow<Problem> row = {0, 0};
     if (number >= Problem::kPixels) return row;
     int at[kMaxAxes];
     pixels_of(number, Problem::sizes, at);
@@ -230,34 +263,17 @@ struct FusedDgradKernel {
 
   static __device__ __forceinline__ void store(const Accumulators& d, int m, unsigned to, Output* c,
                                                const Pointers& operands) {
-    constexpr int kOutChannels = Config::kStoreChannels, kChunks = kOutChannels / 8;
+    constexpr int kOutChannels = Config::kStoreChannels;
     constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
-    const FusedDgradRow row = row_at(m + threadIdx.x % kWarpRows);
+    const FusedDgradRow<Problem> whole = row_at(m + threadIdx.x % kWarpRows);
     static_for<kWidth / kOutChannels>([&](auto part) {
       constexpr int first = decltype(part)::value * kOutChannels;
-      // Asked for again rather than kept: all other registers have accumulators. What no position
-      // has reads the operands of element 0.
-      const auto find = [=](int half, int column) -> OperandPlace {
-        const int phase = (first + column) / Problem::kOutChannels;
-        const int of = threadIdx.x % 32 / 4 + half * 8;
-        const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
-        const int channel = (first + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
-        const long long element =
-            __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
-        return {is_inside ? element : 0, is_inside ? channel : 0};
-      };
-      using Finisher = Finish<Epilogue, typename Problem::Operands, decltype(find)>;
+      const FusedDgradRow<Problem, first> row = {whole.offset, whole.phases};
+      using Finisher = Finish<Problem, FusedDgradColumns<Problem, first>>;
+      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher(operands, row));
       Output* const run = c + Problem::offsets[first / kRunChannels * Problem::kRun] +
                           first % kRunChannels;
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, find});
-      store_staged<Output, kOutChannels, kChunks>(to, [&](int r, int chunk, auto&& load) {
-        const long long offset = __shfl_sync(kAllLanes, row.offset, r);
-        const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
-        const uint4 x = load();
-        if (phases >> ((first + chunk * 8) / Problem::kOutChannels) & 1) {
-          store_chunk(run + offset + chunk * 8, x);
-        }
-      });
+      store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
     });
   }
 };

@@ -54,6 +54,35 @@ struct Config {
   static_assert(kBlockN % kStoreChannels == 0 && kStoreChannels % 16 == 0);
 };
 
+// The operands of a lane's accumulators: of its rows of C, in the columns that are stored next.
+template <class Problem>
+struct LaneColumns {
+  long long element[2];  // of C, column 0 of the lane's rows
+  long long shift;
+  int channel, out_channels;
+
+  __device__ __forceinline__ explicit LaneColumns(const Row<Problem>& row) {
+    if constexpr (Problem::Operands::kCount > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
+      }
+    }
+  }
+
+  // The next columns begin `shift` elements behind column 0, with channel `channel`.
+  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
+    shift = of_columns > 0 ? of_shift : 0;
+    channel = of_columns > 0 ? of_channel : 0;
+    out_channels = of_columns;
+  }
+  // What lies outside of C reads operands of what does not.
+  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
+    const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
+    return {element[half] + shift + at, channel + at};
+  }
+};
+
 template <class Problem, class Config>
 struct Kernel {
   using Input = typename Problem::Input;
@@ -255,15 +284,8 @@ struct Kernel {
                                                int m, int n, unsigned to, Output* c,
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    using Operands = typename Problem::Operands;
-    const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
-    long long element[2];  // of C, column 0 of the lane's rows
-    if constexpr (Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
-      }
-    }
+    const auto row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kOutChannels) {
       const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
@@ -275,15 +297,8 @@ struct Kernel {
         if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
       }
       Output* at = c + shift;
-      // Columns behind the last one read the operands of column 0.
-      const long long from = out_channels > 0 ? shift : 0;
-      const int of = out_channels > 0 ? channel : 0;
-      const auto find = [=](int half, int column) -> OperandPlace {
-        const int next = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
-        return {element[half] + from + next, of + next};
-      };
-      using Finisher = Finish<Epilogue, Operands, decltype(find)>;
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, find});
+      finish.find.begin(shift, channel, out_channels);
+      stage<kOutChannels, decltype(finish)::kTogether>(to, d, first, finish);
       store_rows<Problem, kOutChannels>(at, to, row, out_channels);
     }
   }

@@ -141,19 +141,21 @@ struct Layout {
   template <int kCount, int kValues>
   static __device__ __forceinline__ void store_chunk(Output* out, const float (&d)[kValues], int i,
                                                      int m, int chunk, int begin, unsigned staging) {
-    wgmma::stage<Epilogue, kCount>(staging, d, i * kChunk);
-    // A lane stays in its column, and goes down kRows rows at a time.
     constexpr int kLanes = kCount / 8, kRows = 32 / kLanes;
-    const int lane = threadIdx.x % 32, channel = begin + lane % kLanes * 8;
+    const int lane = threadIdx.x % 32, row = lane / kLanes, column = lane % kLanes * 8;
+    const int channel = begin + column;
+    wgmma::stage<Epilogue, kCount>(staging, d, i * kChunk);
+    __syncwarp();
     const bool is_inside = channel < channels_of(chunk);
-    int row = m + lane / kLanes;
-    Output* to = out + row * Problem::kOutChannelStride + chunk_offset(chunk) + channel;
-    wgmma::store_staged<Output, kCount, kLanes>(staging, [&](int, int, auto&& load) {
-      const uint4 x = load();
-      if (is_inside && row < Problem::kOutChannels) wgmma::store_chunk(to, x);
-      row += kRows;
+    Output* to = out + (m + row) * Problem::kOutChannelStride + chunk_offset(chunk) + channel;
+#pragma unroll
+    for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
+      const uint4 x =
+          wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
+      if (is_inside && m + j + row < Problem::kOutChannels) wgmma::store_chunk(to, x);
       to += kRows * Problem::kOutChannelStride;
-    });
+    }
+    __syncwarp();
   }
 
   // Stores accumulators of a tile as a thread of a warpgroup holds them, four at a time: two

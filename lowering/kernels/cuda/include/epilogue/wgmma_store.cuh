@@ -83,18 +83,39 @@ __device__ __forceinline__ bool is_below(const int (&at)[kMaxAxes], const int (&
 }
 
 // The place of an output pixel's row of C.
+template <class Problem>
 struct Row {
-  long long offset;  // elements
-  int pixels;        // that the row covers: itself, and zero-filled outputs right behind it; 0 outside of C
-  unsigned zero_fills;    // which of the cell's zero-filled outputs there are
+  static constexpr int kFusedZeroFills = Problem::kFusedZeroFills;
+  static constexpr int kCellZeroFills = Problem::kCellZeroFills;
+  template <int kOutChannels>
+  static constexpr int kRowChannels =
+      kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels;
+
+  long long offset;     // elements
+  int pixels;           // that the row covers: itself, and zero-filled outputs right behind it; 0
+                        // outside of C
+  unsigned zero_fills;  // which of the cell's zero-filled outputs there are
+
+  static __device__ __forceinline__ unsigned zero_fill() { return zero_fill_pair<Problem>(); }
+  // That of lane r.
+  __device__ __forceinline__ Row of(int r) const {
+    return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, pixels, r),
+            __shfl_sync(kAllLanes, zero_fills, r)};
+  }
+  // Whether a chunk is stored, one of kStaged of the row, or one of zeros behind it.
+  template <int kStaged, int kPerChunk>
+  __device__ __forceinline__ bool has(int chunk, int out_channels) const {
+    return chunk < kStaged ? pixels > 0 && chunk * kPerChunk < out_channels
+                           : chunk < pixels * kStaged;
+  }
 };
 
 template <class Problem>
-__device__ __forceinline__ Row row_at(const Phase& phase, int number) {
+__device__ __forceinline__ Row<Problem> row_at(const Phase& phase, int number) {
   if (number >= phase.pixels) return {0, 0, 0};
   int at[kMaxAxes];
   pixels_of(number, phase.sizes, at);
-  Row row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
+  Row<Problem> row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
   if constexpr (Problem::kFusedZeroFills > 0) {
     constexpr int kPixels = 1 + Problem::kFusedZeroFills;
     row.pixels = min(kPixels, Problem::kRowPixels - at[0] * kPixels);
@@ -125,11 +146,17 @@ struct OperandPlace {
 // tile, and of every 8 columns those from `lane % 4 * 2`: find(half of the rows, first of 8 columns)
 // is an `OperandPlace`, not asked for without operands. What lies outside of C reads operands of
 // what does not.
-template <class Epilogue, class Operands, class Find>
+template <class Problem, class Find>
 struct Finish {
+  using Epilogue = typename Problem::Epilogue;
+  using Operands = typename Problem::Operands;
   static constexpr int kTogether = operands_together<Operands>();
   const typename Epilogue::Pointers& pointers;
   Find find;
+
+  template <class Row>
+  __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
+      : pointers(operands), find{row} {}
 
   __device__ __forceinline__ auto operator()(float low, float high, int half, int column) const {
     if constexpr (Operands::kCount == 0) {
@@ -195,61 +222,41 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
   });
 }
 
-// Stores the staged rows of a warp, kChunks chunks of 16 bytes each, of which the first kStaged are
-// staged, and the others are `rest`. All lanes call store(row, chunk, load) at the same time, which
-// knows where a chunk of a row goes, if anywhere; load() is the chunk. Rows from kWarpRows on are
-// none.
-template <class Stored, int kOutChannels, int kStaged, int kChunks = kStaged, class Store>
-__device__ __forceinline__ void store_staged(unsigned staging, Store&& store,
-                                             const uint4& rest = {}) {
-  __syncwarp();
-#pragma unroll 4
-  for (int i = threadIdx.x % 32; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
-    const int r = i / kChunks, chunk = i % kChunks;
-    store(r, chunk, [&] {
-      uint4 x = rest;
-      if (chunk < kStaged && r < kWarpRows) {
-        x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
-                       chunk * kChunkBytes);
-      }
-      return x;
-    });
-  }
-  __syncwarp();
-}
-
 // Stores `out_channels` staged columns of every row, and zeros into the zero-filled outputs that
-// are fused with it.
-template <class Problem, int kOutChannels>
+// are fused with it. Row r is `row.of(r)`: its offset, and which of its chunks there are.
+template <class Problem, int kOutChannels, class Rows>
 __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c, unsigned staging,
-                                           const Row& row, int out_channels) {
+                                           const Rows& row, int out_channels) {
   using Stored = typename Problem::Epilogue::Stored;
   constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
-  constexpr int kStaged =
-      (kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels) / kPerChunk;
-  const unsigned zero_fill_value = zero_fill_pair<Problem>();
+  constexpr int kStaged = Rows::template kRowChannels<kOutChannels> / kPerChunk;
+  constexpr int kChunks = kStaged * (1 + Rows::kFusedZeroFills);
+  const int lane = threadIdx.x % 32;
+  const unsigned zero_fill_value = Rows::zero_fill();
   const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
-  const auto store = [&](int r, int chunk, auto&& load) {
-    const long long offset = __shfl_sync(kAllLanes, row.offset, r);
-    const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
-    const unsigned zero_fills = __shfl_sync(kAllLanes, row.zero_fills, r);
-    const bool is_inside =
-        r < kWarpRows && (chunk < kStaged ? pixels > 0 && chunk * kPerChunk < out_channels
-                                          : chunk < pixels * kStaged);
-    const uint4 x = load();
-    Stored* const to = c + offset + chunk * kPerChunk;
+  __syncwarp();
+#pragma unroll 4
+  for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
+    const int r = i / kChunks, chunk = i % kChunks;
+    const Rows at = row.of(r);
+    const bool is_inside = r < kWarpRows && at.template has<kStaged, kPerChunk>(chunk, out_channels);
+    uint4 x = zeros;
+    if (chunk < kStaged && r < kWarpRows) {
+      x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
+                     chunk * kChunkBytes);
+    }
+    Stored* const to = c + at.offset + chunk * kPerChunk;
     if (is_inside) store_chunk(to, x);
-    if constexpr (Problem::kFusedZeroFills > 0 && Problem::kCellZeroFills > 0) {
+    if constexpr (Rows::kFusedZeroFills > 0 && Rows::kCellZeroFills > 0) {
 #pragma unroll
-      for (int zero_fill = 0; zero_fill < Problem::kCellZeroFills; ++zero_fill) {
-        if (is_inside && (zero_fills >> zero_fill & 1)) {
+      for (int zero_fill = 0; zero_fill < Rows::kCellZeroFills; ++zero_fill) {
+        if (is_inside && (at.zero_fills >> zero_fill & 1)) {
           store_chunk(to + Problem::cell_zero_fill(zero_fill).delta, zeros);
         }
       }
     }
-  };
-  store_staged<Stored, kOutChannels, kStaged, kStaged * (1 + Problem::kFusedZeroFills)>(
-      staging, store, zeros);
+  }
+  __syncwarp();
 }
 
 // Zeros for the cell zero-filled outputs of a tile's rows, by TMA, from zeros in shared memory; by
@@ -269,7 +276,7 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
     const int r = (unit / Problem::kCellZeroFills * 32 + threadIdx.x % 32) * kTiles + tile;
     hopper::counter_wait(progress,
                          before + unit * iterations / (kUnits * Problem::kCellZeroFills));
-    const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
+    const auto row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
     if (row.zero_fills >> zero_fill & 1) {
       char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_zero_fill(zero_fill).delta);
       for (int done = 0; done < kBytes; done += kZeroBytes) {
