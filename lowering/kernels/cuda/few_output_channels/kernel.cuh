@@ -9,6 +9,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/row_loads.cuh"
+#include "ptx/named_barrier.cuh"
 
 namespace convir {
 
@@ -167,8 +168,7 @@ struct FewOutputChannels {
 
   // Waits for the warps that share this warp's output pixels.
   static __device__ __forceinline__ void wait_for_k_warps(int pixel_warp) {
-    asm volatile("bar.sync %0, %1;" ::"r"(pixel_warp + 2), "n"(S::k_warps * 32)
-                 : "memory");
+    named_sync(pixel_warp + 2, S::k_warps * 32);
   }
 
   static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {

@@ -12,6 +12,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "pipeline/state.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/wgmma.cuh"
 #include "reduce/grouped_wgrad_reduction.cuh"
 
@@ -282,12 +283,12 @@ class Sm90GroupedWgrad {
     }
     if (threadIdx.x >= kConsumerThreads) {
       __syncwarp();
-      hopper::named_arrive(0, S::threads);
+      named_arrive(0, S::threads);
       if (threadIdx.x == kConsumerThreads) load_all(a, c, range, group, shared);
       return;
     }
     hopper::fence_proxy();
-    hopper::named_sync(0, S::threads);
+    named_sync(0, S::threads);
 
     float4* stages = reinterpret_cast<float4*>(workspace) + group * (kFours * 32);
     constexpr long long kStep = static_cast<long long>(P::groups) * kFours * 32;

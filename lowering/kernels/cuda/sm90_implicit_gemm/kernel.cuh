@@ -25,6 +25,7 @@
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "schedule/wgmma_schedule.cuh"
@@ -141,9 +142,9 @@ struct Kernel {
   // block, goes on before the others are there.
   __device__ void start() const {
     if (threadIdx.x < 32) {
-      hopper::named_arrive(0, kThreads);
+      named_arrive(0, kThreads);
     } else {
-      hopper::named_sync(0, kThreads);
+      named_sync(0, kThreads);
     }
   }
 
@@ -209,7 +210,7 @@ struct Kernel {
       for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
         fill_chunk(zeros + i * kChunkBytes, zero_fill_pair<Problem>());
       hopper::fence_proxy();
-      hopper::named_sync(kFillBarrier, warps * 32);
+      named_sync(kFillBarrier, warps * 32);
       Tiles().for_each([&](const Tile& tile) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
@@ -246,7 +247,7 @@ struct Kernel {
       }
       is_mine = !Config::kIsPingPong;
       // Stages are waited for in their order, as a barrier tells only this round from the last.
-      if constexpr (Config::kIsPingPong) hopper::named_sync(1 + consumer, kConsumers * kWarpgroup);
+      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroup);
       mma::Mainloop<kStages> mainloop(full);
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
@@ -277,7 +278,7 @@ struct Kernel {
 
   // The other warpgroup may multiply its tile.
   static __device__ __forceinline__ void pass_pingpong(int consumer) {
-    hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+    named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],

@@ -17,6 +17,7 @@
 
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/named_barrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
 #include "sm90_row_packed_wgrad/channel_halves.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
@@ -144,7 +145,7 @@ struct Block {
     for (int k = 0; k < steps; ++k) arrive_for_warp(pipeline.full + 8 * (ring.stage + k));
     ring.advance(steps);
     if (begin + C::kWaiting < end) {
-      hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
+      named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
       for (int k = 0; k < steps; ++k) {
         ask(rows, place, begin + k + C::kWaiting, end, taken.stage + k);
       }

@@ -35,12 +35,12 @@ struct Apart {
   }
   __device__ __forceinline__ void wait(int step, int group) const {
     if constexpr (kStaggers) {
-      hopper::named_sync_if(group == 1 && step == turn, kStaggerBarrier, L::kConsumerThreads);
+      named_sync_if(group == 1 && step == turn, kStaggerBarrier, L::kConsumerThreads);
     }
   }
   __device__ __forceinline__ void is_done(int group) const {
     if constexpr (kStaggers) {
-      hopper::named_arrive_if(group == 0, kStaggerBarrier, L::kConsumerThreads);
+      named_arrive_if(group == 0, kStaggerBarrier, L::kConsumerThreads);
     }
   }
 

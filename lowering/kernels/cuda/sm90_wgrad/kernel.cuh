@@ -1,6 +1,7 @@
 // The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
 #pragma once
 
+#include "ptx/named_barrier.cuh"
 #include "sm90_wgrad/producer.cuh"
 
 namespace convir::wgrad {
@@ -25,7 +26,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
       [&] {
         // Where copies begin is found while the barriers are made.
         Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
-        hopper::named_sync(kReady, Config::kThreads);
+        named_sync(kReady, Config::kThreads);
         while (ask.is_left()) ask();
         __syncwarp();
         if constexpr (Config::kIsClustered) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
         }
       },
       [&] {
-        hopper::named_sync(kReady, Config::kThreads);
+        named_sync(kReady, Config::kThreads);
         kernel.consume(out, workspace, flags, [] {});
       });
 }
@@ -63,7 +64,7 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
   __syncwarp();
   if constexpr (Config::kIsClustered && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
   Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
-  hopper::named_sync(kReady, Config::kThreads);
+  named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);
 }

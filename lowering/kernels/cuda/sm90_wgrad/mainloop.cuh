@@ -230,10 +230,10 @@ struct Kernel {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
       if constexpr (kDrained > 0) announce_drained();
-      hopper::named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
+      named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
       multiply_to(turn, end);
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
-      hopper::named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
+      named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
       multiply_to(work.begin, drained);

@@ -25,15 +25,6 @@ __device__ __forceinline__ void cluster_sync() {
   cluster_wait();
 }
 
-// Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
-// not.
-__device__ __forceinline__ void named_sync(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void named_arrive(int barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
 // Whether the thread is the one of its warp that asks for what all of it wants once; all of them
 // call it.
 __device__ __forceinline__ bool is_elected() {
