@@ -12,20 +12,13 @@
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90_grouped_direct/layout.cuh"
 
 namespace convir {
-
-// Stores four 8x8 matrices of 16-bit elements, each transposed; lanes 8i … 8i+7 name the rows of
-// matrix i in memory.
-__device__ __forceinline__ void store_transposed(unsigned to, const unsigned (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
 
 template <typename P, typename S>
 class Sm90GroupedDirect {
@@ -259,7 +252,7 @@ class Sm90GroupedDirect {
       const unsigned pixel = stage + ((2 * pair + half) * L::kPitch + col) * L::kPixelBytes;
       // Lanes store together, also what is behind the last position.
       const bool is_inside = position < kRowPairs * L::kPitch;
-      store_transposed(is_inside ? swizzled(pixel, chunk) : nowhere, word);
+      store_matrices<true>(is_inside ? swizzled(pixel, chunk) : nowhere, word);
     }
   }
 

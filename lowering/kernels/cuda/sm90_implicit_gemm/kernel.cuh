@@ -208,7 +208,7 @@ struct Kernel {
     int before = 0;
     if constexpr (Problem::kCellZeroFills > 0 && Problem::kFusedZeroFills == 0) {
       for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
-        fill_chunk(zeros + i * kChunkBytes, zero_fill_pair<Problem>());
+        store_shared(zeros + i * kChunkBytes, four_words(zero_fill_pair<Problem>()));
       hopper::fence_proxy();
       named_sync(kFillBarrier, warps * 32);
       Tiles().for_each([&](const Tile& tile) {

@@ -19,10 +19,9 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
-#include "sm90_row_packed_wgrad/channel_halves.cuh"
+#include "sm90_row_packed_wgrad/finish.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 #include "sm90_row_packed_wgrad/row_ring.cuh"
-#include "sm90_row_packed_wgrad/staggered_finish.cuh"
 
 namespace convir::row_packed_wgrad {
 

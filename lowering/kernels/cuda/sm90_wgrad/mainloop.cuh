@@ -9,6 +9,7 @@
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
@@ -27,11 +28,6 @@ constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
 constexpr int kMostLag = 4;  // steps
-
-template <int kValue>
-struct Count {
-  static constexpr int value = kValue;
-};
 
 template <class Problem, class Config>
 struct Kernel {
@@ -223,7 +219,7 @@ struct Kernel {
           ask);
     };
     const auto multiply_to = [&](int step, int end) {
-      for (; step < end; ++step) multiply_next(Count<kOfStep>{});
+      for (; step < end; ++step) multiply_next(Int<kOfStep>{});
     };
     const int end = work.end - (kOfLast < kOfStep);
     if constexpr (kStaggers) {
@@ -232,7 +228,7 @@ struct Kernel {
       if constexpr (kDrained > 0) announce_drained();
       named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
       multiply_to(turn, end);
-      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
+      if constexpr (kOfLast < kOfStep) multiply_next(Int<kOfLast>{});
       named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
@@ -241,7 +237,7 @@ struct Kernel {
       multiply_to(drained, work.end);
     } else {
       multiply_to(work.begin, end);
-      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
+      if constexpr (kOfLast < kOfStep) multiply_next(Int<kOfLast>{});
     }
     mainloop.finish(d);
     ask();

@@ -151,7 +151,7 @@ struct Layout {
 #pragma unroll
     for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
       const uint4 x =
-          wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
+          load_ordered(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
       if (is_inside && m + j + row < Problem::kOutChannels) wgmma::store_chunk(to, x);
       to += kRows * Problem::kOutChannelStride;
     }

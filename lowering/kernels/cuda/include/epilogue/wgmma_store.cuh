@@ -6,6 +6,7 @@
 #include "epilogue/operands.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "schedule/wgmma_schedule.cuh"
 
@@ -45,30 +46,7 @@ __device__ __forceinline__ unsigned zero_fill_pair() {
   }
 }
 
-// Stores four 8x8 matrices; a lane has the address of one row of one of them.
-__device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
-
-// Two accumulators of a lane, stored as they are.
-__device__ __forceinline__ void store_pair(unsigned to, const float2& x) {
-  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x.x), "f"(x.y) : "memory");
-}
-
-__device__ __forceinline__ uint4 load_chunk(unsigned from) {
-  uint4 x;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "r"(from)
-               : "memory");
-  return x;
-}
-
-__device__ __forceinline__ void fill_chunk(unsigned to, unsigned x) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(x) : "memory");
-}
+__device__ __forceinline__ uint4 four_words(unsigned x) { return make_uint4(x, x, x, x); }
 
 __device__ __forceinline__ void store_chunk(void* to, const uint4& x) {
   *reinterpret_cast<uint4*>(to) = x;
@@ -189,9 +167,9 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 #pragma unroll
     for (int column = 0; column < kOutChannels; column += 8) {
       const int i = (first + column) / 2;
-      store_pair(to + column * 4, finish(d[i], d[i + 1], 0, column));
-      store_pair(to + 8 * Staging<kOutChannels, 4>::kPitch + column * 4,
-                 finish(d[i + 2], d[i + 3], 1, column));
+      store_shared(to + column * 4, finish(d[i], d[i + 1], 0, column));
+      store_shared(to + 8 * Staging<kOutChannels, 4>::kPitch + column * 4,
+                   finish(d[i + 2], d[i + 3], 1, column));
     }
   } else {
     const unsigned to =
@@ -232,8 +210,7 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
   constexpr int kStaged = Rows::template kRowChannels<kOutChannels> / kPerChunk;
   constexpr int kChunks = kStaged * (1 + Rows::kFusedZeroFills);
   const int lane = threadIdx.x % 32;
-  const unsigned zero_fill_value = Rows::zero_fill();
-  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
+  const uint4 zeros = four_words(Rows::zero_fill());
   __syncwarp();
 #pragma unroll 4
   for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
@@ -242,7 +219,7 @@ __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c
     const bool is_inside = r < kWarpRows && at.template has<kStaged, kPerChunk>(chunk, out_channels);
     uint4 x = zeros;
     if (chunk < kStaged && r < kWarpRows) {
-      x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
+      x = load_ordered(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
                      chunk * kChunkBytes);
     }
     Stored* const to = c + at.offset + chunk * kPerChunk;
@@ -295,8 +272,7 @@ __device__ __forceinline__ void store_zero_fills(typename Problem::Epilogue::Sto
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
-  const unsigned zero_fill_value = zero_fill_pair<Problem>();
-  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
+  const uint4 zeros = four_words(zero_fill_pair<Problem>());
   for (int i = 0; i < Problem::kZeroFills; ++i) {
     const ZeroFill& zero_fill = Problem::zero_fill(i);
     // Short runs share a warp.
