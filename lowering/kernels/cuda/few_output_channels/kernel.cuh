@@ -64,12 +64,7 @@ struct FewOutputChannels {
     Threads::sync_computing();
     for (int e = threadIdx.x; e < P::in_channels * P::out_channels; e += Threads::kComputing) {
       const int d = e / P::out_channels, n = e % P::out_channels;
-      const T* source = b + d * P::b_in_channel + n * P::b_out_channel;
-      T value[larger(1, tap_count<P>())];
-      for_each_tap<P>([&](auto p, auto i, auto j) {
-        value[tap_index<P>(p.value, i.value, j.value)] =
-            source[tap_weight<P>(p.value, i.value, j.value)];
-      });
+      const TapWeights<P> value(b + d * P::b_in_channel + n * P::b_out_channel);
       for_each_tap<P>([&](auto p, auto i, auto j) {
         constexpr auto& phase = P::phases[p.value];
         constexpr int window =
@@ -77,7 +72,7 @@ struct FewOutputChannels {
         constexpr int column =
             p.value / P::run_phases * kRunTiles * 8 + p.value % P::run_phases * P::out_channels;
         shared[(window * kTiles * 8 + column + n) * (kWeightPitch / 2) + d] =
-            value[tap_index<P>(p.value, i.value, j.value)];
+            value.of[tap_index<P>(p.value, i.value, j.value)];
       });
     }
   }
@@ -140,8 +135,7 @@ struct FewOutputChannels {
       if constexpr (P::rounds_only) {
         word = pack<T>(low, high);
       } else {
-        const T both[2] = {finished(low, 0), finished(high, 1)};
-        memcpy(&word, both, sizeof(word));
+        word = word_of<T>({finished(low, 0), finished(high, 1)});
       }
       *reinterpret_cast<unsigned*>(out.c + at) = word;
     } else {

@@ -35,10 +35,6 @@ class Sm90GroupedDirect {
   static constexpr bool kInChannelsInnermost = P::b_in_channel == 1;
   using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
 
-  static __device__ __forceinline__ unsigned swizzled(unsigned address, int chunk) {
-    return address + ((chunk ^ (address >> 7 & 3)) << 4);
-  }
-
   // The first warpgroup copies the weights of a group: for every tap a matrix of 32 rows. Groups
   // that are merged have zeros between them.
   static __device__ __forceinline__ void stage_weights(const T* __restrict__ b, unsigned shared,
@@ -224,9 +220,7 @@ class Sm90GroupedDirect {
         both[i] = result<P>(i == 0 ? low : high, out, is_inside ? element : 0,
                             is_inside ? channel : 0);
       }
-      unsigned word;
-      memcpy(&word, both, sizeof(word));
-      return word;
+      return word_of(both);
     }
   }
 
@@ -252,7 +246,7 @@ class Sm90GroupedDirect {
       const unsigned pixel = stage + ((2 * pair + half) * L::kPitch + col) * L::kPixelBytes;
       // Lanes store together, also what is behind the last position.
       const bool is_inside = position < kRowPairs * L::kPitch;
-      store_matrices<true>(is_inside ? swizzled(pixel, chunk) : nowhere, word);
+      store_matrices<true>(is_inside ? swizzled<L::kPixelBytes>(pixel, chunk) : nowhere, word);
     }
   }
 

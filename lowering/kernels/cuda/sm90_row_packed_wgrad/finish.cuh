@@ -59,11 +59,11 @@ struct Apart {
                                                 float* workspace, unsigned* flags, int thread,
                                                 const Store& store) {
     constexpr int kAccumulators = 4 * L::kTiles8;
-    constexpr long long kOfGroup = static_cast<long long>(S::kUnits) * kWarpgroupThreads * kAccumulators;
     const int group = thread / kWarpgroupThreads;
-    const partition::ReduceScatter<kWarpgroupThreads, kAccumulators, consumer_warpgroups::kBarrier, S::kSplitsOfTile> shares{
-        workspace + group * kOfGroup, flags + group * L::kTiles * partition::kCounterWords,
-        thread % kWarpgroupThreads, group};
+    using ReduceScatter = partition::ReduceScatter<kWarpgroupThreads, kAccumulators,
+                                                   consumer_warpgroups::kBarrier, S::kSplitsOfTile>;
+    const auto shares = ReduceScatter::template of_group<S::kUnits, L::kTiles>(
+        workspace, flags, thread % kWarpgroupThreads, group);
     shares(
         work, [&](int i) { return accumulators(i / 4)[i % 4]; },
         [&](int v, const float4& total) {

@@ -164,7 +164,7 @@ struct BulkRows {
   __device__ __forceinline__ void take_apart(const Place<P, C>& place, int begin, int steps,
                                              unsigned rows, unsigned stages) const {
     constexpr int kPixels = L::kWindowRows * L::kWindowCols;
-    constexpr int kSlabGroups = L::ceil(kMost * kPixels, L::kLoadThreads);
+    constexpr int kSlabGroups = divide_up(kMost * kPixels, L::kLoadThreads);
     constexpr int kAtOnce = kSlabGroups < kMostAtOnce ? kSlabGroups : kMostAtOnce;
     const Arrived first(place, Step<P, C>(begin), rows);
 #pragma unroll 1

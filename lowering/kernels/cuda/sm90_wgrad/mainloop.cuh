@@ -264,10 +264,8 @@ struct Kernel {
       accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
     } else if constexpr (kIsSliced) {
       using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
-      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kAccumulators;
-      const ReduceScatter shares = {workspace + consumer * kOfGroup,
-                             flags + consumer * Layout::kTiles * partition::kCounterWords,
-                             thread % kWarpgroup, consumer};
+      const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
+          workspace, flags, thread % kWarpgroup, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;

@@ -362,6 +362,15 @@ struct ReduceScatter {
   int thread;
   int group = 0;
 
+  // That of one of several groups of a block that have accumulators of their own, and so slots of
+  // kUnits units, and counters of kTiles tiles.
+  template <int kUnits, int kTiles>
+  static __device__ __forceinline__ ReduceScatter of_group(float* workspace, unsigned* counters,
+                                                           int thread, int group) {
+    constexpr long long kOfGroup = static_cast<long long>(kUnits) * kThreads * kAccumulators;
+    return {workspace + group * kOfGroup, counters + group * kTiles * kCounterWords, thread, group};
+  }
+
   // The first vector that a part stores; its threads store every kThreads-th.
   static __device__ __forceinline__ int begin_of(int split, int splits) {
     return static_cast<int>(static_cast<long long>(kVectors) * split / splits);
