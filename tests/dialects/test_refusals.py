@@ -97,7 +97,8 @@ CASES: dict[str, tuple[str, str]] = {
     "a pad of another element type": (
         (
             '"tensor.pad"(%t) <{static_low = array<i64: 1>, static_high = array<i64: 1>, '
-            "operandSegmentSizes = array<i32: 1, 0, 0>}> ({ ^bb0(%at: index): tensor.yield %h : f16 })"
+            "operandSegmentSizes = array<i32: 1, 0, 0>}> ({ ^bb0(%at: index): "
+            "tensor.yield %h : f16 })"
             " : (tensor<4xf32>) -> tensor<6xf16>"
         ),
         "source and result differ in element type",
@@ -114,7 +115,8 @@ CASES: dict[str, tuple[str, str]] = {
         (
             '"tensor.pad"(%t, %n) <{static_low = array<i64: 1>, '
             "static_high = array<i64: 1>, operandSegmentSizes = array<i32: 1, 0, 1>}> "
-            "({ ^bb0(%at: index): tensor.yield %x : f32 }) : (tensor<4xf32>, index) -> tensor<6xf32>"
+            "({ ^bb0(%at: index): tensor.yield %x : f32 }) : (tensor<4xf32>, "
+            "index) -> tensor<6xf32>"
         ),
         "number of dynamic high paddings does not match their values",
     ),
@@ -239,14 +241,16 @@ CASES: dict[str, tuple[str, str]] = {
         (
             '"linalg.matmul"(%u, %u, %v, %uu) <{operandSegmentSizes = array<i32: 3, 1>}> '
             "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %s0 : f32 }) : "
-            "(tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>"
+            "(tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>, tensor<4x4xf32>) "
+            "-> tensor<4x4xf32>"
         ),
         "expected 2 inputs and 1 output",
     ),
     "a product of two results": (
         (
             '"linalg.matmul"(%u, %v, %uu, %uu) <{operandSegmentSizes = array<i32: 2, 2>}> '
-            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %s0, %s0 : f32, f32 }) : "
+            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %s0, "
+            "%s0 : f32, f32 }) : "
             "(tensor<4x6xf32>, tensor<6x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>)"
             " -> (tensor<4x4xf32>, tensor<4x4xf32>)"
         ),
@@ -331,7 +335,8 @@ CASES: dict[str, tuple[str, str]] = {
     "a sum of unlike shapes": (
         (
             '"linalg.reduce"(%u, %v, %t, %t) <{dimensions = array<i64: 1>}> '
-            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %p0, %q0 : f32, f32 }) : "
+            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %p0, "
+            "%q0 : f32, f32 }) : "
             "(tensor<4x6xf32>, tensor<6x4xf32>, tensor<4xf32>, tensor<4xf32>)"
             " -> (tensor<4xf32>, tensor<4xf32>)"
         ),
@@ -354,7 +359,8 @@ CASES: dict[str, tuple[str, str]] = {
     "an order of two": (
         (
             '"linalg.transpose"(%u, %u, %v, %v) <{permutation = array<i64: 1, 0>}> '
-            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %p0, %q0 : f32, f32 }) : "
+            "({ ^bb0(%p0: f32, %q0: f32, %r0: f32, %s0: f32): linalg.yield %p0, "
+            "%q0 : f32, f32 }) : "
             "(tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>, tensor<6x4xf32>)"
             " -> (tensor<6x4xf32>, tensor<6x4xf32>)"
         ),
