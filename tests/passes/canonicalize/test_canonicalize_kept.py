@@ -226,14 +226,16 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "a copy in memory": (
         (
-            f"linalg.generic {{{IDENTITIES}}} ins(%mm : memref<4xf32>) outs(%mo : memref<4xf32>) {{\n"
+            f"linalg.generic {{{IDENTITIES}}} ins(%mm : memref<4xf32>) outs(%mo : "
+            f"memref<4xf32>) {{\n"
             "^bb0(%p: f32, %q: f32):\n  linalg.yield %p : f32\n}"
         ),
         "",
     ),
     "what memory is written without being read": (
         (
-            f"linalg.generic {{{IDENTITIES}}} ins(%mm : memref<4xf32>) outs(%mo : memref<4xf32>) {{\n"
+            f"linalg.generic {{{IDENTITIES}}} ins(%mm : memref<4xf32>) outs(%mo : "
+            f"memref<4xf32>) {{\n"
             "^bb0(%p: f32, %q: f32):\n  linalg.yield %x : f32\n}"
         ),
         "",
@@ -241,8 +243,10 @@ CASES: dict[str, tuple[str, str]] = {
     "a value from outside of the body": (
         (
             "%e = tensor.empty() : tensor<4xf32>\n"
-            f"%0 = linalg.generic {{{IDENTITIES}}} ins(%t : tensor<4xf32>) outs(%e : tensor<4xf32>) "
-            "{\n^bb0(%p: f32, %q: f32):\n  %1 = arith.addf %p, %x : f32\n  linalg.yield %1 : f32\n} "
+            f"%0 = linalg.generic {{{IDENTITIES}}} ins(%t : tensor<4xf32>) outs(%e "
+            f": tensor<4xf32>) "
+            "{\n^bb0(%p: f32, %q: f32):\n  %1 = arith.addf %p, %x : f32\n  "
+            "linalg.yield %1 : f32\n} "
             "-> tensor<4xf32>"
         ),
         "%0 : tensor<4xf32>",
@@ -260,8 +264,10 @@ CASES: dict[str, tuple[str, str]] = {
     "an init that is read": (
         (
             "%h = arith.constant dense<5.0e-01> : tensor<4xf32>\n"
-            f"%0 = linalg.generic {{{IDENTITIES}}} ins(%t : tensor<4xf32>) outs(%h : tensor<4xf32>) "
-            "{\n^bb0(%p: f32, %q: f32):\n  %1 = arith.addf %p, %q : f32\n  linalg.yield %1 : f32\n} "
+            f"%0 = linalg.generic {{{IDENTITIES}}} ins(%t : tensor<4xf32>) outs(%h "
+            f": tensor<4xf32>) "
+            "{\n^bb0(%p: f32, %q: f32):\n  %1 = arith.addf %p, %q : f32\n  "
+            "linalg.yield %1 : f32\n} "
             "-> tensor<4xf32>"
         ),
         "%0 : tensor<4xf32>",
