@@ -213,6 +213,12 @@ EFFECTS = {
     "%0 = memref.load %m[%n] : memref<4xf32>": (False, True, False, True),
     "memref.store %x, %m[%n] : memref<4xf32>": (False, False, True, False),
     "%0 = memref.alloc() : memref<4xf32>": (False, False, False, False),
+    "scf.for %i = %n to %n step %n { memref.store %x, %m[%i] : memref<4xf32> }": (
+        *(False, False, False, False),
+    ),
+    "scf.for %i = %n to %n step %n { %0 = memref.load %m[%i] : memref<4xf32> }": (
+        *(False, True, False, True),
+    ),
     '"test.op"() : () -> ()': (False, False, True, False),
     "func.call @g() : () -> ()": (False, False, True, False),
 }
@@ -245,7 +251,8 @@ def test_effects(text: str) -> None:
 REARRANGED = """
 func.func @f(%t: tensor<6x4xf32>, %e: tensor<4x6xf32>, %k: index, %x: f32) -> tensor<4x6xf32> {
   %c3 = arith.constant 3 : index
-  %0 = linalg.generic {indexing_maps = [SOURCE_MAP, RESULT_MAP], iterator_types = ["parallel", "WALK"]}
+  %0 = linalg.generic {indexing_maps = [SOURCE_MAP, RESULT_MAP],
+      iterator_types = ["parallel", "WALK"]}
       ins(%t : tensor<6x4xf32>) outs(%e : tensor<4x6xf32>) {
   ^bb0(%p: f32, %q: f32):
     BODY

@@ -366,6 +366,27 @@ CASES: dict[str, tuple[str, str]] = {
         ),
         "expected 1 input and 1 output",
     ),
+    "an order of too few": (
+        (
+            '"linalg.transpose"(%t, %u) <{permutation = array<i64: 0>}> '
+            f"{BODY} : (tensor<4xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>"
+        ),
+        "expected a permutation of 2 dimensions",
+    ),
+    "a contraction of two maps": (
+        (
+            f'"linalg.contract"(%t, %t) <{{indexing_maps = [{IDENTITY}, {IDENTITY}], {ONE_EACH}}}> '
+            f"{BODY} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"
+        ),
+        "expected 3 indexing maps",
+    ),
+    "a contraction of one": (
+        (
+            f'"linalg.contract"(%t, %t) <{{indexing_maps = [{IDENTITY}, {IDENTITY}, '
+            f"{IDENTITY}], {ONE_EACH}}}> {BODY} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"
+        ),
+        "expected 2 inputs and 1 output",
+    ),
     "an order with another body": (
         (
             '"linalg.transpose"(%u, %v) <{permutation = array<i64: 1, 0>}> '

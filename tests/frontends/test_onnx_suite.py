@@ -103,3 +103,10 @@ def test_a_constant_region(case: SuiteCase) -> None:
         model.graph.initializer.append(numpy_helper.from_array(inputs[at], "roi"))
         rest = [*inputs[:at], *inputs[at + 1 :]]
         _run(SuiteCase(case.name, model, [(rest, outputs)], case.rtol, case.atol))
+
+
+@pytest.mark.parametrize(
+    ("device", "known"), [("CPU", True), ("CPU:0", True), ("host", True), ("TPU", False)]
+)
+def test_devices(device: str, known: bool) -> None:
+    assert backend.supports_device(device) == known

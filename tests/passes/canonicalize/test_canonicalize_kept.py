@@ -224,6 +224,21 @@ CASES: dict[str, tuple[str, str]] = {
         ),
         "%1 : tensor<8xf32>",
     ),
+    "two allocations": (
+        (
+            "%0 = memref.alloc() : memref<4xf32>\n%1 = memref.alloc() : memref<4xf32>\n"
+            "memref.store %x, %0[%n] : memref<4xf32>\nmemref.store %y, %1[%n] : memref<4xf32>"
+        ),
+        "%0, %1 : memref<4xf32>, memref<4xf32>",
+    ),
+    "reads around a write": (
+        (
+            "%0 = memref.load %mm[%n] : memref<4xf32>\n"
+            "memref.store %x, %mo[%n] : memref<4xf32>\n"
+            "%1 = memref.load %mm[%n] : memref<4xf32>"
+        ),
+        "%0, %1 : f32, f32",
+    ),
     "a copy in memory": (
         (
             f"linalg.generic {{{IDENTITIES}}} ins(%mm : memref<4xf32>) outs(%mo : "
