@@ -19,6 +19,7 @@ from convir.frontends.emitter import Emitter
 from convir.frontends.nam.activations import apply, read_activation
 from convir.frontends.nam.fields import Fields
 from convir.frontends.nam.importer import import_nam
+from convir.frontends.sources import read_source
 from convir.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
@@ -423,3 +424,12 @@ def test_a_container_gives_the_first_of_a_size(size: float, channels: int, tmp_p
         json.dumps({"architecture": "SlimmableContainer", "config": {"submodels": entries}})
     )
     assert _shapes(import_nam(path, frames=4, size=size))[1][1] == channels
+
+
+def test_blocks_have_the_size_that_a_source_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "model.nam"
+    path.write_text(json.dumps(random_model(np.random.default_rng(2))))
+    assert _shapes(read_source(path, shapes=[(1, 1, 64)]))[0] == (1, 1, 64)
+    for shapes in ([], [(1, 64)], [None], [(1, 1, 64), (1, 1, 64)]):
+        with pytest.raises(ValueError, match="give the shape of a block"):
+            read_source(path, shapes=shapes)

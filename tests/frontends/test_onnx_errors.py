@@ -305,3 +305,39 @@ def test_shapes_are_computed_on_import(
     constants["list"] = integers(-1)
     module = import_model(model_of(nodes, {"x": (1, 4, 5, 6)}, ["y"], constants))
     assert f"-> tensor<{'x'.join(map(str, elements))}xf32>" in str(module)
+
+
+SAME: dict[str, tuple[str, tuple[Array | None, ...], dict[str, Any]]] = {
+    "a cast to the same type": ("Cast", (), {"to": 1}),
+    "a name": ("Identity", (), {}),
+    "a part that is all": ("Slice", (integers(0), integers(9), integers(1)), {}),
+    "a resizing to the same size": ("Resize", (None, None, integers(*SHAPE)), {}),
+    "one part": ("Concat", (), {"axis": 1}),
+    "padding by nothing": ("Pad", (integers(*[0] * 8),), {}),
+    "the same order": ("Transpose", (), {"perm": [0, 1, 2, 3]}),
+    "the same shape": ("Reshape", (integers(1, -1, 5, 5),), {}),
+    "no bounds": ("Clip", (), {}),
+}
+"""The operator, its inputs behind the first one, and its attributes."""
+
+
+@pytest.mark.parametrize("case", SAME.values(), ids=SAME)
+def test_what_changes_nothing_is_no_op(
+    case: tuple[str, tuple[Array | None, ...], dict[str, Any]],
+) -> None:
+    op, others, attributes = case
+    names = ["x", *("" if array is None else f"c{i}" for i, array in enumerate(others))]
+    constants = {f"c{i}": array for i, array in enumerate(others) if array is not None}
+    nodes = [node(op, names, ["y"], **attributes)]
+    module = import_model(model_of(nodes, {"x": SHAPE}, ["y"], constants))
+    names = [op.name for op in module.walk() if op.name != "arith.constant"]
+    assert names == ["builtin.module", "func.func", "func.return"]
+
+
+def test_places_are_the_names_of_nodes() -> None:
+    nodes = [node("Abs", ["x"], ["a"]), node("Abs", ["a"], ["y"])]
+    nodes[0].name = "first"
+    module = import_model(model_of(nodes, {"x": SHAPE}, ["y"]))
+    places = [str(op.location) for op in module.walk() if op.name == "linalg.generic"]
+    assert ["first" in place for place in places] == [True, False]
+    assert ["Abs" in place for place in places] == [False, True]

@@ -192,6 +192,23 @@ CASES: dict[str, tuple[str, str]] = {
         "%0 = tensor.collapse_shape %u [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>",
         "%0 : tensor<24xf32>",
     ),
+    "a reshape of a constant to an open size": (
+        (
+            "%h = arith.constant dense<5.0e-01> : tensor<4xf32>\n"
+            "%l = tensor.from_elements %n, %m : tensor<2xindex>\n"
+            "%0 = tensor.reshape %h(%l) : (tensor<4xf32>, tensor<2xindex>) -> tensor<?x?xf32>"
+        ),
+        "%0 : tensor<?x?xf32>",
+    ),
+    "a pad by an unknown amount": (
+        (
+            "%0 = tensor.pad %t low[%n] high[0] { ^bb0(%i: index): tensor.yield %x : f32 } "
+            ": tensor<4xf32> to tensor<?xf32>\n"
+            "%1 = tensor.pad %0 low[1] high[1] { ^bb0(%i: index): tensor.yield %x : f32 } "
+            ": tensor<?xf32> to tensor<?xf32>"
+        ),
+        "%1 : tensor<?xf32>",
+    ),
     "a pad that copies": (
         (
             "%0 = tensor.pad %t nofold low[0] high[0] { ^bb0(%i: index): tensor.yield %x : f32 } "
