@@ -98,8 +98,8 @@ def at(file: str) -> FileLineColLoc:
         (UnknownLoc(), None),
         (NameLoc(StringAttr("n"), at("a")), "a"),
         (CallSiteLoc(at("a"), at("b")), "a"),
-        (FusedLoc([UnknownLoc(), at("a"), at("b")], NoneAttr()), "a"),
-        (FusedLoc([NameLoc(StringAttr("n"), at("b")), at("a")], NoneAttr()), "b"),
+        (FusedLoc((UnknownLoc(), at("a"), at("b")), NoneAttr()), "a"),
+        (FusedLoc((NameLoc(StringAttr("n"), at("b")), at("a")), NoneAttr()), "b"),
     ],
 )
 def test_the_first_place_is_where_an_error_is(location: Attribute, file: str | None) -> None:
