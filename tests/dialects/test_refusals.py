@@ -505,3 +505,15 @@ def test_literals_are_read(literal: str, elements: bytes) -> None:
     attribute = op.attributes["a"]
     assert isinstance(attribute, DenseIntOrFPElementsAttr)
     assert attribute.data.data in (elements, elements * 2)
+
+
+@pytest.mark.parametrize(
+    ("width", "is_one"), [(0, False), (1, True), (2**24 - 1, True), (2**24, False)]
+)
+def test_widths_of_integers(width: int, is_one: bool) -> None:
+    text = f"func.func private @f(i{width})"
+    if is_one:
+        assert f"i{width}" in str(read_module(text))
+        return
+    with pytest.raises(DiagnosticError, match="integer width must be from 1 to 16777215 bits"):
+        read_module(text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx_cases import Array, model_of, node
 
+from convir.frontends.elements import MEMORY, constant
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.onnx.importer import import_model
 
@@ -341,3 +342,9 @@ def test_places_are_the_names_of_nodes() -> None:
     places = [str(op.location) for op in module.walk() if op.name == "linalg.generic"]
     assert ["first" in place for place in places] == [True, False]
     assert ["Abs" in place for place in places] == [False, True]
+
+
+def test_elements_that_the_ir_has_no_type_for() -> None:
+    with pytest.raises(TypeError, match=r"^elements of type complex64$"):
+        constant(np.zeros(2, np.complex64), MEMORY, None)
+    assert str(constant(np.float32(2).reshape(()), MEMORY, None).results[0].type) == "tensor<f32>"

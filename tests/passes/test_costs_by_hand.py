@@ -143,6 +143,15 @@ def test_phases_against_holes() -> None:
     assert reason(strided(3), beyond).startswith("its 2 phases take")
 
 
+def test_as_many_microseconds_leave_the_holes() -> None:
+    exact = replace(COSTS, wide_flops_per_us=16.0)
+    phases = 1000 + (2 * 16 * 8 * 8 + 2 * 12 * 8 * 16) / 16
+    holes = 2000 + 3 * 11 * 8 * 4 / 2 + 2 * 28 * 8 * 24 / 16
+    tie = replace(exact, phase_us=holes - phases)
+    assert reason(strided(3), tie).startswith("its 2 phases take")
+    assert "2 phases of 1 to 2 taps" in reason(strided(3), replace(tie, phase_us=tie.phase_us - 1))
+
+
 def test_elements_of_sixteen_bits_are_half_the_bytes_and_quick_products() -> None:
     phases = 1000 + 5000 + (2 * 16 * 8 * 8 + 2 * 12 * 8 * 16) / 100
     holes = 1000 + 3 * 11 * 8 * 2 / 2 + 1000 + 2 * 28 * 8 * 24 / 100

@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "a loop that counts": (
         "%xs = tensor.extract_slice %x[%n,",
         "%m = arith.addi %n, %lower : index\n    %xs = tensor.extract_slice %x[%m,",
-        "arith.addi computes with the number of the sample",
+        "arith.addi",
     ),
     "a result that is read": (
         "    %xs =",
