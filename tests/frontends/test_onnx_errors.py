@@ -152,6 +152,10 @@ CASES: dict[str, Case] = {
         *("BatchNormalization", (scales(1, 1, 1),) * 4, {}),
         "has the shape [3], not [4]",
     ),
+    "parameters of another type": (
+        *("BatchNormalization", (np.ones(4, np.float64),) * 4, {}),
+        "its parameters are of f64, its input of f32",
+    ),
     "training": (
         *("BatchNormalization", (scales(1, 1, 1, 1),) * 4, {"training_mode": 1}),
         "only inference with one scale per channel is supported",
