@@ -109,3 +109,23 @@ def test_without_a_choice_the_kernel_stays() -> None:
         "'loops' is no config of a family",
         "'loops' is no config of a family",
     ]
+
+
+def test_configs_of_other_devices_stay() -> None:
+    text = TEXT.replace("SIZE", "64").replace("COLUMNS", "64").replace("CONFIG", CONFIG)
+    text = text.replace("configs = {cuda", 'configs = {host = "loops", cuda')
+    text = text[: text.index("func.func @main")]
+    result = run(text, "partition-reduction{kind=stream-k}")
+    (remark,) = result.remarks
+    assert remark.fired, remark
+    (function,) = result.module.ops
+    assert isinstance(function, kernel.FuncOp)
+    assert config_of(function, "host") == "loops"
+    assert "partition=stream-k:linear" in str(config_of(function, CUDA))
+
+
+def test_kernels_without_a_config_stay() -> None:
+    text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8")
+    text = text.replace('attributes {configs = {cuda = "CONFIG"}}', "")
+    (remark,) = run(text, "partition-reduction{kind=stream-k}").remarks
+    assert remark.reason == "'loops' is no config of a family"
