@@ -124,8 +124,7 @@ struct FusedDgradKernel {
   int consumer;
 
   __device__ FusedDgradKernel(const char* memory, int consumer)
-      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
-               hopper::kAtomBytes),
+      : stages(hopper::to_atom(shared_address(memory))),
         weights(stages + kConsumers * kStages * kBytesA),
         staging(weights + kBytesB),
         loaded(staging + kConsumers * (4 * WarpStaging::kBytes + pipeline.kBytes)),

@@ -105,18 +105,12 @@ class Sm90GroupedWgrad {
       fill([&](int stage, unsigned full) {
         const unsigned to = shared + stage * kSlotBytes;
         arrive_expecting(full, kCopyOfA + kCopyOfC);
-        load(to, c, full, group, 0, row - kDown, image);
-        load(to + kBytesOfC, a, full, group, P::col_origin, row + P::row_origin, image);
+        constexpr bool kOnce = S::read_once != 0;
+        const int channel = group * kChannels;
+        hopper::load_4d<kOnce>(to, c, full, channel, 0, row - kDown, image);
+        hopper::load_4d<kOnce>(to + kBytesOfC, a, full, channel, P::col_origin, row + P::row_origin,
+                               image);
       });
-    }
-  }
-  static __device__ __forceinline__ void load(unsigned to, const hopper::TensorMap* map,
-                                              unsigned barrier, int group, int col, int row,
-                                              int image) {
-    if constexpr (S::read_once != 0) {
-      hopper::load_4d(to, map, barrier, group * kChannels, col, row, image, hopper::read_once());
-    } else {
-      hopper::load_4d(to, map, barrier, group * kChannels, col, row, image);
     }
   }
 

@@ -124,8 +124,7 @@ struct Kernel {
   unsigned progress;  // how many stages were loaded
 
   __device__ explicit Kernel(char* memory)
-      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
-               hopper::kAtomBytes),
+      : stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kStages * kStageBytes),
         zeros(staging + kStagingBytes),
         pipeline(zeros + kZeroBytes),

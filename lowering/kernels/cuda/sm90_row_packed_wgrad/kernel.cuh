@@ -48,7 +48,7 @@ struct Block {
   unsigned arrived;
 
   __device__ __forceinline__ explicit Block(char* shared)
-      : stages(L::round_up(shared_address(shared))),
+      : stages(hopper::to_atom(static_cast<int>(shared_address(shared)))),
         memory(shared + (stages - shared_address(shared))),
         pipeline(stages + L::kBarriersAt),
         drain{pipeline.full + pipeline.kBytes},

@@ -61,11 +61,7 @@ struct Filler {
     for (int i = 0; i < C::kInChannelGroups; ++i) {
       const int in_channels = place.group * P::kInChannels + place.in_channels + i * kInChannels_;
       const unsigned to = stage + i * L::kXChannelsBytes;
-      if constexpr (L::kReadsOnce) {
-        hopper::load_4d(to, x, full, in_channels, step.col, step.row, step.image, hopper::read_once());
-      } else {
-        hopper::load_4d(to, x, full, in_channels, step.col, step.row, step.image);
-      }
+      hopper::load_4d<L::kReadsOnce>(to, x, full, in_channels, step.col, step.row, step.image);
     }
   }
 

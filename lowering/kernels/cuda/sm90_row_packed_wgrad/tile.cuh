@@ -66,11 +66,8 @@ struct Layout {
   }
   static_assert(C::kPitch >= kWindowCols && C::kCols % kEight == 0);
 
-  static constexpr int round_up(int bytes) {
-    return (bytes + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-  }
   static constexpr int kOfStage = kXBytes + (C::kIsRing ? 0 : kYBytes);
-  static constexpr int kStageBytes = round_up(kOfStage);
+  static constexpr int kStageBytes = hopper::to_atom(kOfStage);
   static constexpr int kRingAt = (C::kStages - 1) * kStageBytes + kOfStage;
   static constexpr int kStagesBytes = kRingAt + (C::kIsRing ? kYBytes : 0);
 

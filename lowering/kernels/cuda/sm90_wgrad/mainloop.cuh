@@ -82,8 +82,7 @@ struct Kernel {
   float4* stage_memory;
 
   __device__ explicit Kernel(char* memory)
-      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
-               hopper::kAtomBytes),
+      : stages(hopper::to_atom(shared_address(memory))),
         staging(stages + kKept * kStageBytes),
         pipeline(stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0)),
         pushed(pipeline.full + pipeline.kBytes),
@@ -162,11 +161,7 @@ struct Kernel {
   }
   static __device__ __forceinline__ void load_rows(unsigned to, const TensorMap& map,
                                                    unsigned barrier, int channel, int position) {
-    if constexpr (Problem::kReadsOnce) {
-      hopper::load_2d(to, &map, barrier, channel, position, hopper::read_once());
-    } else {
-      hopper::load_2d(to, &map, barrier, channel, position);
-    }
+    hopper::load_2d<Problem::kReadsOnce>(to, &map, barrier, channel, position);
   }
 
   using Accumulators = float[kTiles][kN / 2];

@@ -144,11 +144,7 @@ class BoxLoads {
 #pragma unroll
       for (int c = 0; c < Ring::kAllChannels; c += Ring::kAtom) {
         const unsigned to = to_ + c / Ring::kAtom * Ring::kPlaneBytes;
-        if constexpr (kOnce) {
-          hopper::load_4d(to, map_, barrier, channel_ + c, x, y_, image, hopper::read_once());
-        } else {
-          hopper::load_4d(to, map_, barrier, channel_ + c, x, y_, image);
-        }
+        hopper::load_4d<kOnce>(to, map_, barrier, channel_ + c, x, y_, image);
       }
       ++y_;
       to_ += Ring::kRowBytes;

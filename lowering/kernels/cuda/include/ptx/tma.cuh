@@ -13,67 +13,45 @@ __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// Loads of a box. kOnce: what is read once, in lines of the L2 cache that are given up first, before
+// those of others that wait to be written back.
+#define CONVIR_LOAD_BOX(kRank, kBox, kHint, ...)                                                    \
+  if constexpr (kOnce) {                                                                           \
+    unsigned long long policy;                                                                     \
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));                    \
+    asm volatile("cp.async.bulk.tensor." kRank                                                     \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"        \
+                 " [%0], [%1, {" kBox "}], [%2], %" kHint ";" ::"r"(to),                           \
+                 "l"(map), "r"(barrier), __VA_ARGS__, "l"(policy)                                  \
+                 : "memory");                                                                      \
+  } else {                                                                                         \
+    asm volatile("cp.async.bulk.tensor." kRank                                                     \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes"                       \
+                 " [%0], [%1, {" kBox "}], [%2];" ::"r"(to),                                       \
+                 "l"(map), "r"(barrier), __VA_ARGS__                                               \
+                 : "memory");                                                                      \
+  }
+template <bool kOnce = false>
 __device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y)
-      : "memory");
+  CONVIR_LOAD_BOX("2d", "%3, %4", "5", "r"(x), "r"(y))
 }
-
-// What is read once: lines of the L2 cache that are given up first, before those of others that
-// wait to be written back.
-__device__ __forceinline__ unsigned long long read_once() {
-  unsigned long long policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-__device__ __forceinline__ void load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x,
-                                        int y, unsigned long long policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
-      : "memory");
-}
-
+template <bool kOnce = false>
 __device__ __forceinline__ void load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y, int z) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
-      : "memory");
+  CONVIR_LOAD_BOX("3d", "%3, %4, %5", "6", "r"(x), "r"(y), "r"(z))
 }
-
+template <bool kOnce = false>
 __device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y, int z, int w) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
-      : "memory");
+  CONVIR_LOAD_BOX("4d", "%3, %4, %5, %6", "7", "r"(x), "r"(y), "r"(z), "r"(w))
 }
-
-__device__ __forceinline__ void load_4d(unsigned to, const TensorMap* map, unsigned barrier, int x,
-                                        int y, int z, int w, unsigned long long policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "l"(policy)
-      : "memory");
-}
-
+template <bool kOnce = false>
 __device__ __forceinline__ void load_5d(unsigned to, const TensorMap* map, unsigned barrier, int x,
                                         int y, int z, int w, int v) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
-      : "memory");
+  CONVIR_LOAD_BOX("5d", "%3, %4, %5, %6, %7", "8", "r"(x), "r"(y), "r"(z), "r"(w), "r"(v))
 }
+#undef CONVIR_LOAD_BOX
 
 // Loads through an im2col map: `at` is (channel, position along each spatial axis, batch) of the
 // first pixel and `offset` the tap's output pixels behind the pixel, innermost axis first.

@@ -16,6 +16,11 @@ enum Major : int { kMajorK = 0, kMajorMN = 1 };
 // 64 m or n of one k (MN major); wider MN-major tiles are blocks of 64, one after the other.
 constexpr int kSwizzleBytes = 128;
 constexpr int kAtomBytes = 1024;
+// The next address, or number of bytes, that begins an atom.
+template <class Int>
+constexpr Int to_atom(Int bytes) {
+  return (bytes + kAtomBytes - 1) / kAtomBytes * kAtomBytes;
+}
 
 // A descriptor without its address: leading and stride byte offset, and the swizzle of `row_bytes`.
 constexpr unsigned long long descriptor_layout(int row_bytes, int leading, int stride) {
