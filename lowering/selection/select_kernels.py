@@ -193,8 +193,8 @@ class SelectKernelsPass(ModulePass):
 
     device: str = HOST
     target: str | None = None
-    """What kernels are chosen for: a CPU's name (`host`, `x86-64-v3`), a GPU's (`h200`) or the GPU
-    as `Target` prints it; without one this machine's CPU, or an H200."""
+    """What kernels are chosen for: a CPU's name (`host`, `x86-64-v3`), a GPU's, or the GPU as
+    `Target` prints it; without one this machine's CPU, or the default GPU."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
