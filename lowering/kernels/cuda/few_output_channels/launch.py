@@ -22,7 +22,7 @@ from convir.lowering.kernels.cuda.direct.ring import (
 )
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.few_output_channels.config import FewOutputChannelsConfig
-from convir.lowering.kernels.cuda.registers import WARP
+from convir.lowering.kernels.cuda.registers import WARP, registers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,10 +53,9 @@ RESERVED_BYTES = 1024
 SHAPES = ((145, 3, 8, 2), (73, 3, 8, 2), (32, 2, 16, 1), (16, 2, 8, 1))
 """Configs, best first: columns of a list row, stages, warps, and blocks of a multiprocessor."""
 
-MOST_WEIGHTS = 144
-LEAST_WARPS = 8
-"""Registers of a thread that may hold weights where a multiprocessor has so many warps; the warps
-of a position share the channels of A until theirs fit."""
+OTHER_REGISTERS = 16
+"""Registers of a thread for all but weights and accumulators; the warps of a position share the
+channels of A until their weights leave so many."""
 
 MOST_BARRIERS = 14
 """Barriers that groups of warps may have beside the block's own."""
@@ -151,9 +150,13 @@ def _legal(problem: DirectProblem, runs: Runs, gpu: Target) -> Iterator[FewOutpu
     window = problem.rows.window * problem.cols.window
     out_channels = runs.out_channels(problem.contraction.out_channels)
     weights = window * problem.contraction.in_channels * out_channels // (COLUMN_TILE * VECTOR)
+    accumulators = STEP * out_channels // WARP
     for target, stages, warps, resident in SHAPES:
+        room = registers_of(warps + 1, resident) - accumulators - OTHER_REGISTERS
+        if room <= 0:
+            continue
         in_channels = 1
-        while weights * warps * resident > MOST_WEIGHTS * LEAST_WARPS * in_channels:
+        while weights > room * in_channels:
             in_channels *= 2
         if in_channels > 1 and resident > 1:
             continue

@@ -49,6 +49,9 @@ MOST_TAPS = 64
 OTHER_REGISTERS = 56
 """Registers of a thread for addresses, pixels and all else but weights and accumulators."""
 
+ROW_REGISTERS = 3
+"""Registers of each output row of a position, and about those of channels that a block lacks."""
+
 PIXEL_REGISTERS = 4
 """Registers of 16 output pixels and 16 channels of A."""
 
@@ -117,6 +120,8 @@ def registers(problem: DirectProblem, packed: PackedGroups, config: GroupedDirec
     if config.instruction == WGMMA:
         weights = 2 * problem.cols.window * warp_in_channels // STEP * PIXEL_REGISTERS
     other = OTHER_REGISTERS + (0 if config.producer_warps else COPY_REGISTERS)
+    lacks_channels = packed.groups * packed.out_channels % config.channels != 0
+    other += ROW_REGISTERS * (config.rows + lacks_channels)
     return weights + config.outputs * config.warp_channels // 2 + other
 
 
