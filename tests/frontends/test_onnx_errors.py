@@ -12,6 +12,8 @@ from onnx_cases import Array, model_of, node
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.onnx.importer import import_model
+from convir.frontends.onnx.ops.tables import check_table
+from convir.frontends.onnx.signatures import signatures
 
 pytestmark = pytest.mark.fast
 
@@ -351,4 +353,16 @@ def test_places_are_the_names_of_nodes() -> None:
 def test_elements_that_the_ir_has_no_type_for() -> None:
     with pytest.raises(TypeError, match=r"^elements of type complex64$"):
         constant(np.zeros(2, np.complex64), MEMORY, None)
-    assert str(constant(np.float32(2).reshape(()), MEMORY, None).results[0].type) == "tensor<f32>"
+    assert str(constant(np.full((), 2, np.float32), MEMORY, None).results[0].type) == "tensor<f32>"
+
+
+def test_tables_are_bounded() -> None:
+    check_table(2**25)
+    for entries in (2**25 + 1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="entries, more than 33554432"):
+            check_table(entries)
+
+
+def test_operators_of_other_domains_have_no_signature() -> None:
+    assert {"Conv", "Resize"} <= signatures().keys()
+    assert not {"LabelEncoder", "Gradient"} & signatures().keys()
