@@ -366,3 +366,19 @@ def test_tables_are_bounded() -> None:
 def test_operators_of_other_domains_have_no_signature() -> None:
     assert {"Conv", "Resize"} <= signatures().keys()
     assert not {"LabelEncoder", "Gradient"} & signatures().keys()
+
+
+@pytest.mark.parametrize(
+    ("count", "file", "key", "text"),
+    [
+        (16, "a.onnx", "w", "arith.constant dense<1.0"),
+        (17, "a.onnx", "w", 'conv.constant #conv.blob<"a.onnx", "w"'),
+        (17, "a.onnx", None, "conv.constant dense<1.0"),
+        (16, MEMORY, "w", "arith.constant dense<1.0"),
+        (17, MEMORY, "w", "conv.constant dense<1.0"),
+    ],
+)
+def test_only_small_constants_stand_in_the_text(
+    count: int, file: str, key: str | None, text: str
+) -> None:
+    assert text in str(constant(np.ones(count, np.float32), file, key))
