@@ -382,3 +382,11 @@ def test_only_small_constants_stand_in_the_text(
     count: int, file: str, key: str | None, text: str
 ) -> None:
     assert text in str(constant(np.ones(count, np.float32), file, key))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axes": [0, 1]}])
+def test_old_slices_take_every_element(attributes: dict[str, Any]) -> None:
+    nodes = [node("Slice", ["x"], ["y"], starts=[1, -3], ends=[3, 9], **attributes)]
+    module = import_model(model_of(nodes, {"x": (4, 5)}, ["y"], opset=9))
+    (part,) = (op for op in module.walk() if op.name == "tensor.extract_slice")
+    assert "[1, 2] [2, 3] [1, 1] : tensor<4x5xf32> to tensor<2x3xf32>" in str(part)
