@@ -80,8 +80,9 @@ def test_only_what_is_multiplied_must_be_f32() -> None:
     )
     wide = wide.replace("return %c : tensor<4x4xf32>", "return %c : tensor<4x4xf64>")
     (remark,) = run(wide, "allow-tf32").remarks
-    assert remark.reason == "1 products of f32 may be of TF32"
+    assert remark.fired
+    assert remark.reason.startswith("1 products of f32 ")
     (remark,) = run(
         PRODUCT.replace("8xf32", "8xf16").replace("8x4xf32", "8x4xf16"), "allow-tf32"
     ).remarks
-    assert remark.reason == "it multiplies no tensors of f32"
+    assert not remark.fired
