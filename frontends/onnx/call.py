@@ -312,13 +312,14 @@ class Call:
                 raise self.error(f"attribute '{name}' is not supported")
 
     def follower(self, op: str, known: Sequence[int]) -> Call | None:
-        """The one reader of this result, if it is an `op` whose inputs `known` are constants."""
+        """The one reader of this result, if it is an `op` whose inputs `known` are constants: all
+        but its first one."""
         name = self.node.outputs[0]
         readers = self.graph.readers.get(name, [])
         if self.graph.model.readers.get(name) != 1 or len(readers) != 1:
             return None
         call = Call(readers[0], self.graph)
-        if readers[0].op != op or readers[0].inputs[0] != name:
+        if readers[0].op != op:
             return None
         return call if all(call.is_known(position) for position in known) else None
 

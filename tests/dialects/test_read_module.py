@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from xdsl.utils.hints import isa
 
-from convir.dialects.context import read_module
+from convir.dialects.context import parse_module, read_module
 from convir.dialects.diagnostics import DiagnosticError
 
 if TYPE_CHECKING:
@@ -126,3 +126,12 @@ def test_ops_are_located_at_their_names():
 )
 def test_each_error_is_one_located_line(text: str | bytes, message: str):
     assert message in error_of(text)
+
+
+def test_lines_are_counted_from_one() -> None:
+    for offset, line in ((0, 1), (3, 4)):
+        parsed = parse_module('"test.op"() : () -> ()', "in.mlir", line_offset=offset)
+        (op,) = parsed.ops
+        assert str(op.location) == f'loc("in.mlir":{line}:1)'
+    (op,) = parse_module('"test.op"() : () -> ()', "in.mlir").ops
+    assert str(op.location) == 'loc("in.mlir":1:1)'

@@ -432,6 +432,10 @@ MODULES: dict[str, tuple[str, str]] = {
         "func.func @f() { cf.br ^bb1 %0 = arith.constant 1 : i32 func.return ^bb1: func.return }",
         "has successors but is not the last op of its block",
     ),
+    "a place that is not defined": (
+        '"test.op"() : () -> () loc(#nowhere)',
+        "undefined symbol alias '#nowhere'",
+    ),
     "two functions of a name": (
         "func.func private @f()\nfunc.func private @f()",
         "redefinition of symbol named 'f'",

@@ -12,6 +12,8 @@ from onnx_cases import Array, model_of, node
 from convir.frontends.elements import MEMORY, constant
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.onnx.importer import import_model
+from convir.frontends.onnx.ops.tables import check_table
+from convir.frontends.onnx.signatures import signatures
 
 pytestmark = pytest.mark.fast
 
@@ -351,4 +353,40 @@ def test_places_are_the_names_of_nodes() -> None:
 def test_elements_that_the_ir_has_no_type_for() -> None:
     with pytest.raises(TypeError, match=r"^elements of type complex64$"):
         constant(np.zeros(2, np.complex64), MEMORY, None)
-    assert str(constant(np.float32(2).reshape(()), MEMORY, None).results[0].type) == "tensor<f32>"
+    assert str(constant(np.full((), 2, np.float32), MEMORY, None).results[0].type) == "tensor<f32>"
+
+
+def test_tables_are_bounded() -> None:
+    check_table(2**25)
+    for entries in (2**25 + 1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="entries, more than 33554432"):
+            check_table(entries)
+
+
+def test_operators_of_other_domains_have_no_signature() -> None:
+    assert {"Conv", "Resize"} <= signatures().keys()
+    assert not {"LabelEncoder", "Gradient"} & signatures().keys()
+
+
+@pytest.mark.parametrize(
+    ("count", "file", "key", "text"),
+    [
+        (16, "a.onnx", "w", "arith.constant dense<1.0"),
+        (17, "a.onnx", "w", 'conv.constant #conv.blob<"a.onnx", "w"'),
+        (17, "a.onnx", None, "conv.constant dense<1.0"),
+        (16, MEMORY, "w", "arith.constant dense<1.0"),
+        (17, MEMORY, "w", "conv.constant dense<1.0"),
+    ],
+)
+def test_only_small_constants_stand_in_the_text(
+    count: int, file: str, key: str | None, text: str
+) -> None:
+    assert text in str(constant(np.ones(count, np.float32), file, key))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axes": [0, 1]}])
+def test_old_slices_take_every_element(attributes: dict[str, Any]) -> None:
+    nodes = [node("Slice", ["x"], ["y"], starts=[1, -3], ends=[3, 9], **attributes)]
+    module = import_model(model_of(nodes, {"x": (4, 5)}, ["y"], opset=9))
+    (part,) = (op for op in module.walk() if op.name == "tensor.extract_slice")
+    assert "[1, 2] [2, 3] [1, 1] : tensor<4x5xf32> to tensor<2x3xf32>" in str(part)

@@ -71,3 +71,18 @@ def test_the_host_multiplies_f32() -> None:
     a = np.full((4, 8), 1 + 2.0**-12, np.float32)
     b = np.ones((8, 4), np.float32)
     np.testing.assert_array_equal(executable(a, b), np.full((4, 4), 8 + 2.0**-9, np.float32))
+
+
+def test_only_what_is_multiplied_must_be_f32() -> None:
+    wide = PRODUCT.replace("outs(%init : tensor<4x4xf32>)", "outs(%init : tensor<4x4xf64>)")
+    wide = wide.replace("-> tensor<4x4xf32>", "-> tensor<4x4xf64>").replace(
+        *("dense<0.0> : tensor<4x4xf32>", "dense<0.0> : tensor<4x4xf64>")
+    )
+    wide = wide.replace("return %c : tensor<4x4xf32>", "return %c : tensor<4x4xf64>")
+    (remark,) = run(wide, "allow-tf32").remarks
+    assert remark.fired
+    assert remark.reason.startswith("1 products of f32 ")
+    (remark,) = run(
+        PRODUCT.replace("8xf32", "8xf16").replace("8x4xf32", "8x4xf16"), "allow-tf32"
+    ).remarks
+    assert not remark.fired

@@ -215,3 +215,55 @@ def test_holes_that_differ_are_refused() -> None:
       %s = arith.select %v, %e, %twice : f32
       linalg.yield %s : f32"""
     assert reason(body) == "what its holes hold depends on the position"
+
+
+MAP = "affine_map<(i, j) -> (i, j)>"
+OTHER_LOOPS = """
+func.func @f(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %d: tensor<?x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %r = linalg.generic {indexing_maps = [MAP], iterator_types = ["parallel", "parallel"]}
+      outs(%y : tensor<4x4xf32>) {
+  ^bb0(%out: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %v = arith.cmpi sge, %i, %c1 : index
+    %e = tensor.extract %x[%i, %j] : tensor<4x4xf32>
+    %s = arith.select %v, %e, %zero : f32
+    linalg.yield %s : f32
+  } -> tensor<4x4xf32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"MAP": "affine_map<(i, j) -> (j, i)>"}, "it permutes its result"),
+        ({"MAP": MAP, '"parallel", "parallel"': '"parallel", "reduction"'}, "it reduces"),
+        (
+            {"[MAP]": f"[{MAP}, {MAP}]", "outs(%y": "ins(%x : tensor<4x4xf32>) outs(%y"}
+            | {"bb0(": "bb0(%a: f32, "},
+            "it has inputs, or not one init",
+        ),
+        (
+            {"MAP": MAP, "%y : tensor<4x4xf32>": "%d : tensor<?x4xf32>"}
+            | {"-> tensor<4x4xf32>": "-> tensor<?x4xf32>"},
+            "its shape is dynamic",
+        ),
+        ({"MAP": MAP, "[%i, %j]": "[%i, %c1]"}, "index 1 of the element it reads is one constant"),
+    ],
+)
+def test_other_loops_are_refused(change: dict[str, str], expected: str) -> None:
+    text = OTHER_LOOPS
+    for old, new in change.items():
+        assert old in text
+        text = text.replace(old, new)
+    generic = next(op for op in read_module(text).walk() if op.name == "linalg.generic")
+    found = scatter_generic(generic)
+    assert isinstance(found, Refusal)
+    assert expected in found.reason
+    refusal = scatter_generic(generic.parent_op())
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "it is no linalg.generic"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convir.analysis.refusal import Refusal
 from convir.dialects.context import read_module
 from convir.passes import run
+from convir.passes.batch_gemms.im2col import image_product
 from convir.reference import evaluate
 
 pytestmark = pytest.mark.fast
@@ -119,3 +121,32 @@ def test_loops_that_stay(case: tuple[str, str, str]) -> None:
     assert not any(remark.fired for remark in result.remarks)
     assert any(reason in remark.reason for remark in result.remarks) or not reason
     assert "scf.for" in str(result.module)
+
+
+WINDOWED = """
+func.func @f(%x: tensor<2x3x4xf32>, %w: tensor<5x3xf32>, %e: tensor<3x2x4xf32>,
+             %init: tensor<10x5xf32>) {
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (b, a, c)>,
+      affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x3x4xf32>) outs(%e : tensor<3x2x4xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    linalg.yield %p : f32
+  } -> tensor<3x2x4xf32>
+  %m = tensor.collapse_shape %t [[0, 1, 2]] : tensor<3x2x4xf32> into tensor<24xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(h, f, r) -> (2 * h + r)>,
+      affine_map<(h, f, r) -> (f, r)>, affine_map<(h, f, r) -> (h, f)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%m, %w : tensor<24xf32>, tensor<5x3xf32>) outs(%init : tensor<10x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %0 = arith.mulf %a, %b : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<10x5xf32>
+  func.return
+}
+"""
+
+
+def test_windows_are_no_product_with_a_matrix() -> None:
+    product = [op for op in read_module(WINDOWED).walk() if op.name == "linalg.generic"][-1]
+    assert image_product(product) == Refusal("it reads windows itself")
