@@ -24,6 +24,7 @@ KNOWS = {
     "lowering": ("dialects", "analysis", "passes"),
     "runtime": ("dialects", "analysis", "lowering", "reference"),
     "api": ("dialects", "frontends", "passes", "lowering", "runtime", "reference"),
+    "pytorch": ("dialects", "analysis", "frontends", "runtime", "api"),
     "cli": (
         "dialects",
         "analysis",

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import numpy as np
 
 from convir.lowering.kernels.host.target import CpuTarget, target
-from convir.runtime.arrays.host_memory import address_of, addresses_of, aligned_bytes
+from convir.runtime.arrays.host_memory import address_of, addresses_of, aligned_bytes, bytes_at
 from convir.runtime.host.gemm import run_gemm
 from convir.runtime.host.jit import load
 from convir.runtime.host.plan import HostPlan, KernelLaunch
 from convir.runtime.host.pool import LAUNCH_WORDS, copy_kernel, shared_pool
+from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import Copy, Fill, Gemm, Program, memory_positions, shared_outputs
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Frame:
         for position, (memory, offset) in enumerate(program.pointers):
             if memory >= first:
                 self.table[position] = bases[memory - first] + offset
+        self.given: Sequence[int] = ()
+        """The addresses that the table holds."""
         address, pool = ctypes.addressof(self.table), shared_pool()
         words = [
             word
@@ -190,8 +193,7 @@ class HostProgram:
 
         No output shares memory with an input or another output.
         """
-        arrays = (*inputs, *outputs)
-        self._run(arrays, addresses_of(arrays))
+        self.run_at(addresses_of((*inputs, *outputs)))
 
     def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
         """Run once, as `run`, unless outputs share memory; which those are."""
@@ -199,20 +201,31 @@ class HostProgram:
         addresses = addresses_of(arrays)
         shared = shared_outputs(addresses, self._sizes, len(inputs))
         if not shared:
-            self._run(arrays, addresses)
+            self.run_at(addresses)
         return shared
 
-    def _run(self, arrays: Sequence[Array], addresses: list[int]) -> None:
+    def prepare(self) -> PreparedCall:
+        """Calls by addresses alone; temporaries are memory of the program's."""
+        return PreparedCall(self._run_prepared, 0)
+
+    def _run_prepared(self, addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+        del workspace, stream
+        self.run_at(addresses)
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """Run once, as `run`, on the memory at these addresses: of the inputs, then the outputs."""
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self)
-        table = frame.table
-        for position, memory, offset in self.given:
-            table[position] = addresses[memory] + offset
+        if addresses != frame.given:
+            table = frame.table
+            for position, memory, offset in self.given:
+                table[position] = addresses[memory] + offset
+            frame.given = addresses
         memories: list[Array] = []
         if self._reads_memories:
-            memories = [*map(_bytes, arrays), *frame.memories]
+            memories = [*map(bytes_at, addresses, self._sizes), *frame.memories]
         if self._state_lock is None:
             self._run_parts(frame, memories)
         else:
