@@ -20,6 +20,7 @@ from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.planar_run import PACKED, in_runs, is_planar, packed, planar_run
 from convir.runtime.cuda.streams import OnDevice, stream_of
+from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import (
     Buffer,
     Copy,
@@ -35,8 +36,9 @@ from convir.runtime.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from convir.runtime.cuda.launch import Place
     from convir.runtime.program import Array, Call, TensorSpec
 
 _log = logging.getLogger(__name__)
@@ -44,7 +46,11 @@ _log = logging.getLogger(__name__)
 ALIGNMENT = 256
 """Bytes: where the memory of a call is divided, as CUDA's own allocations are aligned."""
 
-_Step: TypeAlias = "Callable[[list[Any]], None]"
+_NO_CONTEXT = "CUDA_ERROR_INVALID_CONTEXT"
+"""What the driver says in a thread whose GPU is none yet."""
+
+_Step: TypeAlias = "Callable[[Sequence[int], int], None]"
+"""Enqueues something: takes where each memory begins, and the stream."""
 
 
 class CudaProgram:
@@ -75,11 +81,14 @@ class CudaProgram:
         self._state_lock = threading.Lock()
         gemms = any(isinstance(call, Gemm) for call in program.calls)
         self._workspace_offset = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
-        self._arena_bytes = max(1, self._workspace_offset + (WORKSPACE_BYTES if gemms else 0))
+        self._arena_bytes = self._workspace_offset + (WORKSPACE_BYTES if gemms else 0)
+        self._packed: list[Any] = []
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
             runs = in_runs(program.calls)
             self._steps = [step for run in runs for step in self._run_of(run)]
+        self._constant_pointers = tuple(map(_pointer, self._constants))
+        self._packed_pointers = tuple(map(_pointer, self._packed))
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -102,15 +111,45 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Enqueue the program once, on dense CuPy arrays of its shapes and dtypes."""
-        arena = self.arrays.cuda.alloc(self._arena_bytes)
+        arena = self.arrays.cuda.alloc(max(1, self._arena_bytes))
+        addresses = tuple(map(_pointer, (*inputs, *outputs)))
+        stream = self._current_stream()
         if not self.program.state_bytes:
-            self._enqueue(inputs, outputs, arena.ptr, ())
+            self._enqueue(addresses, arena.ptr, (), stream)
             return
-        stream = self.arrays.cuda.get_current_stream().ptr
         with self._state_lock:
             states = self._states.pop(stream, None) or self.new_states()
-            self._enqueue(inputs, outputs, arena.ptr, states)
+            self._enqueue(addresses, arena.ptr, tuple(map(_pointer, states)), stream)
             self._states[stream] = states
+
+    def prepare(self) -> PreparedCall:
+        """Calls by addresses alone, on memory and a stream of the caller's.
+
+        What a kernel finds as zeros is part of the workspace, and filled by each call.
+        """
+        starts: list[int] = []
+        end = -(-self._arena_bytes // ALIGNMENT) * ALIGNMENT
+        begin = end
+        for size in self.program.state_bytes:
+            starts.append(end)
+            end += -(-size // ALIGNMENT) * ALIGNMENT
+        zero = self.arrays.cuda.runtime.memsetAsync
+
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            states = ()
+            if starts:
+                zero(workspace + begin, 0, end - begin, stream)
+                states = tuple([workspace + start for start in starts])
+            try:
+                self._enqueue(addresses, workspace, states, stream)
+            except RuntimeError as error:
+                if _NO_CONTEXT not in str(error):
+                    raise
+                # A thread that has not used the GPU yet has no context: no kernel ran.
+                self._device.use()
+                self._enqueue(addresses, workspace, states, stream)
+
+        return PreparedCall(run, end, POINTER_ALIGNMENT)
 
     def run_apart(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> set[int]:
         """Enqueue the program once, as `run`, unless outputs share memory; which those are."""
@@ -127,7 +166,7 @@ class CudaProgram:
 
     def new_arena(self) -> Any:
         """Memory for the temporaries of one call at a time."""
-        return self.arrays.empty(self._arena_bytes, "u1")
+        return self.arrays.empty(max(1, self._arena_bytes), "u1")
 
     def new_states(self) -> list[Any]:
         """A set of the persistent buffers, all zeros."""
@@ -137,19 +176,24 @@ class CudaProgram:
         self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Any, states: Sequence[Any]
     ) -> None:
         """Enqueue the program once on memory from `new_arena` and `new_states`."""
-        self._enqueue(inputs, outputs, _pointer(arena), states)
+        addresses = tuple(map(_pointer, (*inputs, *outputs)))
+        kept = tuple(map(_pointer, states))
+        self._enqueue(addresses, _pointer(arena), kept, self._current_stream())
+
+    def _current_stream(self) -> int:
+        return self.arrays.cuda.get_current_stream().ptr
 
     def _enqueue(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], arena: int, states: Sequence[Any]
+        self, addresses: Sequence[int], arena: int, states: tuple[int, ...], stream: int
     ) -> None:
-        kept = (*self._constants, *states)
-        pointers = [*map(_pointer, (*inputs, *outputs)), arena, *map(_pointer, kept)]
+        """Enqueue every step; `addresses` are those of inputs and outputs."""
+        kept = self._constant_pointers
+        memories = (*addresses, arena, *kept, *states, *self._packed_pointers)
         for step in self._steps:
-            step(pointers)
+            step(memories, stream)
 
-    def _address(self, buffer: Buffer) -> Callable[[list[Any]], int]:
-        memory, offset = self._first[buffer.space] + buffer.index, buffer.offset
-        return lambda pointers: pointers[memory] + offset
+    def _place(self, buffer: Buffer) -> Place:
+        return self._first[buffer.space] + buffer.index, buffer.offset
 
     def _run_of(self, calls: Sequence[Call]) -> list[_Step]:
         """What enqueues some calls: one kernel, if they are launches of planar programs."""
@@ -161,75 +205,84 @@ class CudaProgram:
             _log.warning("%s: %s; loops instead", launches[0].kernel.sym_name.data, found.reason)
             return [self._launch(launch) for launch in launches]
         code, buffers = found
-        kernel = LoadedKernel(code.kernel)
         weights = self.arrays.asarray(packed(code, buffers, self.program.constants))
-        addresses = {pointer: self._address(buffer) for pointer, buffer in buffers.items()}
-        addresses[PACKED] = lambda pointers: weights.data.ptr
-        return [lambda p: kernel.launch(lambda pointer: addresses[pointer](p))]
+        places = {pointer: self._place(buffer) for pointer, buffer in buffers.items()}
+        behind = self._first[Space.STATE] + len(self.program.state_bytes)
+        places[PACKED] = behind + len(self._packed), 0
+        self._packed.append(weights)
+        return [LoadedKernel(code.kernel, places).launch]
 
     def _step(self, call: Fill | Copy | Gemm | Launch) -> _Step:
         match call:
             case Fill():
                 return self._fill(call)
             case Copy():
-                source, out = self._address(call.source), self._address(call.out)
-                copy = self.arrays.cuda.runtime.memcpyAsync
-                size, kind = call.out.nbytes, self.arrays.cuda.runtime.memcpyDeviceToDevice
-                stream = self.arrays.cuda.get_current_stream
-
-                def run_copy(p: list[Any]) -> None:
-                    if out(p) != source(p):
-                        copy(out(p), source(p), size, kind, stream().ptr)
-
-                return run_copy
+                return self._copy(call)
             case Gemm():
                 gemm = CublasGemm(call)
-                a, b, c = (self._address(x) for x in (call.a, call.b, call.c))
+                (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
                 arena, workspace = self._first[Space.ARENA], self._workspace_offset
-                current = self.arrays.cuda.get_current_stream
-                return lambda p: gemm(a(p), b(p), c(p), p[arena] + workspace, current().ptr)
+                return lambda m, stream: gemm(
+                    m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream
+                )
             case Launch():
                 return self._launch(call)
 
-    def _fill(self, call: Fill) -> _Step:
-        address, out = self._address(call.out), call.out
-        cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
+    def _copy(self, call: Copy) -> _Step:
+        (source, begin), (out, start) = self._place(call.source), self._place(call.out)
+        copy, size = self.arrays.cuda.runtime.memcpyAsync, call.out.nbytes
+        kind = self.arrays.cuda.runtime.memcpyDeviceToDevice
 
-        def fill(pointers: list[Any]) -> None:
-            memory = cuda.UnownedMemory(address(pointers), out.nbytes, None)
-            ndarray(out.shape, out.dtype, cuda.MemoryPointer(memory, 0)).fill(call.value)
+        def run(memories: Sequence[int], stream: int) -> None:
+            to, where = memories[out] + start, memories[source] + begin
+            if to != where:
+                copy(to, where, size, kind, stream)
+
+        return run
+
+    def _fill(self, call: Fill) -> _Step:
+        (memory, offset), out = self._place(call.out), call.out
+        cuda, ndarray = self.arrays.cuda, self.arrays.ndarray
+        clear = cuda.runtime.memsetAsync
+        if not np.full(1, call.value, out.dtype).view(np.uint8).any():
+            return lambda memories, stream: clear(memories[memory] + offset, 0, out.nbytes, stream)
+
+        def fill(memories: Sequence[int], stream: int) -> None:
+            unowned = cuda.UnownedMemory(memories[memory] + offset, out.nbytes, None)
+            with stream_of(stream, self.index):
+                ndarray(out.shape, out.dtype, cuda.MemoryPointer(unowned, 0)).fill(call.value)
 
         return fill
 
     def _launch(self, call: Launch) -> _Step:
         plan = _plan(call)
-        kernels = [LoadedKernel(kernel) for kernel in plan.kernels]
-        addresses = {Pointer("output", i): self._address(x) for i, x in enumerate(call.outputs)}
-        addresses |= {Pointer("input", i): self._address(x) for i, x in enumerate(call.inputs)}
+        places = {Pointer("output", i): self._place(x) for i, x in enumerate(call.outputs)}
+        places |= {Pointer("input", i): self._place(x) for i, x in enumerate(call.inputs)}
         offset = self._workspace_offset
         for i, size in enumerate(plan.workspace):
-            addresses[Pointer("workspace", i)] = self._address(scratch(offset, size))
+            places[Pointer("workspace", i)] = self._place(scratch(offset, size))
             offset += -(-size // ALIGNMENT) * ALIGNMENT
         self._arena_bytes = max(self._arena_bytes, offset)
         for i, state in enumerate(states_of(call)[: len(plan.state)]):
-            addresses[Pointer("state", i)] = self._address(state)
+            places[Pointer("state", i)] = self._place(state)
 
-        buffers = tuple(addresses.values())
+        kernels = [LoadedKernel(kernel, places) for kernel in plan.kernels]
+        buffers = tuple(places.values())
         scalar: list[list[LoadedKernel]] = []
 
-        def launch(pointers: list[Any]) -> None:
+        def launch(memories: Sequence[int], stream: int) -> None:
             chosen = kernels
-            if any(address(pointers) % POINTER_ALIGNMENT for address in buffers):
+            if any([(memories[i] + at) % POINTER_ALIGNMENT for i, at in buffers]):
                 if not scalar:
-                    scalar.append(_scalar_kernels(call))
+                    scalar.append(_scalar_kernels(call, places))
                 chosen = scalar[0]
             for kernel in chosen:
-                kernel.launch(lambda pointer: addresses[pointer](pointers))
+                kernel.launch(memories, stream)
 
         return launch
 
 
-def _scalar_kernels(call: Launch) -> list[LoadedKernel]:
+def _scalar_kernels(call: Launch, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:
     """Kernels for arrays that begin anywhere, as views may."""
     _log.warning(
         "%s: an array does not begin at a multiple of %d bytes; loops on single elements instead",
@@ -237,7 +290,7 @@ def _scalar_kernels(call: Launch) -> list[LoadedKernel]:
         POINTER_ALIGNMENT,
     )
     plan = _loops(call, aligned=False)
-    return [LoadedKernel(kernel) for kernel in plan.kernels]
+    return [LoadedKernel(kernel, places) for kernel in plan.kernels]
 
 
 def _plan(call: Launch) -> KernelPlan:

@@ -29,7 +29,7 @@ _ELEMENTS: dict[StorageType, str] = {
 
 
 def encode(tensor_map: TensorMap | Im2colMap, address: int) -> Array:
-    """The map for a buffer at `address`, as bytes that a launch passes by value.
+    """The map for a buffer at `address`: u8[128], which a launch passes by value.
 
     Raises:
         NoGpuError: `cuda-bindings` is not installed.
@@ -83,11 +83,8 @@ def box_bytes(tensor_map: TensorMap) -> int:
 
 
 def _aligned(content: Array) -> Array:
-    """A copy of `content` as one value of 128 bytes at an aligned address.
-
-    CuPy passes an array of one element by value, from where it lies.
-    """
+    """A copy of `content` at an aligned address, where the driver reads it from."""
     raw = np.empty(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
     start = -raw.__array_interface__["data"][0] % MAP_ALIGNMENT
     raw[start : start + MAP_BYTES] = content
-    return raw[start : start + MAP_BYTES].view(np.dtype((np.void, MAP_BYTES)))
+    return raw[start : start + MAP_BYTES]
