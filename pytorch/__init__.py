@@ -14,7 +14,6 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from convir.pytorch.census import census
     from convir.pytorch.functional import (
         conv1d,
         conv2d,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         conv_transpose3d,
     )
     from convir.pytorch.override import disable, enable, enabled
+    from convir.pytorch.rows import census
 
 __all__ = [
     "census",
@@ -38,7 +38,7 @@ __all__ = [
     "enabled",
 ]
 
-_HOMES = {"census": "census", "disable": "override", "enable": "override", "enabled": "override"}
+_HOMES = {"census": "rows", "disable": "override", "enable": "override", "enabled": "override"}
 
 
 def __getattr__(name: str) -> object:

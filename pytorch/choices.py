@@ -25,8 +25,8 @@ from convir.runtime.cache.object_cache import cache_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.pytorch.census import Row
     from convir.pytorch.compilation import Compiled
+    from convir.pytorch.rows import Row
     from convir.pytorch.settings import Settings
     from convir.pytorch.signature import Signature
 

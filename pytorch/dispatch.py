@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from convir.pytorch import native
-from convir.pytorch.census import forget, row_of
 from convir.pytorch.choices import change_over, settle
+from convir.pytorch.rows import forget_rows, row_of
 from convir.pytorch.settings import Settings
 from convir.pytorch.signature import Options, Signature, Tensor
 from convir.pytorch.taken import DTYPES
@@ -22,7 +22,7 @@ from convir.pytorch.taken import DTYPES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from convir.pytorch.census import Row
+    from convir.pytorch.rows import Row
     from convir.pytorch.signature import Pass
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -54,9 +54,14 @@ def configure(new: Settings) -> None:
     global _settings
     if new != _settings:
         _settings = new
-        _forward.clear()
-        _backward.clear()
         forget()
+
+
+def forget() -> None:
+    """Ask again whose kernel runs what; the census begins anew."""
+    _forward.clear()
+    _backward.clear()
+    forget_rows()
 
 
 def implementations(key: str) -> dict[str, Callable[..., Any]]:

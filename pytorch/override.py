@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from convir.pytorch import dispatch, native
-from convir.pytorch.census import census_json, census_text
+from convir.pytorch.rows import census_json, census_text
 from convir.pytorch.settings import WORKSPACE_BYTES, Settings
 
 if TYPE_CHECKING:

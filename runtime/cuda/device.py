@@ -272,7 +272,7 @@ class CudaProgram:
 
         def launch(memories: Sequence[int], stream: int) -> None:
             chosen = kernels
-            if any([(memories[i] + at) % POINTER_ALIGNMENT for i, at in buffers]):
+            if any((memories[i] + at) % POINTER_ALIGNMENT for i, at in buffers):
                 if not scalar:
                     scalar.append(_scalar_kernels(call, places))
                 chosen = scalar[0]

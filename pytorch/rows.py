@@ -75,7 +75,7 @@ def row_of(signature: Signature) -> tuple[Row, bool]:
         return row, True
 
 
-def forget() -> None:
+def forget_rows() -> None:
     """Drop all rows: what was decided for a signature is asked again."""
     with _lock:
         _rows.clear()

@@ -1,0 +1,167 @@
+"""The same on a GPU: results, streams, graphs, threads, memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402, N812
+from test_convolutions import CASES, Case, check, places  # noqa: E402
+
+import convir.pytorch  # noqa: E402
+from convir.pytorch.dispatch import forget  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def _afresh() -> Generator[None]:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no GPU")
+    forget()
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions_and_their_gradients(case: Case) -> None:
+    check(case, "cuda")
+
+
+def _operands(dtype: Any = torch.float16) -> tuple[Any, Any]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    x = torch.randn(2, 32, 14, 14, generator=generator, device="cuda").to(dtype)
+    w = torch.randn(32, 32, 3, 3, generator=generator, device="cuda").to(dtype)
+    return tuple(t.to(memory_format=torch.channels_last) for t in (x, w))
+
+
+def _close(got: Any, want: Any) -> None:
+    assert places(got) == places(want)
+    torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-1)
+
+
+def test_a_graph_of_a_training_step() -> None:
+    x, w = _operands()
+    w.requires_grad_()
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):
+                F.conv2d(x, w, padding=1).square().sum().backward()
+        torch.cuda.current_stream().wait_stream(stream)
+        assert {row.runs for row in convir.pytorch.census()} == {"convir"}
+        w.grad = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = F.conv2d(x, w, padding=1)
+            y.square().sum().backward()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    torch.cuda.synchronize()
+    captured = w.grad.clone()
+    w.grad = None
+    want = F.conv2d(x, w, padding=1)
+    want.square().sum().backward()
+    _close(y.detach(), want.detach())
+    scale = float(w.grad.float().abs().max())
+    torch.testing.assert_close(captured / scale, w.grad / scale, rtol=2e-2, atol=2e-2)
+
+
+def test_nothing_changes_over_during_a_capture() -> None:
+    x, w = _operands()
+    want = F.conv2d(x, w)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got = F.conv2d(x, w)
+        (row,) = convir.pytorch.census()
+        assert (row.runs, row.pytorch_calls) == ("pytorch", 1)
+        F.conv2d(x, w)
+        (row,) = convir.pytorch.census()
+        assert (row.runs, row.convir_calls) == ("convir", 1)
+    graph.replay()
+    _close(got, want)
+
+
+def test_streams_and_threads() -> None:
+    x, w = _operands()
+    want = F.conv2d(x, w)
+    results: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(50):
+                results[number] = F.conv2d(x, w)
+        stream.synchronize()
+
+    torch.cuda.synchronize()
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        F.conv2d(x, w)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (row,) = convir.pytorch.census()
+    assert (row.convir_calls, row.pytorch_calls) == (201, 0)
+    for got in results.values():
+        _close(got, want)
+
+
+def test_views_that_begin_anywhere() -> None:
+    x, w = _operands()
+    flat = torch.empty(x.numel() + 1, dtype=x.dtype, device="cuda")[1:]
+    odd = flat.as_strided(x.shape, x.stride())
+    odd.copy_(x)
+    assert odd.data_ptr() % 16
+    want = F.conv2d(x, w)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        _close(F.conv2d(odd, w), want)
+        (row,) = convir.pytorch.census()
+    assert row.runs == "convir"
+
+
+def test_the_faster_one_is_measured_and_kept() -> None:
+    x, w = _operands()
+    with convir.pytorch.enabled(wait=True, measure=True):
+        F.conv2d(x, w)
+        (row,) = convir.pytorch.census()
+    assert row.convir_us is not None
+    assert row.pytorch_us is not None
+    assert (row.runs == "convir") == (row.convir_us < row.pytorch_us) or row.runs == "pytorch"
+
+
+def test_tf32_as_pytorch_says() -> None:
+    x, w = _operands(torch.float32)
+    exact = F.conv2d(x.double(), w.double())
+    errors: list[float] = []
+    for allowed in (False, True):
+        torch.backends.cudnn.allow_tf32 = allowed
+        with convir.pytorch.enabled(prefer="convir", wait=True):
+            errors.append(float((F.conv2d(x, w) - exact).abs().max() / exact.abs().max()))
+    assert errors[0] < 1e-5
+    assert errors[1] < 2e-3
+
+
+def test_the_same_bits_every_time() -> None:
+    x, w = _operands()
+    x.requires_grad_()
+    w.requires_grad_()
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        dy = torch.randn_like(F.conv2d(x, w))
+        first = torch.autograd.grad(F.conv2d(x, w), (x, w), dy)
+        for _ in range(100):
+            again = torch.autograd.grad(F.conv2d(x, w), (x, w), dy)
+            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
