@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
-from test_convolutions import CASES, Case, check, places  # noqa: E402
+from pytorch_cases import CASES, Case, check, places  # noqa: E402
 
 import convir.pytorch  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
