@@ -62,7 +62,8 @@ class Choice:
 class Waiting:
     """A program that is being compiled, and what is known of it."""
 
-    program: Future[Compiled | Refusal]
+    program: Future[Compiled | Refusal] | None
+    """None where a call waits for it; but not while it is captured."""
     choice: Choice | None
     """None where both are to be timed, unless convir's is wanted anyway."""
 
@@ -84,12 +85,9 @@ def settle(row: Row, settings: Settings) -> None:
             )
             return
     row.reason = "its kernel is being compiled"
-    if settings.wait or torch.are_deterministic_algorithms_enabled():
-        future: Future[Compiled | Refusal] = Future()
-        future.set_result(compile_now(row.signature, settings.workspace_bytes))
-    else:
-        future = pool().submit(row.signature, settings.workspace_bytes)
-    row.waiting = Waiting(future, choice)
+    waits = settings.wait or torch.are_deterministic_algorithms_enabled()
+    program = None if waits else pool().submit(row.signature, settings.workspace_bytes)
+    row.waiting = Waiting(program, choice)
 
 
 def change_over(
@@ -105,15 +103,17 @@ def change_over(
     """
     waiting: Waiting = row.waiting
     on_gpu = row.signature.device != "host"
-    if not waiting.program.done() or (on_gpu and torch.cuda.is_current_stream_capturing()):
+    if waiting.program is not None and not waiting.program.done():
         return
-    if not _changing.acquire(blocking=False):
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        return
+    if not _changing.acquire(blocking=waiting.program is None):
         return
     try:
         if row.waiting is waiting:
             _decide(row, settings, waiting, operands, theirs)
+            row.waiting = None
     finally:
-        row.waiting = None
         _changing.release()
 
 
@@ -124,7 +124,10 @@ def _decide(
     operands: tuple[Any, ...],
     theirs: Callable[[], Any],
 ) -> None:
-    program = waiting.program.result()
+    if waiting.program is not None:
+        program = waiting.program.result()
+    else:
+        program = compile_now(row.signature, settings.workspace_bytes)
     if isinstance(program, Refusal):
         row.reason = program.reason
         return

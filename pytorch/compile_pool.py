@@ -20,6 +20,7 @@ from convir.analysis.refusal import Refusal
 from convir.pytorch.compilation import compiled, source_of
 from convir.pytorch.compile_worker import Request
 from convir.runtime.cores import available_cores
+from convir.runtime.cuda import toolkit
 
 if TYPE_CHECKING:
     from convir.pytorch.compilation import Compiled, Source
@@ -70,6 +71,8 @@ class CompilePool:
         process: subprocess.Popen[bytes] | None = None
         while True:
             future, signature, workspace_bytes = self._requests.get()
+            if signature.device != "host":
+                _let_others_capture()
             if process is None or process.poll() is not None:
                 process = self._start()
             answer = _ask(process, Request(signature, workspace_bytes))
@@ -116,6 +119,15 @@ def _loaded(
         return compiled(signature, made, workspace_bytes)
     except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
         return Refusal(f"{type(error).__name__}: {error}")
+
+
+def _let_others_capture() -> None:
+    """What this thread asks of a GPU ends no capture of another one."""
+    try:
+        cu = toolkit.driver()
+        cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    except toolkit.NoGpuError:
+        return  # What is compiled says so.
 
 
 _pool = CompilePool()

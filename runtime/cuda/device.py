@@ -87,6 +87,8 @@ class CudaProgram:
             self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
             runs = in_runs(program.calls)
             self._steps = [step for run in runs for step in self._run_of(run)]
+            if self._constants or self._packed:  # Calls come on any stream.
+                cupy.cuda.get_current_stream().synchronize()
         self._constant_pointers = tuple(map(_pointer, self._constants))
         self._packed_pointers = tuple(map(_pointer, self._packed))
 
