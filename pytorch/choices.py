@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -24,6 +23,7 @@ from convir.runtime.cache.object_cache import cache_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from convir.pytorch.compilation import Compiled
     from convir.pytorch.rows import Row

@@ -187,7 +187,8 @@ def test_pytorchs_own_kernels_by_another_key(name: str) -> None:
     with convir.pytorch.enabled(prefer="convir", wait=True):
         got = native.redispatched(name)(keys, *arguments)
         assert convir.pytorch.census() == []
-    for a, b in zip(torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)):
+    leaves = torch.utils._pytree.tree_leaves
+    for a, b in zip(leaves(got), leaves(want), strict=True):
         assert a is b is None or torch.equal(a, b)
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch builds on the operator works as before: autograd, autocast, compilers, torch.func."""
+"""What PyTorch builds on the operator works as before: autograd, compilers, torch.func and more."""
 
 from __future__ import annotations
 
