@@ -14,7 +14,7 @@ import torch
 
 from convir.analysis.refusal import Refusal
 from convir.pytorch import native
-from convir.pytorch.compilation import kernel_of
+from convir.pytorch.compilation import gpu_index, kernel_of
 from convir.pytorch.compile_pool import compile_now, pool
 from convir.pytorch.signature import swaps_operands
 from convir.pytorch.taken import on_cuda, on_host
@@ -162,7 +162,7 @@ def _runner(signature: Signature, program: Compiled) -> Callable[..., Any]:
     swapped = swaps_operands(signature)
     if signature.device == "host":
         return on_host(call, signature, program.placed, swapped=swapped)
-    index = int(signature.device.partition(":")[2] or 0)
+    index = gpu_index(signature)
     return on_cuda(call, signature, program.placed, index, swapped=swapped)
 
 
@@ -202,7 +202,7 @@ _BUSY_CYCLES = 1_000_000
 def _key(signature: Signature) -> str:
     where = "cpu"
     if signature.device != "host":
-        where = torch.cuda.get_device_name(int(signature.device.partition(":")[2] or 0))
+        where = torch.cuda.get_device_name(gpu_index(signature))
     known = (signature, where, torch.__version__, compiler_fingerprint())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convir.analysis.refusal import Refusal
 from convir.pytorch.signature import placement
+from convir.runtime.devices import CUDA, HOST, Device
 
 if TYPE_CHECKING:
+    from convir.api.build import Build
+    from convir.lowering.kernels.target import Target
     from convir.pytorch.signature import Placement, Signature
+    from convir.runtime.cuda.plan import CudaPlan
     from convir.runtime.executable import Executable
+    from convir.runtime.program import Program
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,40 @@ def source_of(signature: Signature) -> Source | Refusal:
     return Refusal("it has no text") if text is None else Source(text.decode(), line)
 
 
-def compiled(signature: Signature, source: Source, workspace_bytes: int) -> Compiled | Refusal:
-    """The program of `source`, from the cache of programs where it is there.
+def planned(
+    signature: Signature, source: Source, workspace_bytes: int, gpu: Target
+) -> CudaPlan | Refusal:
+    """The plan of `source` for a GPU, its kernels in the cache of cubins; no GPU is needed.
+
+    Raises:
+        DiagnosticError, PassFailedException, CompileError: the compiler fails.
+        NoGpuError: a part of what compiles for a GPU is missing.
+    """
+    from convir.runtime.cuda.plan import PlannedLaunch  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (as below)
+    from convir.runtime.cuda.toolchain.compile import compile_cubin  # noqa: PLC0415  (as below)
+
+    program = _build(signature, source, workspace_bytes, gpu).program()
+    plan = plan_program(program, gpu)
+    size = plan.arena_bytes + sum(plan.state_bytes)
+    if size > workspace_bytes:
+        return Refusal(f"its temporaries take {size} bytes, more than {workspace_bytes}")
+    for step in plan.steps:
+        for kernel in step.kernels if isinstance(step, PlannedLaunch) else ():
+            compile_cubin(kernel.source, gpu.arch)
+    return plan
+
+
+def compiled(
+    signature: Signature, source: Source, workspace_bytes: int, plan: CudaPlan | None = None
+) -> Compiled | Refusal:
+    """The program of `source`, from the caches as far as it is there.
+
+    Args:
+        signature: what it computes.
+        source: its text.
+        workspace_bytes: what its temporaries may take.
+        plan: for a GPU, what `planned` gave.
 
     Raises:
         DiagnosticError, PassFailedException, CompileError: the compiler fails.
@@ -64,17 +101,62 @@ def compiled(signature: Signature, source: Source, workspace_bytes: int) -> Comp
     placed = placement(signature)
     if isinstance(placed, Refusal):
         return placed
-    executable = compile_source(
-        source.text,
-        device=signature.device,
-        workspace_bytes=workspace_bytes,
-        threads=signature.threads or None,
-        allow_tf32=signature.allow_tf32,
+    if signature.device == HOST:
+        executable = compile_source(
+            source.text,
+            device=HOST,
+            workspace_bytes=workspace_bytes,
+            threads=signature.threads or None,
+        )
+        return Compiled(executable, source, placed)
+    index = gpu_index(signature)
+    if plan is None:
+        found = planned(signature, source, workspace_bytes, gpu_of(index))
+        if isinstance(found, Refusal):
+            return found
+        plan = found
+    return Compiled(_on_gpu(signature, source, workspace_bytes, plan, index), source, placed)
+
+
+def gpu_index(signature: Signature) -> int:
+    """Which GPU a signature is for."""
+    return int(signature.device.partition(":")[2] or 0)
+
+
+def gpu_of(index: int) -> Target:
+    """What a GPU is.
+
+    Raises:
+        NoGpuError: there is none, or a part of the toolkit is missing or too old.
+    """
+    from convir.runtime.cuda import toolkit  # noqa: PLC0415  (imports CuPy)
+
+    toolkit.require_gpu(index)
+    return Device(CUDA, index).gpu
+
+
+def _on_gpu(
+    signature: Signature, source: Source, workspace_bytes: int, plan: CudaPlan, index: int
+) -> Executable:
+    from convir.runtime.cuda.device import CudaProgram  # noqa: PLC0415  (imports CuPy)
+    from convir.runtime.executable import Executable  # noqa: PLC0415
+
+    def program() -> Program:
+        return _build(signature, source, workspace_bytes, gpu_of(index)).program()
+
+    return Executable(CudaProgram.of_plan(plan, program, index))
+
+
+def _build(signature: Signature, source: Source, workspace_bytes: int, gpu: Target) -> Build:
+    from convir.api.build import Build  # noqa: PLC0415  (brings the whole compiler along)
+    from convir.api.compile import DEFAULT_PIPELINE  # noqa: PLC0415
+    from convir.api.sources import source_of  # noqa: PLC0415
+
+    device = Device(CUDA, gpu_index(signature), gpu)
+    text = source_of(source.text, (), 1.0)
+    return Build(
+        text, "main", DEFAULT_PIPELINE, device, workspace_bytes, allow_tf32=signature.allow_tf32
     )
-    size = executable.prepare().workspace_bytes
-    if size > workspace_bytes:
-        return Refusal(f"its temporaries take {size} bytes, more than {workspace_bytes}")
-    return Compiled(executable, source, placed)
 
 
 def kernel_of(executable: Executable) -> str:
@@ -82,9 +164,9 @@ def kernel_of(executable: Executable) -> str:
     from convir.runtime.host.device import HostProgram  # noqa: PLC0415
     from convir.runtime.host.plan import KernelLaunch  # noqa: PLC0415
 
-    loaded = executable.loaded
+    loaded: Any = executable.loaded
     if not isinstance(loaded, HostProgram):
-        return " + ".join(loaded.program.summary("cuda"))
+        return " + ".join(loaded.plan.summary)
     return " + ".join(
         step.entry if isinstance(step, KernelLaunch) else type(step).__name__.lower()
         for step in loaded.plan.steps

@@ -17,13 +17,15 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import compiled, source_of
+from convir.pytorch.compilation import compiled, gpu_index, gpu_of, source_of
 from convir.pytorch.compile_worker import Request
 from convir.runtime.cores import available_cores
 from convir.runtime.cuda import toolkit
+from convir.runtime.devices import HOST
 
 if TYPE_CHECKING:
-    from convir.pytorch.compilation import Compiled, Source
+    from convir.pytorch.compilation import Compiled
+    from convir.pytorch.compile_worker import Answer
     from convir.pytorch.signature import Signature
 
 MOST_PROCESSES = 4
@@ -33,7 +35,13 @@ _CORES_EACH = 4
 
 def compile_now(signature: Signature, workspace_bytes: int) -> Compiled | Refusal:
     """The program of a signature, in this thread; a refusal says what failed."""
-    return _loaded(signature, workspace_bytes, None)
+    try:
+        source = source_of(signature)
+        if isinstance(source, Refusal):
+            return source
+        return compiled(signature, source, workspace_bytes)
+    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
+        return Refusal(f"{type(error).__name__}: {error}")
 
 
 class CompilePool:
@@ -71,16 +79,11 @@ class CompilePool:
         process: subprocess.Popen[bytes] | None = None
         while True:
             future, signature, workspace_bytes = self._requests.get()
-            if signature.device != "host":
+            if signature.device != HOST:
                 _let_others_capture()
             if process is None or process.poll() is not None:
                 process = self._start()
-            answer = _ask(process, Request(signature, workspace_bytes))
-            future.set_result(
-                answer
-                if isinstance(answer, Refusal)
-                else _loaded(signature, workspace_bytes, answer)
-            )
+            future.set_result(_made(process, signature, workspace_bytes))
             with self._lock:
                 self._waiting -= 1
 
@@ -98,7 +101,20 @@ class CompilePool:
         return process
 
 
-def _ask(process: subprocess.Popen[bytes], request: Request) -> Source | Refusal:
+def _made(
+    process: subprocess.Popen[bytes], signature: Signature, workspace_bytes: int
+) -> Compiled | Refusal:
+    try:
+        gpu = None if signature.device == HOST else gpu_of(gpu_index(signature))
+        answer = _ask(process, Request(signature, workspace_bytes, gpu))
+        if isinstance(answer, Refusal):
+            return answer
+        return compiled(signature, answer.source, workspace_bytes, answer.plan)
+    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
+        return Refusal(f"{type(error).__name__}: {error}")
+
+
+def _ask(process: subprocess.Popen[bytes], request: Request) -> Answer | Refusal:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -107,18 +123,6 @@ def _ask(process: subprocess.Popen[bytes], request: Request) -> Source | Refusal
         return pickle.load(process.stdout)
     except (OSError, EOFError) as error:
         return Refusal(f"the process that compiles it ended: {error}")
-
-
-def _loaded(
-    signature: Signature, workspace_bytes: int, source: Source | None
-) -> Compiled | Refusal:
-    try:
-        made = source_of(signature) if source is None else source
-        if isinstance(made, Refusal):
-            return made
-        return compiled(signature, made, workspace_bytes)
-    except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
-        return Refusal(f"{type(error).__name__}: {error}")
 
 
 def _let_others_capture() -> None:

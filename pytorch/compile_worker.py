@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.pytorch.compilation import Source, compiled, source_of
+from convir.pytorch.compilation import Source, compiled, planned, source_of
 
 if TYPE_CHECKING:
+    from convir.lowering.kernels.target import Target
     from convir.pytorch.signature import Signature
+    from convir.runtime.cuda.plan import CudaPlan
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,31 @@ class Request:
 
     signature: Signature
     workspace_bytes: int
+    gpu: Target | None = None
+    """What its GPU is; None for the host."""
 
 
-def answer(request: Request) -> Source | Refusal:
-    """The source of a request, whose program is in the cache then, where one can be."""
+@dataclass(frozen=True)
+class Answer:
+    """What a request's program is made from; the rest is in the caches."""
+
+    source: Source
+    plan: CudaPlan | None = None
+    """For a GPU."""
+
+
+def answer(request: Request) -> Answer | Refusal:
+    """What was made for a request, or why it was not."""
+    signature, size = request.signature, request.workspace_bytes
     try:
-        source = source_of(request.signature)
-        if isinstance(source, Source) and request.signature.device == "host":
-            found = compiled(request.signature, source, request.workspace_bytes)
-            return found if isinstance(found, Refusal) else source
-        return source
+        source = source_of(signature)
+        if isinstance(source, Refusal):
+            return source
+        if request.gpu is not None:
+            plan = planned(signature, source, size, request.gpu)
+            return plan if isinstance(plan, Refusal) else Answer(source, plan)
+        found = compiled(signature, source, size)
+        return found if isinstance(found, Refusal) else Answer(source)
     except Exception as error:  # Whatever it is, PyTorch's kernel computes it.
         return Refusal(f"{type(error).__name__}: {error}")
 

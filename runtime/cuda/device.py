@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from convir.analysis.refusal import Refusal
-from convir.lowering.implementations import CUDA, LOOPS, config_of
-from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT, KernelPlan, Pointer
-from convir.lowering.kernels.registry import names_family, plan_kernel
-from convir.lowering.loops.cuda.plan_loops import plan_loops
+from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.cublas import WORKSPACE_BYTES
 from convir.runtime.cuda.gemm import CublasGemm
 from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
-from convir.runtime.cuda.planar_run import PACKED, in_runs, is_planar, packed, planar_run
+from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.streams import OnDevice, stream_of
 from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import (
@@ -29,17 +24,16 @@ from convir.runtime.program import (
     Launch,
     Program,
     Space,
-    launch_overlaps,
     memory_positions,
-    reused_arguments,
     shared_outputs,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from convir.runtime.cuda.launch import Place
-    from convir.runtime.program import Array, Call, TensorSpec
+    from convir.lowering.kernels.cuda.launch import Pointer
+    from convir.runtime.cuda.plan import CudaPlan, Place, Step
+    from convir.runtime.program import Array, TensorSpec
 
 _log = logging.getLogger(__name__)
 
@@ -71,36 +65,63 @@ class CudaProgram:
             NoGpuError: a part of the CUDA toolkit is missing.
             GpuMemoryError: the constants do not fit on the GPU.
         """
+        from convir.runtime.cuda.planner import plan_program  # noqa: PLC0415  (brings xDSL along)
+
+        with toolkit.cupy().cuda.Device(index):
+            gpu = toolkit.gpu()
+        self._load(plan_program(program, gpu), lambda: program, index)
+
+    @classmethod
+    def of_plan(cls, plan: CudaPlan, program: Callable[[], Program], index: int) -> CudaProgram:
+        """Load what was planned for this kind of GPU before.
+
+        Args:
+            plan: the kernels, memory and steps.
+            program: gives the program that the plan was made from, when somebody asks for it.
+            index: which GPU.
+
+        Raises:
+            CompileError: NVRTC refuses the code.
+            NoGpuError: a part of the CUDA toolkit is missing.
+            GpuMemoryError: the constants do not fit on the GPU.
+        """
+        loaded = cls.__new__(cls)
+        loaded._load(plan, program, index)
+        return loaded
+
+    def _load(self, plan: CudaPlan, program: Callable[[], Program], index: int) -> None:
         cupy = toolkit.cupy()
-        self.program = program
+        self.plan = plan
         self.arrays: Any = cupy
         self.index = index
+        self._program = program
         self._device: Any = cupy.cuda.Device(index)
-        self._first = memory_positions(program)
+        self._first = memory_positions(plan)
         self._states: dict[int, list[Any]] = {}
         self._state_lock = threading.Lock()
-        gemms = any(isinstance(call, Gemm) for call in program.calls)
-        self._workspace_offset = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
-        self._arena_bytes = self._workspace_offset + (WORKSPACE_BYTES if gemms else 0)
-        self._packed: list[Any] = []
         with self.scope():
-            self._constants: list[Any] = [cupy.asarray(constant) for constant in program.constants]
-            runs = in_runs(program.calls)
-            self._steps = [step for run in runs for step in self._run_of(run)]
+            self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
+            self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
+            self._steps = [self._step(step) for step in plan.steps]
             if self._constants or self._packed:  # Calls come on any stream.
                 cupy.cuda.get_current_stream().synchronize()
         self._constant_pointers = tuple(map(_pointer, self._constants))
         self._packed_pointers = tuple(map(_pointer, self._packed))
 
     @property
+    def program(self) -> Program:
+        """The program with its kernels; lowered again on the first look if only its plan came."""
+        return self._program()
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
-        return self.program.inputs
+        return self.plan.inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every result."""
-        return self.program.outputs
+        return self.plan.outputs
 
     def scope(self, stream: Any = None) -> OnDevice:
         """A context in which this GPU is current, and `stream` if it is not None.
@@ -113,10 +134,10 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Enqueue the program once, on dense CuPy arrays of its shapes and dtypes."""
-        arena = self.arrays.cuda.alloc(max(1, self._arena_bytes))
+        arena = self.arrays.cuda.alloc(max(1, self.plan.arena_bytes))
         addresses = tuple(map(_pointer, (*inputs, *outputs)))
         stream = self._current_stream()
-        if not self.program.state_bytes:
+        if not self.plan.state_bytes:
             self._enqueue(addresses, arena.ptr, (), stream)
             return
         with self._state_lock:
@@ -130,9 +151,9 @@ class CudaProgram:
         What a kernel finds as zeros is part of the workspace, and filled by each call.
         """
         starts: list[int] = []
-        end = -(-self._arena_bytes // ALIGNMENT) * ALIGNMENT
+        end = -(-self.plan.arena_bytes // ALIGNMENT) * ALIGNMENT
         begin = end
-        for size in self.program.state_bytes:
+        for size in self.plan.state_bytes:
             starts.append(end)
             end += -(-size // ALIGNMENT) * ALIGNMENT
         zero = self.arrays.cuda.runtime.memsetAsync
@@ -168,11 +189,11 @@ class CudaProgram:
 
     def new_arena(self) -> Any:
         """Memory for the temporaries of one call at a time."""
-        return self.arrays.empty(max(1, self._arena_bytes), "u1")
+        return self.arrays.empty(max(1, self.plan.arena_bytes), "u1")
 
     def new_states(self) -> list[Any]:
         """A set of the persistent buffers, all zeros."""
-        return [self.arrays.zeros(size, "u1") for size in self.program.state_bytes]
+        return [self.arrays.zeros(size, "u1") for size in self.plan.state_bytes]
 
     def run_in(
         self, inputs: Sequence[Array], outputs: Sequence[Array], arena: Any, states: Sequence[Any]
@@ -197,24 +218,7 @@ class CudaProgram:
     def _place(self, buffer: Buffer) -> Place:
         return self._first[buffer.space] + buffer.index, buffer.offset
 
-    def _run_of(self, calls: Sequence[Call]) -> list[_Step]:
-        """What enqueues some calls: one kernel, if they are launches of planar programs."""
-        launches = [call for call in calls if isinstance(call, Launch) and is_planar(call)]
-        if not launches:
-            return [self._step(call) for call in calls]
-        found = planar_run(launches, toolkit.gpu())
-        if isinstance(found, Refusal):
-            _log.warning("%s: %s; loops instead", launches[0].kernel.sym_name.data, found.reason)
-            return [self._launch(launch) for launch in launches]
-        code, buffers = found
-        weights = self.arrays.asarray(packed(code, buffers, self.program.constants))
-        places = {pointer: self._place(buffer) for pointer, buffer in buffers.items()}
-        behind = self._first[Space.STATE] + len(self.program.state_bytes)
-        places[PACKED] = behind + len(self._packed), 0
-        self._packed.append(weights)
-        return [LoadedKernel(code.kernel, places).launch]
-
-    def _step(self, call: Fill | Copy | Gemm | Launch) -> _Step:
+    def _step(self, call: Step) -> _Step:
         match call:
             case Fill():
                 return self._fill(call)
@@ -223,11 +227,11 @@ class CudaProgram:
             case Gemm():
                 gemm = CublasGemm(call)
                 (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
-                arena, workspace = self._first[Space.ARENA], self._workspace_offset
+                arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
                 return lambda m, stream: gemm(
                     m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream
                 )
-            case Launch():
+            case PlannedLaunch():
                 return self._launch(call)
 
     def _copy(self, call: Copy) -> _Step:
@@ -256,84 +260,39 @@ class CudaProgram:
 
         return fill
 
-    def _launch(self, call: Launch) -> _Step:
-        plan = _plan(call)
-        places = {Pointer("output", i): self._place(x) for i, x in enumerate(call.outputs)}
-        places |= {Pointer("input", i): self._place(x) for i, x in enumerate(call.inputs)}
-        offset = self._workspace_offset
-        for i, size in enumerate(plan.workspace):
-            places[Pointer("workspace", i)] = self._place(scratch(offset, size))
-            offset += -(-size // ALIGNMENT) * ALIGNMENT
-        self._arena_bytes = max(self._arena_bytes, offset)
-        for i, state in enumerate(states_of(call)[: len(plan.state)]):
-            places[Pointer("state", i)] = self._place(state)
-
-        kernels = [LoadedKernel(kernel, places) for kernel in plan.kernels]
-        buffers = tuple(places.values())
-        scalar: list[list[LoadedKernel]] = []
+    def _launch(self, planned: PlannedLaunch) -> _Step:
+        kernels = [LoadedKernel(kernel, planned.places) for kernel in planned.kernels]
+        if planned.call is None:
+            (kernel,) = kernels
+            return kernel.launch
+        buffers, call = tuple(planned.places.values()), planned.call
+        unaligned: list[list[LoadedKernel]] = []
 
         def launch(memories: Sequence[int], stream: int) -> None:
             chosen = kernels
             if any((memories[i] + at) % POINTER_ALIGNMENT for i, at in buffers):
-                if not scalar:
-                    scalar.append(_scalar_kernels(call, places))
-                chosen = scalar[0]
+                if not unaligned:
+                    unaligned.append(self._unaligned(call, planned.places))
+                chosen = unaligned[0]
             for kernel in chosen:
                 kernel.launch(memories, stream)
 
         return launch
 
+    def _unaligned(self, number: int, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:
+        """Kernels of a call for arrays that begin anywhere, as views may."""
+        from convir.runtime.cuda.planner import unaligned_kernels  # noqa: PLC0415  (as above)
 
-def _scalar_kernels(call: Launch, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:
-    """Kernels for arrays that begin anywhere, as views may."""
-    _log.warning(
-        "%s: an array does not begin at a multiple of %d bytes; loops on single elements instead",
-        call.kernel.sym_name.data,
-        POINTER_ALIGNMENT,
-    )
-    plan = _loops(call, aligned=False)
-    return [LoadedKernel(kernel, places) for kernel in plan.kernels]
-
-
-def _plan(call: Launch) -> KernelPlan:
-    """What is launched for `call`: what selection chose, or loops where that is not legal."""
-    callee = call.kernel
-    config = config_of(callee, CUDA) or LOOPS
-    if names_family(config):
-        plan = plan_kernel(callee, config, toolkit.gpu())
-        if isinstance(plan, KernelPlan):
-            plan = _with_state(plan, call)
-        if isinstance(plan, KernelPlan):
-            return plan
-        _log.warning("%s: %s; loops instead", callee.sym_name.data, plan.reason)
-    return _loops(call, aligned=True)
-
-
-def _loops(call: Launch, *, aligned: bool) -> KernelPlan:
-    return plan_loops(
-        call.kernel,
-        restrict=not launch_overlaps(call),
-        aligned=aligned,
-        reused=reused_arguments(call),
-    )
-
-
-def states_of(call: Launch) -> list[Buffer]:
-    """What persists of a launch's memory."""
-    return [buffer for buffer in call.workspace if buffer.space is Space.STATE]
-
-
-def _with_state(plan: KernelPlan, call: Launch) -> KernelPlan | Refusal:
-    """`plan`, if the launch has the persistent memory that it needs."""
-    given = [state.nbytes for state in states_of(call)]
-    if len(given) < len(plan.state) or any(a < b for a, b in zip(given, plan.state, strict=False)):
-        return Refusal(f"it keeps {sum(plan.state)} bytes, and its launch has rt.state of {given}")
-    return plan
-
-
-def scratch(offset: int, size: int) -> Buffer:
-    """`size` bytes of the arena, `offset` bytes into it."""
-    return Buffer(Space.ARENA, 0, offset, (size,), np.dtype(np.uint8))
+        call = self.program.calls[number]
+        if not isinstance(call, Launch):
+            raise TypeError(f"call {number} is no launch")
+        _log.warning(
+            "%s: an array does not begin at a multiple of %d bytes; loops on single elements "
+            "instead",
+            call.kernel.sym_name.data,
+            POINTER_ALIGNMENT,
+        )
+        return [LoadedKernel(kernel, places) for kernel in unaligned_kernels(call).kernels]
 
 
 def _pointer(array: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.arrays.host_memory import address_of
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from convir.lowering.kernels.cuda.launch import CudaKernel, Im2colMap, TensorMap
+    from convir.runtime.cuda.plan import Place
     from convir.runtime.program import Array
-
-Place: TypeAlias = tuple[int, int]
-"""The number of a memory, and bytes into it."""
 
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that a block gets without asking."""

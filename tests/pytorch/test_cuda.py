@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,6 +93,20 @@ def test_nothing_changes_over_during_a_capture() -> None:
         assert (row.runs, row.convir_calls) == ("convir", 1)
     graph.replay()
     _close(got, want)
+
+
+def test_compilation_in_the_background() -> None:
+    x, w = _operands()
+    want = F.conv2d(x, w)
+    with convir.pytorch.enabled(prefer="convir"):
+        for _ in range(600):
+            _close(F.conv2d(x, w), want)
+            (row,) = convir.pytorch.census()
+            if row.runs == "convir":
+                break
+            time.sleep(0.05)
+        assert row.runs == "convir", row.reason
+        assert row.pytorch_calls > 0
 
 
 def test_streams_and_threads() -> None:
