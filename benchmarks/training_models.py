@@ -9,6 +9,7 @@ and images, so that a step also runs on a CPU in a moment. Sources: ResNet (He 2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -177,9 +178,7 @@ class UNet(nn.Module):
             return nn.Sequential(*parts)
 
         widths = (width, 2 * width, 4 * width)
-        self.down = nn.ModuleList(
-            [double(i, o) for i, o in zip((1, *widths), widths, strict=False)]
-        )
+        self.down = nn.ModuleList([double(i, o) for i, o in pairwise((1, *widths))])
         self.up = nn.ModuleList([nn.ConvTranspose3d(2 * o, o, 2, 2) for o in reversed(widths[:-1])])
         self.join = nn.ModuleList([double(2 * o, o) for o in reversed(widths[:-1])])
         self.last = nn.Conv3d(width, 4, 1)
@@ -259,7 +258,7 @@ def decoder(scale: float) -> nn.Module:
     """Five transposed convolutions, each doubling an image, from 512 channels down to 3."""
     widths = [at_scale(512 >> level, scale) for level in range(5)]
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in pairwise(widths):
         layers += [
             nn.ConvTranspose2d(inputs, outputs, 4, 2, 1, bias=False),
             nn.BatchNorm2d(outputs),
