@@ -68,7 +68,6 @@ def median_us(call: Callable[[], Any], wait: Callable[[], None]) -> float:
 
 def measured(device: str, dtype: Any) -> dict[str, dict[str, float]]:
     """Medians by what is called and by mode."""
-    torch.manual_seed(0)
     x = torch.randn(1, 16, 8, 8).to(device, dtype).to(memory_format=torch.channels_last)
     w = torch.randn(16, 16, 3, 3).to(device, dtype).to(memory_format=torch.channels_last)
     calls = {"forward": forward(x, w), "forward and backward": both(x, w)}

@@ -40,7 +40,7 @@ class Step:
 
     def __init__(self, name: str, device: str, scale: float, dtype: Any) -> None:
         self.model, self.x = prepared(name, device, scale, dtype)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), LEARNING_RATE)
+        self.optimizer: Any = torch.optim.SGD(self.model.parameters(), LEARNING_RATE)
         self.device = device
 
     def __call__(self) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -283,7 +283,7 @@ WORKLOADS: Mapping[str, Workload] = {
 
 def prepared(name: str, device: str, scale: float, dtype: Any) -> tuple[nn.Module, Tensor]:
     """A model and an input of it, channels last where images have two or three dimensions."""
-    torch.manual_seed(0)
+    cast("Any", torch).manual_seed(0)
     work = WORKLOADS[name]
     batch, channels, *sizes = work.shape
     if name == "decoder":
@@ -291,7 +291,7 @@ def prepared(name: str, device: str, scale: float, dtype: Any) -> tuple[nn.Modul
     shape = (at_scale(batch, scale, 1), channels, *(at_scale(s, scale**0.5, 32) for s in sizes))
     if name == "decoder":
         shape = (*shape[:2], 8, 8)
-    model = work.model(scale).to(device, dtype)
+    model: Any = work.model(scale).to(device, dtype)
     x = torch.randn(shape).to(device, dtype)
     if len(sizes) > 1:
         last: Any = torch.channels_last if len(sizes) == 2 else torch.channels_last_3d

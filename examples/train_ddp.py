@@ -12,14 +12,15 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import convir.pytorch
+
+dist: Any = torch.distributed
 
 
 def model() -> nn.Module:
@@ -38,15 +39,15 @@ def model() -> nn.Module:
 
 def train(device: Any, steps: int, rank: int) -> None:
     """The same weights everywhere, other images in each process."""
-    torch.manual_seed(0)
+    cast("Any", torch).manual_seed(0)
     on_gpu = device.type == "cuda"
     net = DistributedDataParallel(model().to(device), [device.index] if on_gpu else None)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    optimizer: Any = torch.optim.SGD(net.parameters(), 0.1)
     generator = torch.Generator().manual_seed(rank)
     for _ in range(steps):
         images = torch.randn(8, 3, 32, 32, generator=generator).to(device)
         labels = torch.randint(10, (8,), generator=generator).to(device)
-        loss = nn.functional.cross_entropy(net(images), labels)
+        loss: Any = nn.functional.cross_entropy(net(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

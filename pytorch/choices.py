@@ -41,6 +41,7 @@ LONG_SECONDS = 0.05
 _KIND = "pytorch-choices"
 """The folder of the cache."""
 
+_cuda: Any = torch.cuda
 _changing = threading.Lock()
 
 
@@ -186,8 +187,7 @@ def _host_seconds(call: Callable[[], Any]) -> float:
 def _gpu_seconds(call: Callable[[], Any]) -> float:
     """By events, the GPU being busy until all is enqueued."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    sleep: Any = torch.cuda._sleep
-    sleep(_BUSY_CYCLES)
+    _cuda._sleep(_BUSY_CYCLES)
     start.record()
     call()
     end.record()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from convir.pytorch.signature import Pass
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_private: Any = torch._C
+_private: Any = import_module("torch._C")
 _num_threads: Callable[[], int] = torch.get_num_threads
 
 _settings = Settings()

@@ -7,6 +7,7 @@ of a backend that nobody implements: it has the same composite kernel.
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -25,7 +26,7 @@ OwnKernel: TypeAlias = "Callable[..., Any]"
 UNUSED_BACKEND = "Lazy"
 """A dispatch key of a backend that convolutions have no kernel of their own for."""
 
-_private: Any = torch._C
+_private: Any = import_module("torch._C")
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +47,11 @@ def redispatched(operator: str) -> OwnKernel:
     """The operator's composite kernel, through the key of an unused backend."""
     redispatch: Any = getattr(torch.ops.aten, operator).default.redispatch
     keys = _private.DispatchKeySet(getattr(_private.DispatchKey, UNUSED_BACKEND))
-    return lambda _, *arguments: redispatch(keys, *arguments)
+
+    def own(_: Any, *arguments: Any) -> Any:
+        return redispatch(keys, *arguments)
+
+    return own
 
 
 def is_channels_last(

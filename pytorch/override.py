@@ -126,7 +126,7 @@ def _register(*, everywhere: bool) -> None:
         if _everywhere or not everywhere:
             return
         _unregister()
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")
     for key in KEYS:
         for name, function in dispatch.implementations(key).items():
             chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))

@@ -90,7 +90,9 @@ def placement(signature: Signature) -> Placement | Refusal:
     if not found[2]:
         return Refusal("the result is dense in neither order")
     wanted: Order = "last" if ("last",) in found else "first"
-    chosen = tuple(wanted if wanted in orders or not orders else orders[0] for orders in found)
+    chosen: list[Order] = [
+        wanted if wanted in orders or not orders else orders[0] for orders in found
+    ]
     return Placement((chosen[0], chosen[1]), chosen[2], (not found[0], not found[1]))
 
 

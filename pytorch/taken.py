@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from convir.pytorch.signature import Placement, Signature
     from convir.runtime.prepared_call import PreparedCall
 
-_private: Any = torch._C
+_private: Any = import_module("torch._C")
 _guards: Any = getattr(getattr(_private, "_dynamo", None), "guards", None)
 
 DTYPES: dict[str, Any] = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}

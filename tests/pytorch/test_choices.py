@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402, N812
 
 import convir.pytorch  # noqa: E402
 from convir.analysis.refusal import Refusal  # noqa: E402
-from convir.pytorch import choices, native, override  # noqa: E402
+from convir.pytorch import choices, native, override, rows  # noqa: E402
 from convir.pytorch.choices import Choice  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+F: Any = torch.nn.functional
 
 X, W = torch.randn(2, 4, 7, 7), torch.randn(3, 4, 3, 3)
 
@@ -133,7 +134,7 @@ def test_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_fails_goes_back_to_pytorch(caplog: pytest.LogCaptureFixture) -> None:
     with convir.pytorch.enabled(prefer="convir", wait=True):
         want = F.conv2d(X, W)
-        (found,) = convir.pytorch.rows._rows.values()
+        (found,) = rows._rows.values()  # pyright: ignore[reportPrivateUsage]
 
         def fails(*_: object) -> None:
             raise MemoryError("the GPU is full")

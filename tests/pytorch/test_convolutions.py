@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402, N812
 from pytorch_cases import CASES, Case, check, places  # noqa: E402
 
 import convir.pytorch  # noqa: E402
@@ -16,6 +15,8 @@ from convir.pytorch.dispatch import forget  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+F: Any = torch.nn.functional
 
 
 @pytest.fixture(autouse=True)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
 
-import torch.nn.functional as F  # noqa: E402, N812
 from pytorch_cases import CASES, FUNCTIONS, Case, places, tensors  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import convir.pytorch  # noqa: E402
 from convir.pytorch.dispatch import forget  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+F: Any = torch.nn.functional
 
 PREFERRED: dict[str, Any] = {"prefer": "convir", "wait": True}
 
@@ -107,7 +107,7 @@ def test_forward_mode() -> None:
     x, w = torch.randn(2, 4, 7, 7), torch.randn(3, 4, 3, 3)
 
     def compute() -> Any:
-        return torch.func.jvp(lambda x: F.conv2d(x, w), (x,), (x,))
+        return torch.func.jvp(partial(F.conv2d, weight=w), (x,), (x,))
 
     (plain, plain_t), (ours, ours_t), _ = both(compute)
     torch.testing.assert_close(ours, plain)
@@ -127,7 +127,7 @@ def test_checkpointing() -> None:
 
     def compute() -> Any:
         net.zero_grad()
-        y: Any = checkpoint(net, x, use_reentrant=False)
+        y: Any = torch.utils.checkpoint.checkpoint(net, x, use_reentrant=False)
         y.square().sum().backward()
         return [p.grad.clone() for p in net.parameters()]
 
@@ -175,7 +175,7 @@ def test_what_compiled_code_expects(case: Case) -> None:
         y = FUNCTIONS[case.function](*operands, **case.options)
         return [y, *torch.autograd.grad(y, operands, torch.ones_like(y))]
 
-    with FakeTensorMode() as mode:
+    with torch._subclasses.FakeTensorMode() as mode:
         fake = compute([mode.from_tensor(t) for t in given])
     with convir.pytorch.enabled(**PREFERRED):
         ours = compute(given)
