@@ -15,6 +15,7 @@ from convir.analysis.refusal import Refusal
 from convir.pytorch import native
 from convir.pytorch.compilation import gpu_index, kernel_of
 from convir.pytorch.compile_pool import compile_now, pool
+from convir.pytorch.rows import count_rows
 from convir.pytorch.signature import swaps_operands
 from convir.pytorch.taken import on_cuda, on_host
 from convir.runtime.cache.fingerprint import compiler_fingerprint
@@ -37,6 +38,9 @@ ROUNDS = 9
 
 LONG_SECONDS = 0.05
 """What takes longer is timed fewer times."""
+
+MOST_ROWS = 2048
+"""Shapes and directions that are compiled in a process; each keeps its code and a little memory."""
 
 _KIND = "pytorch-choices"
 """The folder of the cache."""
@@ -71,6 +75,9 @@ class Waiting:
 def settle(row: Row, settings: Settings) -> None:
     """Decide about a new row as far as that takes no time; `change_over` does the rest."""
     choice = None
+    if count_rows() > MOST_ROWS:
+        row.reason = f"more than {MOST_ROWS} shapes and directions were asked for"
+        return
     if settings.prefer == "faster":
         choice = stored_choice(row.signature)
         if choice is not None:

@@ -75,6 +75,11 @@ def row_of(signature: Signature) -> tuple[Row, bool]:
         return row, True
 
 
+def count_rows() -> int:
+    """How many rows there are."""
+    return len(_rows)
+
+
 def forget_rows() -> None:
     """Drop all rows: what was decided for a signature is asked again."""
     with _lock:

@@ -147,6 +147,14 @@ def test_what_fails_goes_back_to_pytorch(caplog: pytest.LogCaptureFixture) -> No
     assert caplog.text.count("the GPU is full") == 1
 
 
+def test_more_shapes_than_a_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "MOST_ROWS", 1)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        F.conv2d(X, W)
+        F.conv2d(X[:1], W)
+        assert [row.runs for row in convir.pytorch.census()] == ["convir", "pytorch"]
+
+
 def test_small_workspaces() -> None:
     with convir.pytorch.enabled(prefer="convir", wait=True, workspace_bytes=0):
         torch.testing.assert_close(F.conv2d(X, W), F.conv2d(X.double(), W.double()).float())
