@@ -83,11 +83,25 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
         output_padding: list[int],
         groups: int,
     ) -> Any:
-        call = (
-            *(x.shape, x.stride(), x.dtype, x.get_device(), w.shape, w.stride(), w.dtype),
-            *(None if bias is None else (bias.dtype, bias.stride(), bias.get_device()), flags()),
-            *(*stride, *padding, *dilation, transposed, *output_padding, groups),
+        call: tuple[Any, ...] = (
+            x.shape,
+            x.stride(),
+            x.dtype,
+            x.get_device(),
+            w.shape,
+            w.stride(),
+            w.dtype,
+            w.get_device(),
+            flags(),
+            tuple(stride),
+            tuple(padding),
+            tuple(dilation),
+            transposed,
+            tuple(output_padding),
+            groups,
         )
+        if bias is not None:
+            call = (*call, bias.dtype, bias.shape, bias.stride(), bias.get_device())
         try:
             row = _forward[call]
         except KeyError:
@@ -125,9 +139,26 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
         mask: list[bool],
     ) -> Any:
         call = (
-            *(dy.shape, dy.stride(), dy.dtype, dy.get_device(), x.shape, x.stride(), x.dtype),
-            *(x.get_device(), w.shape, w.stride(), w.dtype, w.get_device(), flags(), *mask),
-            *(*stride, *padding, *dilation, transposed, *output_padding, groups),
+            dy.shape,
+            dy.stride(),
+            dy.dtype,
+            dy.get_device(),
+            x.shape,
+            x.stride(),
+            x.dtype,
+            x.get_device(),
+            w.shape,
+            w.stride(),
+            w.dtype,
+            w.get_device(),
+            flags(),
+            tuple(stride),
+            tuple(padding),
+            tuple(dilation),
+            transposed,
+            tuple(output_padding),
+            groups,
+            tuple(mask),
         )
         rest = (bias_sizes, stride, padding, dilation, transposed, output_padding, groups)
         try:

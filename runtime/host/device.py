@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from convir.runtime.host.jit import Library
     from convir.runtime.host.plan import Step
+    from convir.runtime.prepared_call import RawCall
     from convir.runtime.program import Array, Buffer, TensorSpec
 
 POINTER_BYTES = 8
@@ -206,11 +207,35 @@ class HostProgram:
 
     def prepare(self) -> PreparedCall:
         """Calls by addresses alone; temporaries are memory of the program's."""
-        return PreparedCall(self._run_prepared, 0)
+        if len(self.parts) == 1 and isinstance(self.parts[0], Chain) and self._state_lock is None:
+            return PreparedCall(self._chain_call(self.parts[0]), 0)
 
-    def _run_prepared(self, addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
-        del workspace, stream
-        self.run_at(addresses)
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            del workspace, stream
+            self.run_at(addresses)
+
+        return PreparedCall(run, 0)
+
+    def _chain_call(self, chain: Chain) -> RawCall:
+        """Calls of a program that is one chain: the table, and one native call."""
+        take, give, given = self._frames.pop, self._frames.append, self.given
+        start = chain.first * LAUNCH_WORDS * POINTER_BYTES
+
+        def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
+            del workspace, stream
+            try:
+                frame = take()
+            except IndexError:
+                frame = Frame(self)
+            if addresses != frame.given:
+                table = frame.table
+                for position, memory, offset in given:
+                    table[position] = addresses[memory] + offset
+                frame.given = addresses
+            shared_pool().run(frame.launches + start, chain.count, together=chain.together)
+            give(frame)
+
+        return run
 
     def run_at(self, addresses: Sequence[int]) -> None:
         """Run once, as `run`, on the memory at these addresses: of the inputs, then the outputs."""

@@ -116,6 +116,22 @@ def test_errors_are_those_of_pytorch() -> None:
         assert errors() == want
 
 
+def test_options_that_are_one_number_for_all_dimensions() -> None:
+    x, w = torch.randn(2, 4, 9, 9), torch.randn(3, 4, 3, 3)
+    spelled = [([2], [1, 1]), ([2, 1], [1]), ([2, 2], [1, 1])]
+
+    def compute() -> list[Any]:
+        return [
+            torch.convolution(x, w, None, stride, padding, [1, 1], False, [0, 0], 1)
+            for stride, padding in spelled
+        ]
+
+    want = compute()
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        for a, b in zip(compute(), want, strict=True):
+            torch.testing.assert_close(a, b)
+
+
 def test_only_the_gradients_that_are_asked_for() -> None:
     x, w = torch.randn(2, 4, 7, 7), torch.randn(3, 4, 3, 3)
     with convir.pytorch.enabled(prefer="convir", wait=True):

@@ -182,3 +182,32 @@ def test_the_same_bits_every_time() -> None:
         for _ in range(100):
             again = torch.autograd.grad(F.conv2d(x, w), (x, w), dy)
             assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_code(mode: str, dynamic: bool) -> None:
+    """No graph break, and eager strides, under the compiler's own graphs too."""
+    pytest.importorskip("triton")
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(32, 32, 3, padding=1, groups=4),
+        torch.nn.ConvTranspose2d(32, 16, 2, stride=2),
+    )
+    net = net.to("cuda", torch.float16, memory_format=torch.channels_last)
+    compiled = torch.compile(net, fullgraph=True, mode=mode, dynamic=dynamic)
+    with convir.pytorch.enabled(prefer="convir", wait=True):
+        for batch in (2, 3) if dynamic else (2,):
+            x = torch.randn(batch, 16, 16, 16, device="cuda", dtype=torch.float16)
+            x = x.to(memory_format=torch.channels_last)
+            for _ in range(4):
+                torch.compiler.cudagraph_mark_step_begin()
+                y = compiled(x)
+                y.float().square().mean().backward()
+                ours = y.detach().clone()
+            assert any(row.convir_calls for row in convir.pytorch.census())
+            want = net(x).detach()
+            assert places(y) == places(want)
+            torch.testing.assert_close(ours, want, rtol=2e-2, atol=2e-2)

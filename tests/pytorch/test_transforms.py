@@ -155,6 +155,23 @@ def test_torch_compile() -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
 
 
+def test_dynamic_shapes() -> None:
+    """One graph for every batch size, a row for each size."""
+    net = model()
+    compiled: Any = torch.compile(net, fullgraph=True, backend="aot_eager", dynamic=True)
+    with convir.pytorch.enabled(**PREFERRED):
+        for batch in (2, 3, 5):
+            x = torch.randn(batch, *IMAGE[1:])
+            ours = compiled(x)
+            with torch.no_grad():
+                eager = net(x)
+            assert places(ours) == places(eager)
+            torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
+        rows = convir.pytorch.census()
+    assert {row.shapes[0][0] for row in rows} == {2, 3, 5}
+    assert {row.runs for row in rows} == {"convir"}
+
+
 def test_torch_export() -> None:
     net, x = model().eval(), torch.randn(IMAGE)
     with convir.pytorch.enabled(**PREFERRED):
