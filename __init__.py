@@ -9,9 +9,18 @@ Importing the package imports nothing else; `convir.compile` and friends load on
 
 from importlib import import_module as _import_module
 
+TYPE_CHECKING = False  # As in `typing`, which is not imported for it.
+if TYPE_CHECKING:
+    from convir.api.compile import compile
+    from convir.api.stream import Stream, stream
+    from convir.runtime.executable import Executable
+del TYPE_CHECKING
+
 __version__ = "0.1.0"
 
-_OFFERED = {
+__all__ = ["Executable", "Stream", "__version__", "compile", "stream"]
+
+_HOMES = {
     "Executable": "convir.runtime.executable",
     "Stream": "convir.api.stream",
     "compile": "convir.api.compile",
@@ -20,6 +29,10 @@ _OFFERED = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _OFFERED:
-        return getattr(_import_module(_OFFERED[name]), name)
+    if name in _HOMES:
+        return getattr(_import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,3 +14,10 @@ class Refusal:
 
     def __str__(self) -> str:
         return self.reason
+
+
+@dataclass(frozen=True)
+class NoMatch(Refusal):
+    """An op that a pass has no business with: its refusal is worth no remark."""
+
+    reason: str = "it is none of those that are looked for"

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.passes import PassPipeline
 from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, error_at, verify
@@ -37,17 +38,40 @@ if TYPE_CHECKING:
     from convir.runtime.devices import Device
     from convir.runtime.program import Program
 
+DEFAULT_FUNCTION = "main"
+"""What is compiled of a module with several functions, unless a name is given."""
+
 
 @dataclass(frozen=True)
 class Build:
     """One function of one source, on its way to a device."""
 
     source: Source
-    function: str
+    asked: str | None
+    """The function to compile; None for the one there is, or `main` of several."""
     pipeline: str | Sequence[ModulePass]
     device: Device
     workspace_bytes: int | None
     allow_tf32: bool = False
+
+    @cached_property
+    def read(self) -> ModuleOp:
+        """The module of the source.
+
+        Raises:
+            DiagnosticError: the source is not valid IR.
+        """
+        return self.source.read()
+
+    @cached_property
+    def function(self) -> str:
+        """The name of the function to compile.
+
+        Raises:
+            DiagnosticError: the source is not valid IR.
+            PassFailedException: the module has no such function, or it is not clear which one.
+        """
+        return entry_of(self.read, self.asked)
 
     @cached_property
     def module(self) -> ModuleOp:
@@ -56,7 +80,7 @@ class Build:
         Raises:
             DiagnosticError: the source is not valid IR, or a call cannot be inlined.
         """
-        module = self.source.read()
+        module = self.read
         if not any(isinstance(op, CallOp) for op in module.walk()):
             return module
         module = _with_callees(module, self.function)
@@ -92,7 +116,7 @@ class Build:
         if not any(DYNAMIC_SIZE in spec.shape for spec in inputs):
             return None
         outputs = tuple(tensor_spec(declared) for declared in entry.function_type.outputs)
-        return Signature(inputs, outputs)
+        return Signature(inputs, outputs, self.function)
 
     def program(self, shapes: Sequence[Sequence[int]] | None = None) -> Program:
         """Lower a copy of the function, for arguments of `shapes` where its types leave sizes open.
@@ -154,6 +178,31 @@ class Build:
         if not isinstance(entry, FuncOp) or entry.is_declaration or not is_dynamic(entry):
             return None
         return entry
+
+
+def entry_of(module: ModuleOp, asked: str | None) -> str:
+    """The name of the function to compile: the one that is asked for; if none is, the only one
+    that has a body and is not private, or `main`.
+
+    Raises:
+        PassFailedException: there is none, or several and none of them is called `main`.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    names = [op.sym_name.data for op in functions]
+    if asked is not None and asked in names:
+        return asked
+    public = [op.sym_name.data for op in functions if op.body.blocks and not _is_private(op)]
+    if asked is None and (len(public) == 1 or DEFAULT_FUNCTION in names):
+        return DEFAULT_FUNCTION if DEFAULT_FUNCTION in names else public[0]
+    known = ", ".join(f"@{name}" for name in names) or "none"
+    wanted = DEFAULT_FUNCTION if asked is None else asked
+    hint = "; say which one: function=NAME" if asked is None and names else ""
+    raise PassFailedException(f"the module has no function @{wanted}; it has {known}{hint}")
+
+
+def _is_private(function: FuncOp) -> bool:
+    visibility = function.sym_visibility
+    return visibility is not None and visibility.data == "private"
 
 
 def _with_callees(module: ModuleOp, function: str) -> ModuleOp:

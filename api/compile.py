@@ -1,4 +1,4 @@
-"""`convir.compile`: from text, a path or a module to an executable, in one call.
+"""`convir.compile`: from a source of any kind to an executable, in one call.
 
 What was compiled before comes from the program cache, without the compiler being imported.
 """
@@ -53,7 +53,7 @@ def compile(
     pipeline: str | Sequence[ModulePass] = DEFAULT_PIPELINE,
     device: str = "auto",
     *,
-    function: str = "main",
+    function: str | None = None,
     workspace_bytes: int | None = None,
     threads: int | None = None,
     specialisations: int = CAPACITY,
@@ -70,12 +70,13 @@ def compile(
     that prints so, is compiled once, whatever the process.
 
     Args:
-        source: MLIR text, the path of a file that holds it, the path of an .onnx or .nam model, a
-            module (left unchanged), or a `ModelProto` of ONNX that holds its tensors itself.
+        source: MLIR text, the path of a file that holds it, a MIOpenDriver line
+            (`conv -n 4 -c 64 …`), the path of an .onnx or .nam model, a module (left unchanged), or
+            a `ModelProto` of ONNX that holds its tensors itself.
         pipeline: passes to run before lowering: `default`, a pipeline's name, passes as text, or
             the passes themselves; an empty string for none.
-        device: `host`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
-        function: the name of the function to compile.
+        device: `host` (or `cpu`), `cuda`, `cuda:1`, or `auto` for a GPU where there is one.
+        function: the name of the function to compile; None for the only one, or `main` of several.
         workspace_bytes: the most that temporaries may take, in bytes; None for no limit.
         threads: at most so many threads a launch on the host; None for all cores.
         specialisations: how many sets of shapes stay compiled, where sizes are dynamic.
@@ -87,7 +88,8 @@ def compile(
 
     Raises:
         DiagnosticError: the source is not valid IR.
-        PassFailedException: the function uses what the device cannot run.
+        PassFailedException: the function uses what the device cannot run, or there is no such
+            function.
         CompileError: a toolchain refused generated code.
         OSError: a file of text cannot be read.
         TypeError: an argument is of a type that means nothing here.
@@ -97,7 +99,7 @@ def compile(
     """
     check_pipeline(pipeline)
     check_type("device", device, str, "the name of a device")
-    check_type("function", function, str, "the name of a function")
+    check_type("function", function, str | None, "the name of a function")
     check_integer("workspace_bytes", workspace_bytes, 0, optional=True)
     check_integer("threads", threads, 1, optional=True)
     check_integer("specialisations", specialisations, 1)
@@ -116,7 +118,7 @@ def compile(
     compiled = job.compile()
     if isinstance(compiled, Executable):
         return compiled
-    return DynamicExecutable(compiled.inputs, compiled.outputs, job.specialise, specialisations)
+    return DynamicExecutable(compiled, job.device.name, job.specialise, specialisations)
 
 
 @contextmanager
@@ -152,7 +154,7 @@ class Job:
     """How one function becomes an executable, from the cache or from its source."""
 
     source: Source
-    function: str
+    function: str | None
     pipeline: str | Sequence[ModulePass]
     device: Device
     workspace_bytes: int | None = None

@@ -1,15 +1,23 @@
-"""What can be compiled: text, modules and models, each under one interface."""
+"""What is compiled, with all that it depends on: the key of the program cache."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from convir.frontends.onnx.files import external_files, located
+from convir.frontends.sources import (
+    TEXT_NAME,
+    SourceKind,
+    block_frames,
+    kind_of,
+    read_line,
+    read_nam,
+    read_onnx,
+    read_text,
+)
 from convir.runtime.cache.digest import digest_of_file
 from convir.runtime.cache.program_cache import files_key, load_program, store_program
 from convir.runtime.cache.program_entry import ModelFiles
@@ -19,11 +27,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    Shapes: TypeAlias = Sequence[Sequence[int] | None]
-
-MLIR_SUFFIX = ".mlir"
-ONNX_SUFFIX = ".onnx"
-NAM_SUFFIX = ".nam"
+    from convir.frontends.sources import Shapes
 
 _BLOB = b"conv.blob"
 _BLOB_FILE = re.compile(rb'conv\.blob\s*<\s*"((?:[^"\\]|\\.)*)"')
@@ -46,60 +50,41 @@ class Source:
 
 
 def source_of(given: Any, shapes: Shapes, size: float) -> Source:
-    """What `given` stands for: MLIR text, the path of a file of it or of a model, or a module.
+    """A source, whatever kind it is of, with what its module depends on.
 
     Args:
-        given: what to compile: a `str`, a `Path`, a `ModuleOp` or a `ModelProto`.
+        given: what `convir.frontends.sources` reads.
         shapes: of the inputs of a model, in order, where it leaves sizes open.
         size: which of the models that a .nam file contains.
 
     Raises:
         DiagnosticError: a model cannot be read.
         OSError: a file of text cannot be read.
-        TypeError: `given` is none of these.
+        TypeError: `given` is no source.
         ValueError: a .nam model is given no shape of a block.
     """
-    if _is_onnx_model(given):
-        return _onnx_in_memory(given, shapes)
-    if not isinstance(given, str | Path):
-        return _module(given)
-    text = str(given)
-    is_line = "\n" not in text
-    if is_line and text.endswith(ONNX_SUFFIX):
-        return _onnx(given, shapes)
-    if is_line and text.endswith(NAM_SUFFIX):
-        return _nam(Path(given), shapes, size)
-    # Text may be longer than any path; `os.path` then says that there is no such file.
-    names_file = is_line and (text.endswith(MLIR_SUFFIX) or os.path.isfile(text))
-    if isinstance(given, Path) or names_file:
-        return _text(Path(given).read_bytes(), text)
-    return _text(given.encode(), "<string>")
+    match kind_of(given):
+        case SourceKind.MODULE:
+            return _module(given)
+        case SourceKind.TEXT:
+            return _text(given.encode(), TEXT_NAME)
+        case SourceKind.LINE:
+            return Source(given, given.encode(), lambda: read_line(given))
+        case SourceKind.FILE:
+            return _text(Path(given).read_bytes(), str(given))
+        case SourceKind.ONNX_FILE:
+            return _onnx(given, shapes)
+        case SourceKind.ONNX_MODEL:
+            return Source("<model>", None, lambda: read_onnx(given, shapes))
+        case SourceKind.NAM_FILE:
+            frames = block_frames(Path(given), shapes)
+            return nam_source(Path(given), frames, frames, size)
 
 
-def _is_onnx_model(given: Any) -> bool:
-    """Whether `given` is a `ModelProto`, of which there is none before onnx was imported."""
-    onnx = sys.modules.get("onnx")
-    return onnx is not None and isinstance(given, onnx.ModelProto)
-
-
-def _onnx_in_memory(given: Any, shapes: Shapes) -> Source:
-    def read() -> ModuleOp:
-        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as below)
-
-        return import_model(given, shapes=shapes)
-
-    return Source("<model>", None, read)
-
-
-def _module(given: Any) -> Source:
-    from xdsl.dialects.builtin import ModuleOp  # noqa: PLC0415  (as below)
-
+def _module(given: ModuleOp) -> Source:
     from convir.api.module_text import text_of  # noqa: PLC0415  (brings xDSL along)
     from convir.dialects.diagnostics import verify  # noqa: PLC0415  (as above)
 
-    if not isinstance(given, ModuleOp):
-        what = "text, a path, a module or a ModelProto"
-        raise TypeError(f"the source is a {type(given).__name__}, not {what}")
     # Dynamic sizes are compiled later, when callers may have changed their module.
     module = given.clone()
 
@@ -108,16 +93,11 @@ def _module(given: Any) -> Source:
         return module.clone()
 
     text = text_of(module)
-    return Source("<string>", None if text is None else _with_weights(text, Path()), read)
+    return Source(TEXT_NAME, None if text is None else _with_weights(text, Path()), read)
 
 
 def _text(text: bytes, name: str) -> Source:
-    def read() -> ModuleOp:
-        from convir.dialects.context import read_module  # noqa: PLC0415  (brings xDSL along)
-
-        return read_module(text, name)
-
-    return Source(name, _with_weights(text, Path(name).parent), read)
+    return Source(name, _with_weights(text, Path(name).parent), lambda: read_text(text, name))
 
 
 def _with_weights(text: bytes, folder: Path) -> bytes | None:
@@ -163,9 +143,7 @@ def _onnx(path: str | Path, shapes: Shapes) -> Source:
     content = _onnx_content(Path(path), shapes)
 
     def read() -> ModuleOp:
-        from convir.frontends.onnx.importer import import_model  # noqa: PLC0415  (as above)
-
-        module = import_model(path, shapes=shapes)
+        module = read_onnx(path, shapes)
         return _unchanged(module, Path(path), content, _onnx_content(Path(path), shapes))
 
     return Source(str(path), content, read)
@@ -192,13 +170,6 @@ def _spelled(shape: Sequence[int] | None) -> list[int] | None:
     return None if shape is None else list(shape)
 
 
-def _nam(path: Path, shapes: Shapes, size: float) -> Source:
-    shape = shapes[0] if len(shapes) == 1 else None
-    if shape is None or len(shape) != 3:
-        raise ValueError(f"{path}: give the shape of a block, such as shapes=[(1, 1, 64)]")
-    return nam_source(path, shape[-1], shape[-1], size)
-
-
 def nam_source(path: Path, frames: int, room: int, size: float) -> Source:
     """A .nam model for blocks of `frames` frames, whose windows have room for `room`.
 
@@ -210,9 +181,7 @@ def nam_source(path: Path, frames: int, room: int, size: float) -> Source:
     """
 
     def read() -> ModuleOp:
-        from convir.frontends.nam.importer import import_nam  # noqa: PLC0415  (as above)
-
-        module = import_nam(path, frames=frames, room=room, size=size)
+        module = read_nam(path, frames, room, size)
         return _unchanged(module, path, content, said())
 
     def said() -> bytes | None:

@@ -24,7 +24,9 @@ import numpy as np
 
 from convir.api.compile import compile as compile_module
 from convir.frontends.miopen import parse_line, strip_comment
+from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
+from convir.passes.batch_gemms.pass_ import BatchGemmsPass
 from convir.runtime.bench.host import HostBench
 from convir.runtime.bench.session import gpu_or_exit
 from convir.runtime.bench.timing import measure
@@ -237,8 +239,8 @@ def _bench(clock: str) -> Any:
 
 
 def _measured(layer: Layer, options: Any, bench: Any) -> tuple[list[dict[str, Any]], bool]:
-    remarks = run(layer.loop, f"batch-gemms{{device={options.device}}}").remarks
-    why = next((remark.reason for remark in remarks if remark.pass_name == "batch-gemms"), "")
+    remarks = run(layer.loop, passes_for(options.device, [BatchGemmsPass()])).remarks
+    why = next((remark.reason for remark in remarks), "")
     images, *weights = _arrays([layer.inputs, *layer.weights], options.device)
     calls = {
         ONE_BY_ONE: _call(layer.one_by_one, CLEANED, [*images, *weights], options, bench),

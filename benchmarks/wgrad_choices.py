@@ -1,7 +1,7 @@
 """What pipelines and partitions of backward-weight templates are worth, in µs on one GPU.
 
-    python benchmarks/wgrad_choices.py partitions > benchmarks/results/wgrad-partitions-h200.txt
-    python benchmarks/wgrad_choices.py roles > benchmarks/results/wgrad-roles-h200.txt
+    python benchmarks/wgrad_choices.py partitions > $OUT/wgrad-partitions-h200.txt
+    python benchmarks/wgrad_choices.py roles > $OUT/wgrad-roles-h200.txt
     python benchmarks/wgrad_choices.py roles --compile-only   # fills the cache, without a GPU
 
 `partitions`: split-K as the best of 1, 2, 4, 8, 16 and 32 parts, stream-K linear and tree, on the

@@ -1,19 +1,24 @@
 """`convir-bench`: convolution lines in, a table of honest times out.
 
-    convir-bench [options] LINE
+    convir-bench 'LINE' ['LINE' …] [options]
     convir-bench [options] --commands-file benchmarks/suites/transposed.txt --against torch
+    convir-bench --compare OLD.json NEW.json
 
-One row per line and backend on stdout: median [p20–p80] µs, useful TFLOP/s and GB/s, share of the
-roofline, error beside tolerance, and last the geometric mean of our speed over each peer's. The
-exit status is 0, 1 if a row of ours failed, and 2 where the command line is wrong. With `--tune`
+One row per line and backend on stdout: median [p20–p80] µs, useful GFLOP/s (or TFLOP/s) and GB/s,
+share of the roofline, error beside tolerance, and last the geometric mean of each peer's time over
+ours. A terminal that is too narrow shows fewer columns; in a pipe there are all. The exit status is
+0, 1 if a row of ours failed, and 2 where the command line is wrong. With `--tune`
 the configs of our kernels are timed instead, and recorded for later compilations.
 
 On the host, forward and backward data have two rows of ours: the filter is an argument of each
 call, or a constant of the program, rearranged once when it is loaded. A peer is compared with the
 row of the same kind: PyTorch takes the filter as an argument, onnxruntime has it in the model.
 
-On a GPU a line with other layouts has a second row of ours, on channels-last operands, as cuDNN has
-rows of both; the best of a peer's is compared with the best of ours.
+A line with other layouts has a further row of ours, on channels-last operands, as PyTorch and cuDNN
+have rows of both; the best of a peer's is compared with the best of ours.
+
+`--compare` measures nothing: it prints, for two files that `--json` wrote, the time of each row
+over its time before, the geometric mean for each backend, and which lines one file lacks.
 """
 
 from __future__ import annotations
@@ -43,9 +48,8 @@ LIKELY_CONFIGS = 8
 BUDGETS = {"host": 1.0, "cuda": 0.05}
 """Seconds of calls for each backend and line."""
 
-_VALUED_FILES = ("--commands-file", "--csv", "--json", "--html", "--records")
-_VALUED = (*_VALUED_FILES, "--device", "--against", "--clock", "--part")
-_VALUED_NUMBERS = ("--threads", "--seed", "--budget", "--repeats", "--jobs", "--configs")
+COMPARE = "--compare"
+
 _DESCRIPTION = "Time convolutions beside other implementations, in one run, on the same data."
 
 
@@ -55,12 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    own, words = split_arguments(argv, (*_VALUED, *_VALUED_NUMBERS))
-    options = _parser().parse(own)
-    if bool(options.commands_files) == bool(words):
+    parser = _parser()
+    if COMPARE in argv:
+        return _compare(parser.parse(argv))
+    own, lines = split_arguments(argv, parser)
+    options = parser.parse(own)
+    if options.lines:
+        raise UsageError(f"unexpected argument '{options.lines[0]}'")
+    if bool(options.commands_files) == bool(lines):
         raise UsageError("expected a line, for example 'conv -n 4 -c 64 …', or --commands-file")
     _check(options)
-    suites = [("command line", [parse_argument(" ".join(words))])] if words else []
+    suites = [("command line", [parse_argument(line) for line in lines])] if lines else []
     for path in options.commands_files:
         reporter = Reporter(path)
         suites.append((path, read_commands(path, reporter)))
@@ -76,6 +85,14 @@ def _main(argv: Sequence[str]) -> int:
     return run_suites(suites, options)
 
 
+def _compare(options: argparse.Namespace) -> int:
+    from convir.cli.jobs.bench_compare import print_comparison, read_report  # noqa: PLC0415  (as above)
+
+    if options.lines or options.commands_files or options.tune:
+        raise UsageError(f"{COMPARE} measures nothing: it goes without lines and --tune")
+    return print_comparison(*map(read_report, options.compare))
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
@@ -87,7 +104,7 @@ def _parser() -> ArgumentParser:
         metavar="FILE",
         help="a suite: one line each, # comments; may be repeated",
     )
-    add("--device", default="host", metavar="DEVICE", help="host (default), cuda, cuda:1")
+    add("--device", default="host", metavar="DEVICE", help="host (default) or cpu, cuda, cuda:1")
     add(
         "--against",
         default="",
@@ -152,9 +169,15 @@ def _parser() -> ArgumentParser:
     add("--csv", metavar="FILE", help="write the rows as CSV")
     add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
     add("--html", metavar="FILE", help="write one page with a roofline and bars against the peers")
+    add(
+        COMPARE,
+        nargs=2,
+        metavar=("OLD.json", "NEW.json"),
+        help="print what changed between two files of --json",
+    )
     add("--debug", action="store_true", help="show the traceback behind an error")
-    # For the help text only: the line's words are split off before argparse sees them.
-    add("line", nargs="*", metavar="LINE", help="conv -n 4 -c 64 -H 56 -W 56 -k 64 …")
+    # For the help text only: lines are split off before argparse sees them.
+    add("lines", nargs="*", metavar="LINE", help="'conv -n 4 -c 64 -H 56 -W 56 -k 64 …', in quotes")
     return parser
 
 
@@ -163,9 +186,11 @@ def _outputs(options: argparse.Namespace) -> list[str | None]:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.device == "cpu":  # what PyTorch and ONNX call the host
+        options.device = "host"
     kind, colon, index = options.device.partition(":")
     if kind not in PEERS or (colon and not (kind == "cuda" and index.isdecimal())):
-        known = "host, cuda, cuda:INDEX"
+        known = "host, cpu, cuda, cuda:INDEX"
         raise UsageError(f"--device: there is no device '{options.device}'; there is {known}")
     options.peers = [name for name in options.against.split(",") if name]
     for name in options.peers:

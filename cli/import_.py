@@ -1,11 +1,13 @@
 """`convir-import`: what others speak comes in, IR goes out.
 
-    convir-import [-o OUT] LINE          one MIOpenDriver line, quoted or as separate words
+    convir-import 'LINE' ['LINE' …] [-o OUT]     MIOpenDriver lines, a quoted argument each
+    convir-import [-o OUT] LINE                  one line without quotes, to the end
     convir-import [-o OUT] --commands-file FILE
-    convir-import [-o OUT] [--input SHAPE]… [--size NAME=N]… FILE.onnx
-    convir-import [-o OUT] --input 1x1x64 [--model-size S] FILE.nam
+    convir-import FILE.onnx [-o OUT] [--input SHAPE]… [--size NAME=N]…
+    convir-import FILE.nam --input 1x1x64 [-o OUT] [--model-size S]
 
-Options of the tool come before the line; whatever follows the line's first word belongs to it.
+Options of the tool stand anywhere around quoted lines, and before a line without quotes, which has
+all words to the end. Several lines are several modules between lines `// -----`.
 The exit status is 0, 1 after a diagnostic about a file, and 2 where the command line is wrong,
 the MIOpenDriver line on it included.
 """
@@ -17,8 +19,13 @@ from typing import TYPE_CHECKING
 
 from convir.cli.arguments.parser import STREAM, ArgumentParser, UsageError
 from convir.cli.files.chunks import SEPARATOR
-from convir.cli.files.conv_lines import parse_argument, read_commands, split_arguments
-from convir.cli.files.model_files import MODEL_SUFFIXES, import_model_file
+from convir.cli.files.conv_lines import (
+    MODEL_SUFFIXES,
+    parse_argument,
+    read_commands,
+    split_arguments,
+)
+from convir.cli.files.model_files import import_model_file
 from convir.cli.files.streams import (
     EXIT_FAILURE,
     EXIT_OK,
@@ -38,9 +45,6 @@ if TYPE_CHECKING:
 
 TOOL = "convir-import"
 
-_VALUED = ("-o", "--commands-file", "--input", "--size", "--model-size")
-"""The options that take a value."""
-
 _DESCRIPTION = (
     "Turn convolution lines of MIOpenDriver, or an .onnx or .nam model, into IR on the standard "
     "output."
@@ -53,21 +57,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    own, words = split_arguments(argv, _VALUED)
-    if words and words[0].endswith(MODEL_SUFFIXES):
-        options = _parser().parse([*own, *words[1:]])
-        return import_model_file(TOOL, words[0], options)
-    options = _parser().parse(own)
-    if (options.commands_file is None) == (not words):
+    parser = _parser()
+    own, sources = split_arguments(argv, parser)
+    options = parser.parse(own)
+    if options.sources:
+        raise UsageError(f"unexpected argument '{options.sources[0]}'")
+    if (options.commands_file is None) == (not sources):
         raise UsageError(
             "expected a line, for example 'convfp16 -n 32 -c 64 …', a model, or --commands-file"
         )
+    if any(source.endswith(MODEL_SUFFIXES) for source in sources):
+        if len(sources) > 1:
+            raise UsageError("a model is imported alone, with neither a line nor another model")
+        return import_model_file(TOOL, sources[0], options)
     if options.inputs or options.sizes:
         raise UsageError("--input and --size are for models; a line says all of its sizes")
     if options.output is not None:
         check_writable(options.output)
-    if words:
-        return _emit([parse_argument(" ".join(words))], options)
+    if sources:
+        return _emit([parse_argument(line) for line in sources], options)
     reporter = Reporter(STDIN_NAME if options.commands_file == STREAM else options.commands_file)
     lines = read_commands(options.commands_file, reporter)
     return EXIT_FAILURE if reporter.errors else _emit(lines, options)
@@ -100,12 +108,13 @@ def _parser() -> ArgumentParser:
     )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback of a defect of convir")
-    # For the help text only: the line's words are split off before argparse sees them.
+    # For the help text only: lines and models are split off before argparse sees them.
     add(
-        "line",
+        "sources",
         nargs="*",
-        metavar="LINE",
-        help="convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …, or the path of an .onnx or .nam file",
+        metavar="LINE | MODEL",
+        help="'convfp16 -n 32 -c 64 -H 56 -W 56 -k 64 …' in quotes, once for each module; without "
+        "quotes after all options; or the path of an .onnx or .nam file",
     )
     return parser
 

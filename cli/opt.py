@@ -33,27 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str], *, owns_process: bool = False) -> int:
     options = parse_arguments(argv)
-    if options.version:
-        return _print_version()
     if options.list_passes:
         from convir.cli.reports.list_passes import print_passes  # noqa: PLC0415
 
         return print_passes()
+    if options.show_dialects:
+        from convir.dialects.context import dialect_names  # noqa: PLC0415
+
+        sys.stdout.write(f"Available Dialects: {', '.join(dialect_names())}\n")
+        return 0
     from convir.dialects.compat import startup  # noqa: PLC0415
 
     startup.install()
     from convir.cli.jobs.opt_job import process_file  # noqa: PLC0415
 
     return process_file(options, owns_process=owns_process)
-
-
-def _print_version() -> int:
-    from importlib.metadata import version  # noqa: PLC0415
-
-    from convir import __version__  # noqa: PLC0415
-
-    sys.stdout.write(f"{TOOL} {__version__} (xDSL {version('xdsl')})\n")
-    return 0
 
 
 if __name__ == "__main__":

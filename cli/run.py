@@ -23,15 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     options = parse_arguments(argv)
-    if options.version:
-        from convir import __version__  # noqa: PLC0415
-
-        sys.stdout.write(f"{TOOL} {__version__}\n")
-        return 0
-    from convir.dialects.compat import startup  # noqa: PLC0415  (as below)
+    from convir.dialects.compat import startup  # noqa: PLC0415  (xDSL takes a while to import)
 
     startup.install()
-    from convir.cli.jobs.run_job import run_file  # noqa: PLC0415  (NumPy takes a while to import)
+    from convir.cli.jobs.run_job import run_file  # noqa: PLC0415  (so does NumPy)
 
     return run_file(options)
 

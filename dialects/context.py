@@ -13,6 +13,7 @@ from convir.dialects import compat
 from convir.dialects.compat.parsing.parser import ConvirParser
 from convir.dialects.conv.constant import move_blobs
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
+from convir.dialects.installed import RegisteredDialects, installed_universe
 from convir.dialects.registry import CONVIR_DIALECTS, OVERLAYS
 
 if TYPE_CHECKING:
@@ -22,12 +23,19 @@ _BLOB = b"#conv.blob"
 
 
 def new_context(*, allow_unregistered: bool = False) -> Context:
-    """A context with xDSL's dialects, convir's overlays and convir's own dialects registered."""
+    """A context with xDSL's dialects, convir's overlays and convir's own dialects registered.
+
+    The dialects of other packages are found when one of them is met.
+    """
     compat.install()
-    ctx = Context(allow_unregistered=allow_unregistered)
-    for name, factory in {**get_all_dialects(), **OVERLAYS, **CONVIR_DIALECTS}.items():
-        ctx.register_dialect(name, factory)
-    return ctx
+    known = RegisteredDialects({**get_all_dialects(), **OVERLAYS, **CONVIR_DIALECTS})
+    return Context(allow_unregistered, _registered_dialects=known)
+
+
+def dialect_names() -> tuple[str, ...]:
+    """The dialects that can be read, those of other packages too, in alphabetical order."""
+    known = {**installed_universe().all_dialects, **get_all_dialects(), **CONVIR_DIALECTS}
+    return tuple(sorted(known))
 
 
 def parse_module(

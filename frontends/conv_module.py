@@ -40,17 +40,34 @@ _ARGUMENT_NAMES: Mapping[Direction, tuple[str, str, str]] = {
     Direction.DGRAD: ("dy", "w", "dx"),
     Direction.WGRAD: ("x", "dy", "dw"),
 }
-"""What the two arguments and the result are called."""
+"""What the two operands and the result are called."""
+
+_TRANSPOSED_NAMES: Mapping[Direction, tuple[str, str, str]] = {
+    Direction.DGRAD: ("x", "w", "y"),
+    Direction.FPROP: ("dy", "w", "dx"),
+    Direction.WGRAD: ("dy", "x", "dw"),
+}
+"""Likewise of a transposed line, whose problems call its input the output."""
 
 
 def module_of_line(line: ConvLine) -> ModuleOp:
-    """A module with a function for each problem of `line`, which it names as its source."""
-    functions = [function_of(name, problem) for name, problem in line.problems.items()]
+    """A module with a function for each problem of `line`, which it names as its source.
+
+    The arguments are (x, w), (dy, w) or (x, dy) of the line, a transposed one too.
+    """
+    functions = [
+        function_of(name, problem, transposed=line.transposed)
+        for name, problem in line.problems.items()
+    ]
     return ModuleOp(list(functions), {SOURCE_ATTRIBUTE: StringAttr(line.text)})
 
 
 def function_of(
-    name: str, problem: ConvProblem, weights: npt.NDArray[Any] | None = None
+    name: str,
+    problem: ConvProblem,
+    weights: npt.NDArray[Any] | None = None,
+    *,
+    transposed: bool = False,
 ) -> func.FuncOp:
     """A function of the problem's two operands (in its layouts) that returns its result.
 
@@ -59,15 +76,20 @@ def function_of(
         problem: what it computes.
         weights: the elements of the second operand, in its layout and dtype, which is then a
             constant of the function; an argument if None.
+        transposed: whether the problem is of a transposed convolution: arguments are called as
+            that has them, and its backward weight takes its input first.
     """
     element = ELEMENT_TYPES[problem.dtype]
     lhs_type, rhs_type, result_type = (TensorType(element, shape) for shape in problem.shapes)
+    is_swapped = transposed and problem.direction is Direction.WGRAD and weights is None
     arguments = (lhs_type, rhs_type) if weights is None else (lhs_type,)
+    if is_swapped:
+        arguments = (rhs_type, lhs_type)
     function = func.FuncOp(name, (arguments, (result_type,)))
     block = function.body.block
     builder = Builder(InsertPoint.at_end(block))
     if weights is None:
-        lhs, rhs = block.args
+        lhs, rhs = reversed(block.args) if is_swapped else block.args
     else:
         elements = DenseIntOrFPElementsAttr(rhs_type, BytesAttr(weights.tobytes()))
         (lhs,), rhs = block.args, builder.insert(arith.ConstantOp(elements)).result
@@ -80,7 +102,8 @@ def function_of(
         )
     )
     builder.insert(func.ReturnOp(op.result))
-    lhs.name_hint, rhs.name_hint, op.result.name_hint = _ARGUMENT_NAMES[problem.direction]
+    names = _TRANSPOSED_NAMES if transposed else _ARGUMENT_NAMES
+    lhs.name_hint, rhs.name_hint, op.result.name_hint = names[problem.direction]
     zero.result.name_hint, init.res[0].name_hint = "zero", "init"
     return function
 

@@ -8,7 +8,8 @@ A line with `-m trans` describes a transposed convolution of an n x c x H x W in
 c x k/g x y x x filter. That is the backward data convolution of a problem in which c and k change
 places and whose input is the line's output, of (H - 1) * stride + dilation * (y - 1) + 1 - 2 * pad
 + output_pad positions; its backward data is that problem's forward convolution. The three
-functions keep the line's view: `forward` of a transposed line is a dgrad.
+functions keep the line's view: `forward` of a transposed line is a dgrad, and its backward weight
+takes the line's input and the gradient of the line's output, in that order.
 
 Layouts are written with MIOpen's letters (`NHWC` for a filter too) or with the filter's own
 (`KRSC`), and default to channels first.
@@ -45,6 +46,8 @@ _FUNCTIONS: Mapping[int, str] = {
     _BACKWARD_DATA: "main_bwd",
     _BACKWARD_WEIGHT: "main_wrw",
 }
+DIRECTIONS: Mapping[str, int] = {name: flag for flag, name in _FUNCTIONS.items()}
+"""The value of `-F` for each function of a line with several directions."""
 _CONV_DIRECTIONS: Mapping[int, Direction] = {
     _FORWARD: Direction.FPROP,
     _BACKWARD_DATA: Direction.DGRAD,
@@ -65,6 +68,8 @@ class ConvLine:
     """The line, without surrounding blanks and comment."""
     problems: Mapping[str, ConvProblem]
     """Function name to problem: `main` alone, or `main_fwd`, `main_bwd`, `main_wrw`."""
+    transposed: bool = False
+    """Whether it is a transposed convolution, whose problems call its input the output."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def parse_line(line: str) -> ConvLine:
         _check_addressable(values, problem)
     if len(problems) == 1:
         problems = {"main": next(iter(problems.values()))}
-    return ConvLine(text.strip(), problems)
+    return ConvLine(text.strip(), problems, transposed)
 
 
 def _check_addressable(values: Values, problem: ConvProblem) -> None:

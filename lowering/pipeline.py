@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convir.lowering.buffers.chunk_batch import ChunkBatchPass
+from convir.lowering.buffers.chunk_batch import ChunkedLowering
 from convir.lowering.buffers.convert_to_rt import ConvertToRtPass
 from convir.lowering.buffers.plan_memory import PlanMemoryPass
+from convir.lowering.implementations import HOST
 from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
@@ -34,14 +35,18 @@ def lowering_passes(
         gpu: what cuda kernels are chosen for.
         records: files of tuning records that are asked before the shipped ones.
     """
-    return (
-        # What does not fit runs in chunks of its batch.
-        ChunkBatchPass(device, workspace_bytes, str(gpu), records),
+    target = None if device == HOST else str(gpu)
+    passes = (
         FuseFramesPass(device),  # chains of convolutions that compute frame by frame
         FuseEpiloguePass(),  # a contraction, and what its store computes
         FormKernelRegionsPass(),  # everything else that will be one launch
-        SelectKernelsPass(device, str(gpu), records),  # who computes it
+        SelectKernelsPass(device, target, records),  # who computes it
         OutlineKernelsPass(),  # a function each, with its tensor body as its meaning
-        ConvertToRtPass(device, str(gpu)),  # buffers instead of tensors
+        ConvertToRtPass(device, target),  # buffers instead of tensors
+    )
+    return (
+        # What does not fit is lowered in chunks of its batch, by the same passes.
+        ChunkedLowering((*passes, PlanMemoryPass()), workspace_bytes),
+        *passes,
         PlanMemoryPass(workspace_bytes),  # one arena instead of many buffers
     )

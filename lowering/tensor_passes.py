@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convir.lowering.implementations import HOST
+from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import DEFAULT_TARGET, Target, cpu_costs
 from convir.passes.assign_layout import AssignLayoutPass
 from convir.passes.batch_gemms.pass_ import BatchGemmsPass
@@ -31,7 +32,7 @@ def passes_for(
         passes: those of a pipeline; costs that one was given stay.
         gpu: the GPU, if `device` is one.
     """
-    costs = str(cpu_costs() if device == HOST else gpu.costs)
+    costs = str(cpu_costs(target()) if device == HOST else gpu.costs)
     return _all_told(passes, device, costs)
 
 
@@ -43,9 +44,13 @@ def _told(one: ModulePass, device: str, costs: str) -> ModulePass:
     match one:
         case FixpointPass():
             return FixpointPass(_all_told(one.passes, device, costs))
-        case AssignLayoutPass() | BatchGemmsPass():
+        case AssignLayoutPass():
             return replace(one, device=device)
-        case ConvertStridedInsertSliceToGenericPass() | DecomposeStridedDgradPass():
+        case (
+            BatchGemmsPass()
+            | ConvertStridedInsertSliceToGenericPass()
+            | DecomposeStridedDgradPass()
+        ):
             return one if one.costs else replace(one, costs=costs)
         case _:
             return one

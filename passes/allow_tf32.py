@@ -11,7 +11,7 @@ multiplies f32. Precondition: something in the function multiplies tensors of f3
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import Float32Type, UnitAttr
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
 
-_NAME: Final = "allow-tf32"
-
 
 def _multiplies_f32(op: Operation) -> bool:
     """Whether `op` is a convolution or a contraction whose inputs are tensors of f32."""
@@ -43,7 +41,7 @@ def _multiplies_f32(op: Operation) -> bool:
 class AllowTf32Pass(ModulePass):
     """Lets functions multiply f32 with the precision of TF32."""
 
-    name = _NAME
+    name = "allow-tf32"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function."""
@@ -52,7 +50,7 @@ class AllowTf32Pass(ModulePass):
                 continue
             products = sum(map(_multiplies_f32, function.walk()))
             if products == 0:
-                remarks.refused(_NAME, function, "it multiplies no tensors of f32")
+                remarks.refused(self.name, function, "it multiplies no tensors of f32")
                 continue
             function.attributes[kernel.ALLOW_TF32] = UnitAttr()
-            remarks.fired(_NAME, function, f"{products} products of f32 may be of TF32")
+            remarks.fired(self.name, function, f"{products} products of f32 may be of TF32")

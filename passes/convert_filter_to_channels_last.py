@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from convir.analysis.contraction import ContractionDims, Operand
 
-_NAME: Final = "convert-filter-to-channels-last"
 
 _LAYOUTS: Final = ("fhwc", "hwfc")
 
@@ -160,14 +159,14 @@ class TransposeFilter(RewritePattern):
         plan = plan_filter(op, self.layout, self.rule)
         if isinstance(plan, Refusal):
             if not isinstance(contraction_dims(op), Refusal):
-                remarks.refused(_NAME, op, plan.reason)
+                remarks.refused(ConvertFilterToChannelsLastPass.name, op, plan.reason)
             return
         builder = TensorBuilder(rewriter, op)
         value = builder.drafted(lambda: _with_transposed_filter(plan, builder))
         if isinstance(value, Refusal):
-            remarks.refused(_NAME, op, value.reason)
+            remarks.refused(ConvertFilterToChannelsLastPass.name, op, value.reason)
             return
-        remarks.fired(_NAME, op, plan.reason)
+        remarks.fired(ConvertFilterToChannelsLastPass.name, op, plan.reason)
         rewriter.replace(op, (), (value,))
 
 

@@ -12,6 +12,8 @@ dead go first; what is replaced leaves no others, as what replaces it reads the 
 Linear in the size of the module: one map for the whole walk, whose entries a scope takes back as it
 closes; one key per operation, built and hashed once; regions are only compared, through a key
 of their own, between operations that are otherwise the same.
+
+Preconditions: as said; an op whose effects are not known is kept.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ in a reachable block of a live operation; or if a live operation uses one of its
 goes, cycles included. Block arguments and functions stay, used or not.
 
 One mark and one sweep: linear in the number of operations, operands and blocks.
+
+Preconditions: an op whose effects are not known is live.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import nlargest
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
@@ -37,6 +37,7 @@ from convir.dialects.compat.parsing.literals import dense_from_bytes
 from convir.dialects.conv.constant import ConstantOp
 from convir.dialects.diagnostics import DiagnosticError
 from convir.passes.manager import remarks
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import IntegerType, ModuleOp
     from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-NAME = "fold-constants"
 
 GROWTH = 2
 """How many times the bytes that it is computed from a stored result may take."""
@@ -163,9 +163,10 @@ def refusal_of(op: Operation, read: int, max_bytes: int) -> Refusal | None:
     if constant_fill_of(op.results[0]) is not None:
         return Refusal("its result is one value, which is cheaper to fill in")
     if size > max_bytes:
-        return Refusal(f"its result takes {size} bytes, more than {max_bytes}")
+        return Refusal(f"its result takes {bytes_text(size)}, more than {bytes_text(max_bytes)}")
     if size > max(GROWTH * read, SMALL_BYTES):
-        return Refusal(f"its result takes {size} bytes, computed from {read} bytes of constants")
+        takes, source = bytes_text(size), bytes_text(read)
+        return Refusal(f"its result takes {takes}, computed from {source} of constants")
     return None
 
 
@@ -204,10 +205,13 @@ def _fold(block: Block, max_bytes: int) -> None:
     for op in constants.to_store:
         array = refusals.get(op) or arrays.pop(op)
         if isinstance(array, Refusal):
-            remarks.refused(NAME, op, array.reason)
+            remarks.refused(FoldConstantsPass.name, op, array.reason)
             continue
         constant = stored(array, op)
-        remarks.fired(NAME, op, f"{array.nbytes} bytes instead of {counts[op]} ops at every run")
+        stores = bytes_text(array.nbytes)
+        remarks.fired(
+            FoldConstantsPass.name, op, f"{stores} instead of {counts[op]} ops at every run"
+        )
         Rewriter.insert_op(constant, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(constant.result)
     for op in reversed(constants.ops):
@@ -237,7 +241,7 @@ def _evaluated(ops: Sequence[Operation], wanted: Container[Operation]) -> dict[O
 class FoldConstantsPass(ModulePass):
     """Compute once what is computed from constants alone."""
 
-    name: ClassVar[str] = NAME
+    name = "fold-constants"
 
     max_bytes: int = MAX_BYTES
     """Larger results stay computed."""

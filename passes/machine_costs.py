@@ -5,7 +5,8 @@ Passes know no device: whoever runs them for one says its rates (`lowering/tenso
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -47,6 +48,22 @@ class MachineCosts:
     """The index arithmetic of one vector in a dimension whose stride is a power of two."""
     division_us: float
     """The same with a division."""
+    cache_bytes: float
+    """What caches still hold, when an op reads it, of what the op before wrote."""
+    reads_images: float = 0.0
+    """1 where products read an image in place of its matrix of im2col; 0 where that is written."""
+    in_place_rows: float = inf
+    """Products of at most so many rows read a matrix that a cache holds where it lies, and others
+    pack it into panels; inf where none packs."""
+    lanes: float = 1.0
+    """Elements of a vector: what is read in place has whole ones."""
+    lanes_per_idle: float = 1.0
+    """One lane of so many may be empty for products to read what they share as their rows."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether products copy operands into panels."""
+        return self.in_place_rows < inf
 
     def __str__(self) -> str:
         return ",".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
@@ -68,10 +85,12 @@ class MachineCosts:
         Raises:
             ValueError: one is missing, is none, or is not positive.
         """
-        names = [each.name for each in fields(MachineCosts)]
-        if sorted(values) != sorted(names) or not all(value > 0 for value in values.values()):
-            raise ValueError(f"costs are positive numbers: {', '.join(names)}")
-        return MachineCosts(*(float(values[name]) for name in names))
+        known = {each.name: each for each in fields(MachineCosts)}
+        needed = {name for name, each in known.items() if each.default is MISSING}
+        positive = all(value > 0 or known[name].default == value for name, value in values.items())
+        if not needed <= values.keys() <= known.keys() or not positive:
+            raise ValueError(f"costs are positive numbers: {', '.join(known)}")
+        return MachineCosts(**{name: float(value) for name, value in values.items()})
 
 
 ASSUMED: Final = MachineCosts(
@@ -89,5 +108,14 @@ ASSUMED: Final = MachineCosts(
     store_us=3.1e-6,
     shift_us=0.36e-6,
     division_us=0.77e-6,
+    cache_bytes=512 << 10,
+    reads_images=1,
+    in_place_rows=64,
+    lanes=16,
+    lanes_per_idle=12,
 )
-"""What is assumed where no device is known: a GPU with matrix units and fast memory."""
+"""What is assumed where no device is known: a GPU's rates, with matrix units and fast memory, and
+products by kernels that read images, on one core with its caches."""
+
+ASSUMED_SIZE: Final = 32
+"""What a dynamic size counts for."""

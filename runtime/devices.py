@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_NVIDIA_DRIVER = "/proc/driver/nvidia/version"
+"""Is there while the kernel module of NVIDIA's driver is loaded."""
+
 HOST, CUDA, AUTO = "host", "cuda", "auto"
+CPU = "cpu"
+"""PyTorch's and ONNX's name of the host."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,11 @@ class Device:
     """Which GPU."""
     model: Target | None = None
     """What that GPU is, where this process does not see it."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return HOST if self.kind == HOST else f"{CUDA}:{self.index}"
 
     @property
     def gpu(self) -> Target:
@@ -59,19 +70,19 @@ class Device:
 
 
 def find_device(name: str) -> Device:
-    """The device called `host`, `cuda`, `cuda:1` or `auto` (a GPU where there is one).
+    """The device called `host` or `cpu`, `cuda`, `cuda:1`, or `auto` (a GPU where there is one).
 
     Raises:
         ValueError: no device has that name.
         NoGpuError: a GPU was asked for by name and cannot be used.
     """
     kind, _, index = name.partition(":")
-    if name == HOST:
+    if name in (HOST, CPU):
         return Device(HOST)
     if name == AUTO:
         return automatic_device()
     if kind != CUDA or (index and not index.isdecimal()):
-        raise ValueError(f"unknown device '{name}': one of host, cuda, cuda:INDEX, auto")
+        raise ValueError(f"unknown device '{name}': one of host, cpu, cuda, cuda:INDEX, auto")
     from convir.runtime.cuda.toolkit import require_gpu  # noqa: PLC0415  (imports CuPy)
 
     wanted = int(index or 0)
@@ -81,12 +92,17 @@ def find_device(name: str) -> Device:
 
 @cache
 def automatic_device() -> Device:
-    """A GPU where one can be used, else the host; why not is logged, once."""
+    """A GPU where one can be used, else the host.
+
+    Why not is logged once: as a warning where this machine has an NVIDIA driver, so that a GPU was
+    to be expected.
+    """
     from convir.runtime.cuda.toolkit import NoGpuError, require_gpu  # noqa: PLC0415
 
     try:
         require_gpu(0)
     except NoGpuError as error:
-        _log.warning("running on the host: %s", error)
+        level = logging.WARNING if os.path.exists(_NVIDIA_DRIVER) else logging.INFO
+        _log.log(level, "running on the host: %s", error)
         return Device(HOST)
     return Device(CUDA)

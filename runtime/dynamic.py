@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+    from convir.runtime.cache.program_entry import Signature
     from convir.runtime.cuda.graph import CudaGraph
     from convir.runtime.program import Program, TensorSpec
 
@@ -37,26 +38,36 @@ class DynamicExecutable(Executable):
 
     def __init__(
         self,
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
+        signature: Signature,
+        device: str,
         specialise: Callable[[Shapes], Executable],
         capacity: int = CAPACITY,
     ) -> None:
         """Wrap `specialise`, which compiles for the shapes of the arguments.
 
         Args:
-            inputs: shape and dtype of every argument, -1 for sizes that calls bind.
-            outputs: likewise of every result.
+            signature: shape and dtype of every argument and result, -1 for sizes that calls bind.
+            device: what users call where it runs.
             specialise: compiles for one set of shapes; may raise, which the call then does.
             capacity: keep at most so many specialisations.
 
         Raises:
             ValueError: `capacity` is not positive.
         """
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
+        self._inputs, self._outputs = signature.inputs, signature.outputs
+        self._function, self._device = signature.function, device
         self._cache = Specialisations(self._specialise, capacity)
         self._compile = specialise
+
+    @property
+    def function(self) -> str:
+        """The name of the function that it computes."""
+        return self._function
+
+    @property
+    def device(self) -> str:
+        """Where it runs: `host`, or `cuda:0`."""
+        return self._device
 
     @property
     def program(self) -> Program:

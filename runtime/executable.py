@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from convir.runtime.arrays.border import ArrayBorder
+from convir.runtime.arrays.torch_tensors import is_tensor, tensor_of
+from convir.runtime.program import signature_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,16 @@ class DeviceProgram(Protocol):
     index: int
     """Which GPU; 0 on the host."""
 
+    @property
+    def function(self) -> str:
+        """The name of what it computes."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """What users call where it runs: `host`, `cuda:0`."""
+        ...
+
     def scope(self, stream: Any = None) -> AbstractContextManager[None]:
         """A context for `run`: the device is current, and `stream` if it is not None."""
         ...
@@ -68,11 +80,13 @@ class DeviceProgram(Protocol):
 class Executable:
     """A compiled program: call it with arrays, it returns arrays of its device.
 
-    On the host those are NumPy's, on a GPU CuPy's. Arguments may be either, or anything that
-    speaks DLPack (PyTorch tensors, JAX arrays); they are read where they lie when they are dense,
+    On the host those are NumPy's, on a GPU CuPy's; where an argument is a PyTorch tensor, they are
+    PyTorch tensors of the same memory. Arguments may be any of these, or anything that speaks
+    DLPack (JAX arrays); they are read where they lie when they are dense,
     and copied first when they are not. Arguments on the host are copied to a program's GPU, those
     on another GPU are refused, and so is what has no memory of its values: tensors that require
-    grad, are sparse or traced, masked arrays. bf16 arguments may also be int16 or uint16 bit
+    grad, are sparse or traced, masked arrays. bf16 is `torch.bfloat16` in PyTorch and
+    `ml_dtypes.bfloat16` in NumPy and CuPy; arguments may also be int16 or uint16 bit
     patterns. Calls from several threads may overlap.
 
     On the host a program keeps the memory of its last dropped result for the next one.
@@ -88,6 +102,20 @@ class Executable:
         self._scopeless = isinstance(compiled.scope(), nullcontext)
         self._border = ArrayBorder(compiled.arrays, compiled.index)
         self._new_results = [self._border.results(spec) for spec in self._outputs]
+
+    def __repr__(self) -> str:
+        ends = signature_text(self.inputs, self.outputs)
+        return f"<{type(self).__name__} @{self.function} on {self.device}: {ends}>"
+
+    @property
+    def function(self) -> str:
+        """The name of the function that it computes."""
+        return self._compiled.function
+
+    @property
+    def device(self) -> str:
+        """Where it runs: `host`, or `cuda:0`."""
+        return self._compiled.device
 
     @property
     def program(self) -> Program:
@@ -145,7 +173,9 @@ class Executable:
                 address of one as DLPack writes it; CuPy's current stream if None.
 
         Returns:
-            The result, or a tuple of them if the program has several (or none).
+            The result, or a tuple of them if the program has several (or none): `out`'s arrays
+            where they are given, else PyTorch tensors if an argument is one, else arrays of the
+            device.
 
         Raises:
             TypeError: an argument is no array of plain memory, or has another dtype than the
@@ -180,6 +210,8 @@ class Executable:
             shared = self._compiled.run_apart(inputs, results)
             if shared:
                 self._run_into(inputs, results, shared)
+        if out is None and inputs is not arguments and any(map(is_tensor, arguments)):
+            results = [tensor_of(result) for result in results]
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run_into(self, inputs: Sequence[Array], results: list[Array], shared: set[int]) -> None:

@@ -56,6 +56,10 @@ class Buffer:
         """The size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
+    def __str__(self) -> str:
+        place = f"@{self.offset}" if self.space is Space.ARENA else str(self.index)
+        return f"{self.space.value}{place}: {TensorSpec(self.shape, self.dtype)}"
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -71,8 +75,13 @@ class TensorSpec:
         return prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
+        return f"{self.sizes} {self.dtype.name}"
+
+    @property
+    def sizes(self) -> str:
+        """The shape as text, `?` for a size that is bound at the call."""
         sizes = ("?" if size == DYNAMIC_SIZE else str(size) for size in self.shape)
-        return f"{'x'.join(sizes) or 'scalar'} {self.dtype.name}"
+        return "x".join(sizes) or "scalar"
 
 
 @dataclass(frozen=True)
@@ -151,9 +160,12 @@ class StreamSpec:
     """Frames a second, where they mean sound."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
-    """A straight-line program of runtime calls."""
+    """A straight-line program of runtime calls.
+
+    It prints as what there is in it, a line each, without the elements of its constants.
+    """
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -163,6 +175,19 @@ class Program:
     state_bytes: tuple[int, ...]
     calls: tuple[Call, ...]
     stream: StreamSpec = field(default_factory=StreamSpec)
+
+    def __repr__(self) -> str:
+        return f"<Program @{self.name}: {signature_text(self.inputs, self.outputs)}>"
+
+    def __str__(self) -> str:
+        ends = signature_text(self.inputs, self.outputs)
+        lines = [f"program @{self.name}: {ends}", f"  arena of {self.arena_bytes:,} bytes"]
+        lines += [
+            f"  constant{i}: {TensorSpec(each.shape, each.dtype)}, {each.nbytes:,} bytes"
+            for i, each in enumerate(self.constants)
+        ]
+        lines += [f"  state{i}: {size:,} bytes" for i, size in enumerate(self.state_bytes)]
+        return "\n".join([*lines, *(f"  {_call_text(call)}" for call in self.calls)])
 
     def summary(self, device: str) -> list[str]:
         """What each call is, in a word: `gemm`, `fill`, or the config of a launch."""
@@ -174,6 +199,27 @@ class Program:
             else type(call).__name__.lower()
             for call in self.calls
         ]
+
+
+def signature_text(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+    """What goes in and what comes out: `(4x8 float32, 8x6 float32) -> 4x6 float32`."""
+    results = ", ".join(map(str, outputs))
+    return f"({', '.join(map(str, inputs))}) -> {results if len(outputs) == 1 else f'({results})'}"
+
+
+def _call_text(call: Call) -> str:
+    """A call on one line: what it is, and what it reads and writes."""
+    match call:
+        case Fill():
+            return f"fill {call.value} -> {call.out}"
+        case Copy():
+            return f"copy {call.source} -> {call.out}"
+        case Gemm():
+            batch = f"{call.batch} x " if call.batch != 1 else ""
+            return f"gemm {batch}{call.m}x{call.n}x{call.k} ({call.a}, {call.b}) -> {call.c}"
+        case Launch():
+            read, written = (", ".join(map(str, b)) for b in (call.inputs, call.outputs))
+            return f"launch @{call.kernel.sym_name.data} ({read}) -> {written}"
 
 
 class Memories(Protocol):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gpu import VISIBLE_VARIABLE, visible_gpus
+from hypothesis import HealthCheck, settings
 
 from convir.runtime.cache.program_cache import SWITCH_VARIABLE
 from convir.runtime.host import planner
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.target import CpuTarget
 
 GPU_TESTS = "gpu"
-"""The marker of tests that need a GPU."""
+"""What asks for the tests that need a GPU, and no others."""
+FAST_TESTS = "fast and not gpu"
+"""What `make quick` asks for: files whose tests take some two seconds together, or less."""
+MARKERS = {GPU_TESTS: "mark.gpu", FAST_TESTS: "mark.fast"}
+"""The marker that a file has which holds a test of these."""
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 """Names a process that runs tests beside others: gw0, gw1, …"""
+
+# No test is about a time, and machines are busy.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Whole programs come from no cache, neither here nor in processes that tests start.
 os.environ.setdefault(SWITCH_VARIABLE, "0")
@@ -37,10 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where only tests for a GPU are asked for, files without one are not even imported."""
-    if config.getoption("markexpr") != GPU_TESTS or not collection_path.name.startswith("test_"):
+    """Where only tests with one marker are asked for, files without it are not even imported."""
+    marker = MARKERS.get(str(config.getoption("markexpr")))
+    if marker is None or not collection_path.name.startswith("test_"):
         return None
-    return f"mark.{GPU_TESTS}" not in collection_path.read_text(encoding="utf-8") or None
+    return marker not in collection_path.read_text(encoding="utf-8") or None
 
 
 def never(stage: Stage, cpu: CpuTarget) -> bool:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # Folders and files of the tree that the package leaves out on purpose.
-NOT_SHIPPED = {"tests", "lit", "docs", "benchmarks", "examples", "build", "dist", "pyproject.toml"}
-SHIPPED_SUFFIXES = (".py", ".cuh", ".ll", ".jsonl", ".toml")
+NOT_SHIPPED = {"tests", "lit", "docs", "benchmarks", "build", "dist", "pyproject.toml"}
+SHIPPED_SUFFIXES = (".py", ".cuh", ".ll", ".jsonl", ".toml", ".mlir", ".typed")
+# Examples of MLIR are the demo's; those in Python are for readers of the tree.
+EXAMPLES, EXAMPLE_SUFFIX = "examples", ".mlir"
 SMOKE = """
 import convir, pathlib, sys
 assert pathlib.Path(convir.__file__).is_relative_to(sys.prefix), convir.__file__
@@ -25,6 +27,8 @@ import convir.passes
 from convir.lowering.kernels import target
 assert target.named("h200") == target.DEFAULT_TARGET
 parse_module("func.func @f() { return }").verify()
+from convir.cli.demo import main
+assert main([]) == 0
 """
 
 
@@ -35,6 +39,7 @@ def shipped_modules() -> set[str]:
         f"convir/{path}"
         for path in found
         if path.parts[0] not in NOT_SHIPPED and not path.parts[0].startswith(".")
+        if path.parts[0] != EXAMPLES or path.suffix == EXAMPLE_SUFFIX
     }
 
 

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 
 from convir.cli.arguments.parser import UsageError
+from convir.cli.files.file_suffixes import NPY_SUFFIX, check_suffix
 from convir.reference.checking.inputs import Distribution, random_array
 from convir.reference.dtypes import (
     BFLOAT16,
@@ -195,5 +196,12 @@ def result_text(position: int, array: Array, name: str = "result") -> str:
 
 
 def output_paths(values: Sequence[str]) -> list[str]:
-    """The files that `--output` names."""
-    return [value.removeprefix(FILE_MARK) for value in values]
+    """The files that `--output` names.
+
+    Raises:
+        UsageError: the name of one says that it holds something else than a .npy file does.
+    """
+    paths = [value.removeprefix(FILE_MARK) for value in values]
+    for path in paths:
+        check_suffix(path, (NPY_SUFFIX,))
+    return paths

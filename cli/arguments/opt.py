@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from convir.cli.arguments.parser import ArgumentParser, UsageError, natural
+from convir.cli.arguments.pass_flags import PassFlagParser, PassFlags
 from convir.cli.arguments.stages import DEVICES, STAGES, TARGETS
 
 if TYPE_CHECKING:
@@ -22,11 +23,27 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: they are wrong, or ask for a stage or a target that does not exist.
     """
-    options = _parser().parse(argv)
+    parser = _parser()
+    flags = PassFlags.split(argv, parser)
+    options = parser.parse(flags.others)
+    _take_pass_flags(flags, options)
     _check_choice("target", "-t", options.target, TARGETS)
     if options.compile_to is not None:
         _check_choice("stage", "--compile-to", options.compile_to, STAGES)
     return options
+
+
+def _take_pass_flags(flags: PassFlags, options: argparse.Namespace) -> None:
+    """Put the passes that stand on the command line as flags where `-p` puts them."""
+    given = {"a pipeline": options.passes, "--pipeline": options.pipeline}
+    given["--run-reproducer"] = options.run_reproducer or None
+    for other, value in given.items():
+        if flags.passes and value is not None:
+            raise UsageError(f"{flags.first}: passes as flags do not go with {other}")
+    if options.run_reproducer and (options.passes is not None or options.pipeline is not None):
+        raise UsageError("--run-reproducer runs the pipeline of its file, and no other one")
+    if flags.passes:
+        options.passes = ",".join(flags.passes)
 
 
 def _check_choice(kind: str, option: str, value: str, known: Sequence[str]) -> None:
@@ -35,7 +52,7 @@ def _check_choice(kind: str, option: str, value: str, known: Sequence[str]) -> N
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(TOOL, _DESCRIPTION)
+    parser = PassFlagParser(TOOL, _DESCRIPTION)
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="MLIR text; - or nothing: stdin")
     parser.add_output()
@@ -48,9 +65,15 @@ def _parser() -> ArgumentParser:
         "--pass-pipeline",
         dest="passes",
         metavar="PASSES",
-        help="the same, as MLIR writes it: builtin.module(a,func.func(b))",
+        help="the same, as MLIR writes it: builtin.module(a,func.func(b)); a pass is also a flag, "
+        "--canonicalize --cse or --PASS='x=1 y=2', run in the order of the flags",
     )
     passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline")
+    passes.add_argument(
+        "--run-reproducer",
+        action="store_true",
+        help="run the pipeline that FILE, a reproducer, names",
+    )
     _add_stage_options(parser)
     _add_input_options(parser)
     _add_check_options(parser)
@@ -61,7 +84,11 @@ def _parser() -> ArgumentParser:
 def _add_stage_options(parser: ArgumentParser) -> None:
     stages = parser.add_argument_group("stages")
     stages.add_argument("--compile-to", metavar="STAGE", help=f"stop after {_or(STAGES)}")
-    stages.add_argument("--dump-stages-to", metavar="DIR", help="write the IR of every stage")
+    stages.add_argument(
+        "--dump-stages-to",
+        metavar="DIR",
+        help="write the IR of every stage, to the last one unless --compile-to names one",
+    )
     stages.add_argument(
         "--device", default="host", choices=DEVICES, help="whose kernels are selected (host)"
     )
@@ -124,23 +151,86 @@ def _add_check_options(parser: ArgumentParser) -> None:
 
 def _add_report_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("reports, on stderr")
-    group.add_argument(
-        "--remarks", action="store_true", help="what each pass did or refused to do, and why"
+    add = group.add_argument
+    add(
+        "--remarks",
+        nargs="?",
+        metavar="FILE.json",
+        help="what each pass did or refused to do, and why; to a file as JSON instead",
     )
-    group.add_argument("--timing", action="store_true", help="wall time by phase and pass")
+    add("--timing", "--mlir-timing", action="store_true", help="wall time by phase and pass")
+    add(
+        "--pass-statistics",
+        "--mlir-pass-statistics",
+        action="store_true",
+        help="for each pass its runs, how many changed the module, and what they did to it",
+    )
+    add(
+        "--dump-pass-pipeline",
+        action="store_true",
+        help="the passes that will run, as one pipeline",
+    )
+    add(
+        "--crash-reproducer",
+        "--mlir-pass-pipeline-crash-reproducer",
+        metavar="FILE",
+        help="if a pass fails, write the IR that it began with and its pipeline, for "
+        "--run-reproducer",
+    )
+    add("--debug", action="store_true", help="show the traceback behind an error")
+    _add_print_options(parser)
+    group = parser.add_argument_group("information on stdout, and nothing else is done")
+    add = group.add_argument
+    add("--list-passes", action="store_true", help="list passes and pipelines")
+    add("--show-dialects", action="store_true", help="list the dialects that can be read")
+
+
+def _add_print_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("printing")
+    add = group.add_argument
     for option, when in (
-        ("--print-ir-before-all", "before every pass"),
-        ("--print-ir-after-all", "after every pass"),
-        ("--print-ir-after-change", "after every pass that changed it"),
+        ("print-ir-before-all", "before every pass"),
+        ("print-ir-after-all", "after every pass"),
+        ("print-ir-after-change", "after every pass that changed it"),
     ):
-        group.add_argument(option, action="store_true", help=f"the IR {when}")
-    group.add_argument(
-        "--print-op-generic", action="store_true", help="print operations in their generic form"
+        add(f"--{option}", f"--mlir-{option}", action="store_true", help=f"the IR {when}")
+    for when in ("before", "after"):
+        add(
+            f"--print-ir-{when}",
+            f"--mlir-print-ir-{when}",
+            action="extend",
+            type=_names,
+            default=[],
+            metavar="PASS",
+            help=f"the IR {when} the pass of that name; several with commas between them",
+        )
+    add(
+        "--print-ir-tree-dir",
+        "--mlir-print-ir-tree-dir",
+        metavar="DIR",
+        help="write what the options above print to files DIR/MODULE/NUMBER_PASS.mlir; the IR "
+        "after every pass if none of them is given",
     )
-    group.add_argument("--debug", action="store_true", help="show the traceback behind an error")
-    group.add_argument(
-        "--list-passes", action="store_true", help="list passes and pipelines on stdout, and stop"
+    for option, what in (
+        ("print-op-generic", "operations in their generic form"),
+        ("print-debuginfo", "the location of every operation"),
+    ):
+        add(f"--{option}", f"--mlir-{option}", action="store_true", help=f"print {what}")
+    add(
+        "--elide-constants-if-larger",
+        "--mlir-elide-elementsattrs-if-larger",
+        type=natural,
+        metavar="N",
+        help="print constants of more than N elements as dense_resource<__elided__>, which says "
+        "their type and no longer their value",
     )
-    group.add_argument(
-        "--version", action="store_true", help="print the version on stdout, and stop"
+    add(
+        "--mlir-print-ir-module-scope",
+        "--mlir-disable-threading",
+        action="store_true",
+        help="accepted from mlir-opt's users: whole modules are printed, by one thread, anyway",
     )
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")

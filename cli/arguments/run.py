@@ -44,7 +44,8 @@ def _parser() -> ArgumentParser:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="MLIR text, an .onnx model or a .nam model; - or nothing: text from stdin",
+        help="MLIR text, a line of MIOpenDriver in quotes, an .onnx model or a .nam model; - or "
+        "nothing: text from stdin",
     )
     add(
         "--function",
@@ -59,9 +60,19 @@ def _parser() -> ArgumentParser:
     )
     passes = parser.add_mutually_exclusive_group()
     passes.add_argument(
-        "-p", "--passes", dest="passes", metavar="PASSES", help="run passes first: a,b{x=1 y=2}"
+        "-p",
+        "--passes",
+        "--pass-pipeline",
+        dest="passes",
+        metavar="PASSES",
+        help="run passes first: a,b{x=1 y=2}; -p '' runs none",
     )
-    passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline first")
+    passes.add_argument(
+        "--pipeline",
+        metavar="NAME",
+        help="run a named pipeline first; by default none on the reference, and on a device "
+        "`default`, as convir.compile does",
+    )
     for option, what in (
         ("--input", "an argument, in order"),
         ("--output", "write a result, in order, to @FILE.npy"),
@@ -91,5 +102,4 @@ def _parser() -> ArgumentParser:
     )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback behind an error")
-    add("--version", action="store_true", help="print the version on stdout, and stop")
     return parser

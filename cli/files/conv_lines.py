@@ -6,28 +6,48 @@ from typing import TYPE_CHECKING
 
 from convir.cli.arguments.parser import UsageError
 from convir.cli.files.streams import read_input
+from convir.cli.reports.marked_line import marked_line
 from convir.dialects.diagnostics import Diagnostic
 from convir.frontends.miopen import ConvLine, parse_line, strip_comment
 from convir.frontends.miopen_options import LineError
+from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
+    from convir.cli.arguments.parser import ArgumentParser
     from convir.cli.reports.reporter import Reporter
 
+MODEL_SUFFIXES = (ONNX_SUFFIX, NAM_SUFFIX)
 
-def split_arguments(argv: Sequence[str], valued: Collection[str]) -> tuple[list[str], list[str]]:
-    """The tool's own arguments, and the words of the line.
+
+def split_arguments(argv: Sequence[str], parser: ArgumentParser) -> tuple[list[str], list[str]]:
+    """The tool's own arguments, and the lines and models that stand among them.
+
+    An argument with white space in it is one line, and the path of a model one model; what stands
+    around them is the tool's own. Any other first word begins a line without quotes, which has all
+    words to the end.
 
     Args:
-        argv: the command line; the tool's options come first.
-        valued: those of them that take their value from the next word.
+        argv: the command line.
+        parser: knows which options take their value from the next word.
     """
+    own: list[str] = []
+    sources: list[str] = []
     position = 0
-    while position < len(argv) and argv[position].startswith("-"):
-        takes_value = argv[position] in valued
-        position += 2 if takes_value else 1
-    return list(argv[:position]), list(argv[position:])
+    while position < len(argv):
+        word = argv[position]
+        if word.startswith("-"):
+            width = 2 if parser.takes_next_word(word) else 1
+            own += argv[position : position + width]
+            position += width
+        elif word.endswith(MODEL_SUFFIXES) or len(word.split()) != 1:
+            sources.append(word)
+            position += 1
+        else:
+            sources.append(" ".join(argv[position:]))
+            break
+    return own, sources
 
 
 def parse_argument(line: str) -> ConvLine:
@@ -39,7 +59,8 @@ def parse_argument(line: str) -> ConvLine:
     try:
         return parse_line(line)
     except LineError as error:
-        raise UsageError(f"column {error.column}: {error.message}") from None
+        shown = marked_line(line, error.column)
+        raise UsageError(f"column {error.column}: {error.message}\n{shown}") from None
 
 
 def read_commands(path: str, reporter: Reporter) -> list[ConvLine]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments.parser import UsageError
 from convir.cli.files.constant_files import constant_file
 from convir.cli.files.streams import (
@@ -17,14 +16,13 @@ from convir.cli.files.streams import (
     write_stdout,
 )
 from convir.dialects.diagnostics import DiagnosticError
+from convir.frontends.sources import NAM_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-
-MODEL_SUFFIXES = (ONNX_SUFFIX, NAM_SUFFIX)
 
 _SHAPE = re.compile(r"\d+(x\d+)*")
 

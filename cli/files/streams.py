@@ -38,6 +38,8 @@ def guarded(tool: str, argv: Sequence[str], body: Callable[[Sequence[str]], int]
     except UsageError as exc:
         sys.stderr.write(f"{tool}: error: {exc}\n")
         return EXIT_USAGE
+    except SystemExit as end:  # argparse's way after --help and --version
+        return int(end.code or EXIT_OK)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -13,26 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.text import Text
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as convir_compile
 from convir.cli.arguments.parser import UsageError
+from convir.cli.files.bench_lines import named_problems
 from convir.cli.files.streams import EXIT_FAILURE, EXIT_OK, write_output
-from convir.cli.jobs.bench_problems import module_of, pipeline_of, precompile, problems_of
+from convir.cli.jobs.bench_problems import module_of, pipeline_of, precompile
 from convir.cli.reports.bench_html import page_of
+from convir.cli.reports.bench_table import table_of
 from convir.lowering.implementations import CUDA, GEMM
 from convir.reference import FloatFormat, evaluate
 from convir.runtime.bench.host import HostBench
-from convir.runtime.bench.row import LIBRARY, OURS
-from convir.runtime.bench.session import (
-    Effort,
-    Task,
-    geomean,
-    over_ours,
-    run_task,
-    speedups,
-)
+from convir.runtime.bench.machine_load import LoadMeter, warning_of
+from convir.runtime.bench.row import LIBRARY, OURS, RateUnit
+from convir.runtime.bench.session import Effort, Task, geomean, run_task, speedups
 from convir.runtime.cuda.toolkit import NoGpuError
 from convir.runtime.devices import HOST
 
@@ -47,16 +43,6 @@ if TYPE_CHECKING:
     from convir.runtime.executable import Executable
     from convir.runtime.program import Array
 
-_TEXT_COLUMNS = ("backend", "layout", "weights", "config")
-_COLUMNS = (
-    *_TEXT_COLUMNS,
-    "µs [p20–p80]",
-    "TFLOP/s",
-    "GB/s",
-    "roof",
-    "/ ours",
-    "error/allowed",
-)
 _PACKAGES = ("convir", "xdsl", "torch", "onnxruntime", "cupy-cuda13x")
 
 
@@ -66,21 +52,26 @@ def run_suites(
     """Measure everything, print the table, write the files; returns the exit status."""
     device = bench_device(options)
     effort = Effort(options.seed, options.budget, options.repeats)
-    problems = [problem for _, lines in suites for problem in problems_of(lines)]
+    problems = [problem for _, lines in suites for _, problem in named_problems(lines)]
     if options.jobs > 1 and device.name != HOST:
         measured = [each for one in problems for each in (one, *device.rearranged(one))]
         precompile(measured, device.name, options.jobs, allow_tf32=options.allow_tf32)
     console, errors = Console(), Console(stderr=True)
     rows: list[Row] = []
+    meter = LoadMeter()
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         bar = progress.add_task("measuring", total=len(problems))
         for task in _tasks(suites, options):
             progress.update(bar, description=task.line[:60])
             rows += run_task(task, device, options.peers, effort)
             progress.advance(bar)
+    load = meter.record()
     for suite, _ in suites:
         _print_suite(console, suite, [r for r in rows if r.suite == suite], options.peers)
-    report = _report(device, rows, list(dict.fromkeys(p.dtype for p in problems)))
+    warning = warning_of(load)
+    if warning is not None:
+        errors.print(Text(f"convir-bench: warning: {warning}", "yellow"), soft_wrap=True)
+    report = _report(device, rows, list(dict.fromkeys(p.dtype for p in problems)), load)
     if options.json is not None:
         write_output(options.json, json.dumps(report, indent=1) + "\n")
     if options.html is not None:
@@ -117,11 +108,11 @@ def _tasks(
     suites: Sequence[tuple[str, Sequence[ConvLine]]], options: argparse.Namespace
 ) -> Iterator[Task]:
     for suite, lines in suites:
-        for problem in problems_of(lines):
-            yield _task(suite, problem, options)
+        for line, problem in named_problems(lines):
+            yield _task(suite, line, problem, options)
 
 
-def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
+def _task(suite: str, line: str, problem: ConvProblem, options: argparse.Namespace) -> Task:
     def compiled(backend: str, arranged: ConvProblem, weights: Array | None) -> Executable:
         executable = convir_compile(
             module_of(arranged, weights),
@@ -136,52 +127,37 @@ def _task(suite: str, problem: ConvProblem, options: argparse.Namespace) -> Task
     def formula(inputs: Sequence[Array]) -> Array:
         return evaluate(module_of(problem), "main", inputs, float_format=FloatFormat.WIDE)[0]
 
-    return Task(suite, str(problem), problem, formula, compiled, allow_tf32=options.allow_tf32)
+    return Task(suite, line, problem, formula, compiled, allow_tf32=options.allow_tf32)
 
 
 def _print_suite(console: Console, suite: str, rows: Sequence[Row], peers: Sequence[str]) -> None:
-    console.rule(suite, align="left")
+    unit = RateUnit.of(row.gflops for row in rows if row.gflops is not None)
+    width = console.width if console.is_terminal else None
+    _print(console, Text(suite, "bold"))
     for line in dict.fromkeys(row.line for row in rows):
-        _print_line(console, line, [row for row in rows if row.line == line])
+        on_line = [row for row in rows if row.line == line]
+        _print(console, Text(f"\n{line}", "italic"))
+        head, *texts = table_of(on_line, unit, width)
+        _print(console, Text(head, "bold"))
+        for row, text in zip(on_line, texts, strict=True):
+            _print(console, Text(text, "red" if row.failure is not None else ""))
+    _print(console, Text())
     for peer in peers:
         ratios = speedups(rows, peer)
         mean = geomean(ratios)
         if mean is not None:
-            least = min(ratios)
-            console.print(f"geomean over {peer}'s best layout: {mean:.2f}, least {least:.2f}")
+            means = f"geomean of {peer}'s time over ours, best layouts: {mean:.2f}"
+            _print(console, Text(f"{means}, least {min(ratios):.2f} (1.0 = as fast)"))
 
 
-def _print_line(console: Console, line: str, rows: Sequence[Row]) -> None:
-    table = Table(title=line, title_justify="left", show_edge=False, pad_edge=False)
-    for column in _COLUMNS:
-        table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right")
-    for row in rows:
-        table.add_row(
-            row.backend,
-            row.layout,
-            row.weights,
-            row.config,
-            str(row.us) if row.us is not None else row.failure,
-            _number(row.tflops, ".3f"),
-            _number(row.gbytes, ".1f"),
-            _number(row.roofline, ".0%"),
-            _number(over_ours(row, rows), ".2f"),
-            _errors(row),
-        )
-    console.print(table)
+def _print(console: Console, text: Text) -> None:
+    """A line in full, which the terminal may wrap."""
+    console.print(text, soft_wrap=True)
 
 
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
-
-
-def _errors(row: Row) -> str:
-    if row.error is None or row.tolerance is None:
-        return ""
-    return f"{row.error:.1g}/{row.tolerance:.1g}{' WRONG' if row.failure else ''}"
-
-
-def _report(device: BenchDevice, rows: Sequence[Row], dtypes: Sequence[str]) -> dict[str, Any]:
+def _report(
+    device: BenchDevice, rows: Sequence[Row], dtypes: Sequence[str], load: dict[str, Any] | None
+) -> dict[str, Any]:
     ceilings = {
         dtype: {"gflops": c.gflops, "gbytes": c.gbytes}
         for dtype in dtypes
@@ -190,6 +166,7 @@ def _report(device: BenchDevice, rows: Sequence[Row], dtypes: Sequence[str]) -> 
     return {
         "environment": {
             **device.describe(),
+            "load": load,
             "command": " ".join([sys.argv[0].rpartition("/")[2], *sys.argv[1:]]),
             "python": platform.python_version(),
             "numpy": np.__version__,

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
 from convir.api.compile import DEFAULT_PIPELINE
+from convir.cli.files.bench_lines import named_problems
 from convir.dialects.context import new_context
 from convir.frontends.conv_module import function_of
 from convir.lowering.kernel_code import cuda_plans
@@ -50,7 +51,7 @@ def pipeline_of(backend: str, *, allow_tf32: bool = False) -> str:
 
 def problems_of(lines: Sequence[ConvLine]) -> list[ConvProblem]:
     """The problems of all lines, in order."""
-    return [problem for line in lines for problem in line.problems.values()]
+    return [problem for _, problem in named_problems(lines)]
 
 
 def module_of(problem: ConvProblem, weights: npt.NDArray[Any] | None = None) -> ModuleOp:

@@ -27,10 +27,11 @@ def run_compiled(
     arguments: Sequence[Array],
     device: str,
     workspace_bytes: int | None,
+    pipeline: str,
 ) -> tuple[Array, ...]:
     """The results of a function on tensors, or of an `rt` program as it stands, on `device`.
 
-    `workspace_bytes` bounds the temporaries of a function on tensors.
+    `pipeline` runs on a function on tensors first, and `workspace_bytes` bounds its temporaries.
 
     Raises:
         UsageError: there is no such device, it cannot be used here, or a program is given a budget.
@@ -39,7 +40,7 @@ def run_compiled(
         GpuMemoryError: the GPU has too little memory left.
     """
     try:
-        executable = _compiled(module, function, device, workspace_bytes)
+        executable = _compiled(module, function, device, workspace_bytes, pipeline)
         returned = executable(*arguments)
     except NoGpuError as error:
         raise UsageError(f"--device {device}: {error}") from error
@@ -48,7 +49,7 @@ def run_compiled(
 
 
 def _compiled(
-    module: ModuleOp, function: str, device: str, workspace_bytes: int | None
+    module: ModuleOp, function: str, device: str, workspace_bytes: int | None, pipeline: str
 ) -> Executable:
     try:
         target = find_device(device)
@@ -59,7 +60,7 @@ def _compiled(
             raise UsageError("--workspace-bytes: the memory of an rt program is planned already")
         return Executable(target.load(read_program(module, function)))
     return compile_module(
-        module, pipeline="", device=device, function=function, workspace_bytes=workspace_bytes
+        module, pipeline, device=device, function=function, workspace_bytes=workspace_bytes
     )
 
 

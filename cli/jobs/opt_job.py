@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import sys
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError
 
 from convir.cli.arguments.opt import TOOL
@@ -13,6 +17,7 @@ from convir.cli.arguments.parser import STREAM, UsageError
 from convir.cli.arguments.stages import MLIR
 from convir.cli.files.chunks import SEPARATOR, Chunk, split
 from convir.cli.files.constant_files import ConstantFile, constant_file
+from convir.cli.files.module_text import Style, module_text
 from convir.cli.files.streams import (
     STDIN_NAME,
     check_writable,
@@ -24,9 +29,13 @@ from convir.cli.files.streams import (
     write_stdout,
 )
 from convir.cli.jobs.plan import Plan, StageDumper, make_folder, make_plan, stem_of
+from convir.cli.jobs.reproducer import Reproducer, pipeline_of, pipeline_text
 from convir.cli.reports.expectations import compare, expectations
-from convir.cli.reports.instruments import PrintIR, PrintRemarks, module_text
+from convir.cli.reports.instruments import PrintRemarks
+from convir.cli.reports.print_ir import Moments, PrintIR
+from convir.cli.reports.remark_file import RemarkFile
 from convir.cli.reports.reporter import Reporter
+from convir.cli.reports.statistics import Statistics
 from convir.cli.reports.timing_table import START_UP, print_timing, seconds_since_process_start
 from convir.dialects.context import new_context, parse_module
 from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_of, verify
@@ -47,9 +56,13 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
     Raises:
         UsageError: the options name a file, a pass or a pipeline that cannot be used.
     """
-    if options.output is not None:
-        check_writable(options.output)
+    for path in (options.output, options.crash_reproducer, options.remarks or None):
+        if path is not None:
+            check_writable(path)
     name = STDIN_NAME if options.file == STREAM else options.file
+    data = read_input(options.file) if options.run_reproducer else b""
+    if options.run_reproducer:
+        options.passes = pipeline_of(data, name)
     job = _Job(
         options=options,
         name=name,
@@ -59,13 +72,28 @@ def process_file(options: Namespace, *, owns_process: bool) -> int:
         timing=Timing(),
         dump_folder=make_folder(options.dump_stages_to) if options.dump_stages_to else None,
         constants=constant_file(TOOL, options.output),
+        style=_style(options),
+        statistics=Statistics() if options.pass_statistics else None,
+        remark_file=RemarkFile(options.remarks) if options.remarks else None,
     )
+    if options.dump_pass_pipeline:
+        sys.stderr.write(f"{pipeline_text(job.plan.passes)}\n")
     if owns_process:
         job.timing.seconds[START_UP] = seconds_since_process_start()
-    job.process(read_input(options.file))
+    job.process(data or read_input(options.file))
     if options.timing:
         print_timing(job.timing.seconds)
+    if job.statistics is not None:
+        job.statistics.print()
+    if job.remark_file is not None:
+        job.remark_file.write()
     return 1 if job.reporter.errors else 0
+
+
+def _style(options: Namespace) -> Style:
+    most: int | None = options.elide_constants_if_larger
+    most_elements = inf if most is None else most
+    return Style(options.print_op_generic, options.print_debuginfo, most_elements)
 
 
 @dataclass
@@ -82,9 +110,14 @@ class _Job:
     dump_folder: Path | None
     constants: ConstantFile | None
     """Where constants go that were computed; None where they stand in the text."""
+    style: Style
+    statistics: Statistics | None
+    remark_file: RemarkFile | None
+    """Where remarks go instead of stderr."""
 
     def process(self, data: bytes) -> None:
         """Process all chunks and write what they become; errors are with the reporter."""
+        self.reporter.show(data)
         chunks = split(data) if self.options.split_input_file else (Chunk(data),)
         outputs = [self._process_chunk(number, chunk) for number, chunk in enumerate(chunks)]
         output = f"{SEPARATOR}\n".join(text for text in outputs if text is not None)
@@ -141,7 +174,7 @@ class _Job:
         if dumper is not None:
             dumper.start(module)
         if self.plan.passes:
-            self._apply_passes(module, dumper)
+            self._apply_passes(number, module, dumper)
         if dumper is not None:
             dumper.finish(module)
         with self.timing.phase("print"):
@@ -157,53 +190,81 @@ class _Job:
         except ParseError as exc:
             raise DiagnosticError(diagnostic_of(exc)) from exc
 
-    def _apply_passes(self, module: ModuleOp, dumper: StageDumper | None) -> None:
+    def _apply_passes(self, number: int, module: ModuleOp, dumper: StageDumper | None) -> None:
+        path: str | None = self.options.crash_reproducer
+        reproducer = None if path is None else Reproducer(path, self._full_text)
         with collect() as remarks:
-            printer = PrintRemarks(self.reporter.report_remark, remarks)
+            names_function = sum(isinstance(op, FuncOp) for op in module.walk()) > 1
+            report = partial(self.reporter.report_remark, names_function=names_function)
+            printer = PrintRemarks(report, remarks)
             try:
                 apply_passes(
                     self.ctx,
                     module,
                     self.plan.passes,
-                    instruments=self._instruments(printer, dumper),
+                    instruments=self._instruments(number, printer, dumper, reproducer),
                     timing=self.timing,
                     verify_each=self.options.verify_each,
                 )
+            except Exception:
+                if reproducer is not None:
+                    self._write(reproducer)
+                raise
             finally:
-                if self.options.remarks:
+                if self.options.remarks == "":
                     printer.flush()
+                if self.remark_file is not None:
+                    self.remark_file.remarks += remarks
+                if self.statistics is not None:
+                    self.statistics.count_remarks(remarks)
+
+    def _write(self, reproducer: Reproducer) -> None:
+        reproducer.write()
+        message = f"'convir-opt --run-reproducer {reproducer.path}' repeats what fails"
+        self.reporter.report(Diagnostic(self.name, 0, 0, "note", message))
 
     def _instruments(
-        self, printer: PrintRemarks, dumper: StageDumper | None
+        self,
+        number: int,
+        printer: PrintRemarks,
+        dumper: StageDumper | None,
+        reproducer: Reproducer | None,
     ) -> tuple[Instrument, ...]:
         """What watches the passes, in the order of its reports."""
         options = self.options
-        instruments: list[Instrument] = []
-        if options.remarks:
-            instruments.append(printer)
-        if dumper is not None:
-            instruments.append(dumper)
-        when = (
-            options.print_ir_before_all,
-            options.print_ir_after_all,
-            options.print_ir_after_change,
+        moments = Moments.of(options)
+        is_asked: tuple[tuple[object, Instrument | None], ...] = (
+            (True, reproducer),
+            (options.remarks == "", printer),
+            (True, dumper),
+            (True, None if moments is None else self._print_ir(moments, number)),
+            (True, self.statistics),
+            (options.check_each, self._check_each() if options.check_each else None),
         )
-        if any(when):
-            instruments.append(PrintIR(self._text, *when))
-        if options.check_each:
-            instruments.append(self._check_each())
-        return tuple(instruments)
+        return tuple(one for asked, one in is_asked if asked and one is not None)
+
+    def _print_ir(self, moments: Moments, number: int) -> PrintIR:
+        tree: str | None = self.options.print_ir_tree_dir
+        if tree is None:
+            return PrintIR(self._text, moments)
+        chunk = f"-{number}" if self.options.split_input_file else ""
+        return PrintIR(
+            self._text, moments, make_folder(f"{tree}/builtin_module_no-symbol-name{chunk}")
+        )
 
     def _check_each(self) -> Instrument:
         # Only a run that checks imports NumPy and the reference, and holds arrays in cycles.
-        from convir.cli.jobs.check_each import CheckEach, parse_budget  # noqa: PLC0415
+        from convir.cli.jobs.check_each import parse_budget  # noqa: PLC0415
+        from convir.reference.checking.check_each import CheckEach  # noqa: PLC0415
 
         gc.enable()
         budget = parse_budget(self.options.check_budget)
-        return CheckEach(self._report_check, self.name, self.options.check_seed, budget)
+        return CheckEach(self._report_check, self.options.check_seed, budget)
 
     def _report_check(self, diagnostic: Diagnostic) -> None:
-        if diagnostic.severity != "remark" or self.options.remarks:
+        if self.remark_file is not None:
+            self.remark_file.checks.append(diagnostic)
+        if diagnostic.severity != "remark" or self.options.remarks == "":
             self.reporter.report(diagnostic)
 
     def _stage_dumper(self, number: int) -> StageDumper | None:
@@ -224,4 +285,8 @@ class _Job:
         return llvm_code(module, target())
 
     def _text(self, module: ModuleOp) -> str:
-        return module_text(module, self.ctx, generic=self.options.print_op_generic)
+        return module_text(module, self.ctx, self.style)
+
+    def _full_text(self, module: ModuleOp) -> str:
+        """A text that reads back as the same module."""
+        return module_text(module, self.ctx)

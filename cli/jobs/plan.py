@@ -46,7 +46,7 @@ def _last_stage(options: Namespace) -> str:
     """The stage that is asked for; the code of kernels is that of the last one."""
     if options.target == MLIR:
         compile_to: str | None = options.compile_to
-        return compile_to or TENSOR
+        return compile_to or (STAGES[-1] if options.dump_stages_to else TENSOR)
     if options.compile_to is not None:
         raise UsageError(f"-t {options.target} prints the code of kernels, not a stage")
     return STAGES[-1]

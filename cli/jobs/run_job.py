@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os.path
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from convir.api.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.cli.arguments.array_values import (
     input_array,
     npy_bytes,
@@ -21,6 +21,7 @@ from convir.cli.arguments.array_values import (
 from convir.cli.arguments.parser import STREAM, UsageError
 from convir.cli.arguments.run import DEFAULT_FUNCTION, REFERENCE
 from convir.cli.arguments.stages import DEFAULT_PIPELINE
+from convir.cli.files.conv_lines import parse_argument
 from convir.cli.files.model_files import read_onnx
 from convir.cli.files.streams import (
     EXIT_FAILURE,
@@ -39,6 +40,7 @@ from convir.dialects.diagnostics import Diagnostic, DiagnosticError, diagnostic_
 from convir.frontends.conv_module import SOURCE_ATTRIBUTE, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.frontends.miopen_options import LineError
+from convir.frontends.sources import NAM_SUFFIX, ONNX_SUFFIX
 from convir.passes.bind_sizes.pass_ import BindSizesPass, OpenSizeError, is_dynamic
 from convir.passes.bind_sizes.size_rules import spelled
 from convir.passes.inline import InlinePass
@@ -77,7 +79,7 @@ def run_file(options: Namespace) -> int:
         options.device = options.device or REFERENCE
         if options.device == REFERENCE and options.workspace_bytes is not None:
             raise UsageError(f"--workspace-bytes is for devices, not for the {REFERENCE}")
-        return _run(options, name)
+        return _run(options, name, reporter)
     except CompileError as error:
         report_traceback(debug=options.debug)
         reporter.report(Diagnostic(name, 0, 0, "error", one_line(error)))
@@ -90,12 +92,12 @@ def run_file(options: Namespace) -> int:
         return EXIT_FAILURE
 
 
-def _run(options: Namespace, name: str) -> int:
+def _run(options: Namespace, name: str, reporter: Reporter) -> int:
     passes = _passes(options)
     paths = output_paths(options.outputs)
     for path in paths:
         check_writable(path)
-    module = _module(options, name)
+    module = _module(options, name, reporter)
     function = _function(module, options.function)
     types, result_types = tensor_types(function)
     if len(paths) > len(result_types):
@@ -118,19 +120,20 @@ def _run(options: Namespace, name: str) -> int:
     return EXIT_OK if all(report.passed for report in reports.values()) else EXIT_FAILURE
 
 
-def _module(options: Namespace, name: str) -> ModuleOp:
+def _module(options: Namespace, name: str, reporter: Reporter) -> ModuleOp:
     """The module to run; a model takes open sizes from the inputs."""
+    if len(options.file.split()) > 1 and not os.path.exists(options.file):
+        return module_of_line(parse_argument(options.file))
     if not options.file.endswith(ONNX_SUFFIX):
-        return read_module(read_input(options.file), name)
+        data = read_input(options.file)
+        reporter.show(data)
+        return read_module(data, name)
     return read_onnx(options.file, [shape_of_input(value) for value in options.inputs])
 
 
 def _passes(options: Namespace) -> Sequence[ModulePass]:
-    """The passes that were asked for; those that a device needs, where a model runs on one."""
+    """The passes that were asked for."""
     pipeline: str | None = options.pipeline
-    is_model = options.file.endswith(ONNX_SUFFIX) and options.device != REFERENCE
-    if is_model and pipeline is None and options.passes is None:
-        pipeline = DEFAULT_PIPELINE
     try:
         return (
             parse_pipeline(options.passes or "") if pipeline is None else named_pipeline(pipeline)
@@ -199,7 +202,16 @@ def _execute(
         return evaluate_tracked(module, function, arguments, options.max_steps)
     from convir.cli.jobs.compiled_function import run_compiled  # noqa: PLC0415  (brings LLVM along)
 
-    results = run_compiled(module, function, arguments, device, options.workspace_bytes)
+    # As `convir.compile` does, unless the command line says what is run first.
+    is_told = options.pipeline is not None or options.passes is not None
+    results = run_compiled(
+        module,
+        function,
+        arguments,
+        device,
+        options.workspace_bytes,
+        "" if is_told else DEFAULT_PIPELINE,
+    )
     return results, (EXACT,) * len(results)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from convir.api.compile import DEFAULT_PIPELINE
 from convir.cli.arguments.parser import UsageError
+from convir.cli.files.file_suffixes import NPY_SUFFIX, check_suffix
 from convir.cli.files.streams import EXIT_OK, check_writable, write_output
 from convir.runtime.devices import HOST
 
@@ -44,6 +45,8 @@ def run_stream(options: Namespace, name: str) -> int:
         refused = "--check, -p, --function and --workspace-bytes"
         raise UsageError(f"{name}: {refused} are not for streams")
     source, target = (value.removeprefix("@") for value in (*options.inputs, *options.outputs))
+    for path in (source, target):
+        check_suffix(path, (NPY_SUFFIX, WAV_SUFFIX))
     check_writable(target)
     sound, rate = _read(source)
     model = _model(options, name)
@@ -115,4 +118,5 @@ def _soundfile() -> Any:
     try:
         return import_module("soundfile")
     except (ImportError, OSError) as error:
-        raise UsageError(f".wav files need the package soundfile: {error}") from error
+        advice = "pip install 'convir[sound]', which has soundfile"
+        raise UsageError(f".wav files need the extra 'sound' ({error}): {advice}") from error

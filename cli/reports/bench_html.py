@@ -3,56 +3,78 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from convir.cli.reports.bench_plot import Record, bars, roofline, timed
+from convir.cli.files.bench_lines import canonical, short_name
+from convir.cli.reports.bench_marks import colour_styles, legend
+from convir.cli.reports.bench_plot import above_the_roof, bars, gflops_of, roofline, timed
 from convir.dialects.conv.problem import COMMANDS
-from convir.runtime.bench.row import OURS
+from convir.runtime.bench.machine_load import warning_of
+from convir.runtime.bench.row import OURS, RateUnit
 from convir.runtime.bench.session import geomean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from convir.cli.reports.bench_marks import Record
+
 _STYLE = """
-:root { color-scheme: light dark; --ours: #2a7de1; --peer: #d97706; --faint: #8884; }
-body { font: 14px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+:root { color-scheme: light dark; --faint: #8884; --wrong: light-dark(#b42318, #ff8a7a) }
+* { box-sizing: border-box }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 1.5rem auto }
+body { padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.5rem } h3 { font-size: 1rem }
-svg { width: 100%; max-width: 720px; display: block }
-svg text { font-size: 11px; fill: currentColor }
-.ours { fill: var(--ours); color: var(--ours) } .peer, .slower { fill: var(--peer) }
-.peer { color: var(--peer); fill-opacity: .7 } .grid { stroke: var(--faint) }
+.plots { display: grid; gap: 1rem 2.5rem; align-items: start }
+.plots { grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)) }
+.plots > div { min-width: 0 }
+svg { width: 100%; max-width: 640px; display: block }
+svg text { font-size: 12px; fill: currentColor }
+.mark { fill-opacity: .75; stroke-width: 1.5 } .mark.hollow { fill-opacity: 0 }
+.grid { stroke: var(--faint) }
 .roof { fill: none; stroke: currentColor; stroke-width: 1.5 }
-.equal { stroke: currentColor; stroke-dasharray: 3 3 }
-table { border-collapse: collapse; display: block; overflow-x: auto }
-table { font-variant-numeric: tabular-nums }
-th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--faint) }
-th:first-child, td:first-child { text-align: left; font: 12px ui-monospace, monospace }
-td.text { text-align: left } tr.failed { color: #c2410c }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem }
-dt { opacity: .7 } dd { margin: 0 }
+.equal { stroke: currentColor; stroke-width: 1.5 }
+.legend { list-style: none; padding: 0; margin: 0 0 .5rem }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem }
+.key { display: inline-block; width: 1rem; height: 1rem; vertical-align: -.15rem }
+.note { max-width: 44rem } .warning { color: var(--wrong); font-weight: 600 }
+.scroll { overflow-x: auto; margin-top: 1.5rem }
+summary { cursor: pointer }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .15rem .45rem; text-align: right; border-bottom: 1px solid var(--faint) }
+th { font-weight: 600; vertical-align: bottom; white-space: nowrap }
+td { white-space: nowrap }
+th.text, td.text { text-align: left }
+th:first-child, td:first-child { padding-left: 0 }
+td.problem { font: 12px ui-monospace, monospace }
+td.reason { white-space: normal; min-width: 16rem } tr.failed { color: var(--wrong) }
+dl { display: grid; grid-template-columns: minmax(5rem, max-content) 1fr; gap: 0 1rem }
+dt { opacity: .7 } dd { margin: 0; overflow-wrap: anywhere }
 """
 
 _TEXTS = ("backend", "layout", "weights", "config")
-_TYPES = {command: dtype for dtype, command in COMMANDS.items()}
-
-_COLUMNS = ("problem", *_TEXTS, "µs", "p20", "p80", "TFLOP/s", "GB/s", "roof")
+_FIGURES = ("µs", "p20", "p80")
+_SUMMARY = ("device", "cpu", "gpu", "threads")
+"""What of the environment is seen at once."""
 
 
 def page_of(report: Mapping[str, Any]) -> str:
     """The report of a run, as `--json` has it, as HTML that is well-formed XML too."""
     rows: list[Record] = report["rows"]
     suites = dict.fromkeys(row["suite"] for row in rows)
+    unit = RateUnit.of(map(gflops_of, timed(rows)))
     sections = [
-        _suite(suite, [row for row in rows if row["suite"] == suite], report["ceilings"])
+        _suite(suite, [row for row in rows if row["suite"] == suite], report["ceilings"], unit)
         for suite in suites
     ]
+    warning = warning_of(report["environment"].get("load"))
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en" xmlns="http://www.w3.org/1999/xhtml"><head><meta charset="utf-8"/>',
             '<meta name="viewport" content="width=device-width"/>',
-            f"<title>convir-bench</title><style>{_STYLE}</style></head><body>",
+            f"<title>convir-bench</title><style>{_STYLE}{colour_styles()}</style></head><body>",
             "<h1>convir-bench</h1>",
+            f'<p class="warning">Warning: {escape(warning)}.</p>' if warning else "",
             _environment(report["environment"]),
             *sections,
             "</body></html>\n",
@@ -60,55 +82,71 @@ def page_of(report: Mapping[str, Any]) -> str:
     )
 
 
-def short_name(line: str) -> str:
-    """A problem's sizes, from its line: `f16 n32 c256 200x200 k512 1x1/2 g32`."""
-    words = line.split()
-    values = dict(zip(words[1::2], words[2::2], strict=False))
-    sizes = [values[key] for key in ("--in_d", "-H", "-W") if key in values]
-    taps = [values[key] for key in ("--fil_d", "-y", "-x") if key in values]
-    stride = values.get("-v", "1")
-    parts = [
-        _TYPES.get(words[0], words[0]),
-        *(f"{key}{values[f'-{key}']}" for key in "nc" if f"-{key}" in values),
-        "x".join(sizes),
-        f"k{values.get('-k', '')}",
-        "x".join(taps) + (f"/{stride}" if stride != "1" else ""),
-    ]
-    groups = values.get("-g", "1")
-    return " ".join([*parts, f"g{groups}"] if groups != "1" else parts)
-
-
 def _environment(environment: Mapping[str, Any]) -> str:
-    flat = {**environment, **environment["packages"]}
-    del flat["packages"]
+    flat: dict[str, Any] = {}
+    for key, value in environment.items():
+        if isinstance(value, dict):
+            prefix = "" if key == "packages" else f"{key}: "
+            of_key = cast("dict[str, Any]", value)
+            flat |= {f"{prefix}{name.replace('_', ' ')}": each for name, each in of_key.items()}
+        else:
+            flat[key] = value
     items = [
         f"<dt>{escape(key)}</dt><dd>{escape(str(value))}</dd>"
         for key, value in flat.items()
         if value is not None
     ]
-    return f"<dl>{''.join(items)}</dl>"
+    summary = ", ".join(
+        f"{name} {environment[name]}" if name == "threads" else str(environment[name])
+        for name in _SUMMARY
+        if environment.get(name) is not None
+    )
+    told = escape(summary or "environment")
+    return f"<details><summary>{told}</summary><dl>{''.join(items)}</dl></details>"
 
 
-def _suite(suite: str, rows: Sequence[Record], ceilings: Mapping[str, Any]) -> str:
+def _suite(suite: str, rows: Sequence[Record], ceilings: Mapping[str, Any], unit: RateUnit) -> str:
     parts = [f"<section><h2>{escape(suite)}</h2>"]
     right = timed(rows)
-    if right:
-        parts.append('<p><span class="ours">●</span> convir <span class="peer">●</span> peers</p>')
-        dtypes = {row["line"].partition(" ")[0] for row in right}
-        of_suite = {t: c for t, c in ceilings.items() if COMMANDS[t] in dtypes}
-        parts.append(roofline(right, of_suite or ceilings))
+    plots = [_roofline(right, ceilings, unit)] if right else []
     for peer in dict.fromkeys(row["backend"] for row in right if row["backend"] != OURS):
         ratios = _ratios(right, peer)
         if ratios:
-            mean = geomean([ratio for _, _, ratio in ratios])
-            parts.append(f"<h3>Speed over {escape(peer)}’s best layout, geomean {mean:.2f}</h3>")
-            parts.append(bars(ratios))
-    parts.append(_table(rows))
+            mean = geomean([ratio for _, ratio in ratios])
+            title = f"{escape(peer)}’s time over ours: geomean {mean:.2f}"
+            how = "Best layouts of each, weights given in the same way."
+            plots.append(f"<div><h3>{title}</h3><p>{how}</p>{bars(ratios, peer)}</div>")
+    if plots:
+        parts.append(f'<div class="plots">{"".join(plots)}</div>')
+    parts.append(_table(rows, unit))
     return "\n".join([*parts, "</section>"])
 
 
-def _ratios(rows: Sequence[Record], peer: str) -> list[tuple[str, str, float]]:
-    found: list[tuple[str, str, float]] = []
+def _roofline(rows: Sequence[Record], ceilings: Mapping[str, Any], unit: RateUnit) -> str:
+    dtypes = {canonical(row["line"]).partition(" ")[0] for row in rows}
+    of_suite = {t: c for t, c in ceilings.items() if COMMANDS[t] in dtypes} or ceilings
+    roofs = "; ".join(
+        f"{dtype}: {unit.text(limit['gflops'])} {unit.name}, {limit['gbytes']:.1f} GB/s"
+        for dtype, limit in of_suite.items()
+    )
+    above = above_the_roof(rows)
+    told = (
+        f" {above} of {len(rows)} rows lie above it: their operands stay in a cache, which is "
+        "faster than the memory that the slope is measured of, or they skip multiplications that "
+        "the formula counts."
+        if above
+        else ""
+    )
+    note = f"The roof as measured in this run ({escape(roofs)}).{told}"
+    return (
+        f"<div><h3>Useful {unit.name} under the roof</h3>{legend(rows)}"
+        f'{roofline(rows, of_suite, unit)}<p class="note">{note}</p></div>'
+    )
+
+
+def _ratios(rows: Sequence[Record], peer: str) -> list[tuple[str, float]]:
+    """For each line, the least time of a peer over ours of the same weights."""
+    found: list[tuple[str, float]] = []
     for line in dict.fromkeys(row["line"] for row in rows):
         on_line = [row for row in rows if row["line"] == line]
         ours: dict[str, float] = {}
@@ -122,28 +160,30 @@ def _ratios(rows: Sequence[Record], peer: str) -> list[tuple[str, str, float]]:
             if row["backend"] == peer and row["weights"] in ours
         ]
         if ratios:
-            found.append((short_name(line), line, min(ratios)))
+            found.append((line, min(ratios)))
     return found
 
 
-def _table(rows: Sequence[Record]) -> str:
-    head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
-    return f"<table><tr>{head}</tr>\n" + "\n".join(map(_table_row, rows)) + "\n</table>"
+def _table(rows: Sequence[Record], unit: RateUnit) -> str:
+    texts = "".join(f'<th class="text">{name}</th>' for name in ("problem", *_TEXTS))
+    figures = "".join(f"<th>{name}</th>" for name in (*_FIGURES, unit.name, "GB/s", "of the roof"))
+    body = "\n".join(_table_row(row, unit) for row in rows)
+    return f'<div class="scroll"><table><tr>{texts}{figures}</tr>\n{body}\n</table></div>'
 
 
-def _table_row(row: Record) -> str:
-    name = f'<td title="{escape(row["line"])}">{escape(short_name(row["line"]))}</td>'
+def _table_row(row: Record, unit: RateUnit) -> str:
+    title, short = escape(row["line"]), escape(short_name(row["line"]))
+    name = f'<td class="text problem" title="{title}">{short}</td>'
     texts = "".join(f'<td class="text">{escape(str(row[key]))}</td>' for key in _TEXTS)
     us = row["us"]
     if us is None:
         reason = escape(str(row["failure"]))
-        return f'<tr class="failed">{name}{texts}<td class="text" colspan="6">{reason}</td></tr>'
+        cell = f'<td class="text reason" colspan="6">{reason}</td>'
+        return f'<tr class="failed">{name}{texts}{cell}</tr>'
     figures = (
-        f"{us['median']:.1f}",
-        f"{us['p20']:.1f}",
-        f"{us['p80']:.1f}",
-        f"{row['flops'] / us['median'] / 1e6:.1f}",
-        f"{row['bytes'] / us['median'] / 1e3:.0f}",
+        *(f"{us[key]:.1f}" for key in ("median", "p20", "p80")),
+        unit.text(gflops_of(row)),
+        f"{row['bytes'] / us['median'] / 1e3:.1f}",
         f"{row['floor_us'] / us['median']:.0%}" if row["failure"] is None else row["failure"],
     )
     cells = "".join(f"<td>{escape(figure)}</td>" for figure in figures)

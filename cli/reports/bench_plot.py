@@ -1,24 +1,30 @@
-"""Plots of a benchmark's report as SVG: a roofline, and bars of our speed over a peer's."""
+"""Plots of a benchmark's report as SVG: a roofline, and bars of a peer's time over ours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from convir.runtime.bench.row import OURS
+from convir.cli.files.bench_lines import short_name
+from convir.cli.reports.bench_marks import Mark, colour_class
+from convir.runtime.bench.row import OURS, RateUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Record: TypeAlias = "Mapping[str, Any]"
-"""A row as it stands in result files."""
+    from convir.cli.reports.bench_marks import Record
 
-WIDTH, HEIGHT = 720, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 44
-_BAR_HEIGHT, _BAR_GAP, _LABEL_WIDTH, _LINE_HEIGHT = 14, 5, 220, 15
-_RADIUS = 4
+WIDTH, HEIGHT = 480, 340
+"""Small, so that its text can be read where a page is as narrow."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 26, 42
+_ROW_HEIGHT, _BAR_HEIGHT, _LABEL_BASELINE, _AXIS_HEIGHT = 34, 12, 13, 20
+_FIGURE_WIDTH = 44
+_MIN_FACTOR = 2.0
+"""Bars show ratios up to this at least, so that 1.05 does not look like a win."""
+_LEAST_LEFT, _LEFT_SHARE = 1.25, 0.57
+"""Likewise to the left of the line: a ratio, and a share of the right side on a log scale."""
 
 
 @dataclass(frozen=True)
@@ -53,80 +59,102 @@ def timed(rows: Sequence[Record]) -> list[Record]:
     return [row for row in rows if row["us"] is not None and row["failure"] is None]
 
 
-def roofline(rows: Sequence[Record], ceilings: Mapping[str, Any]) -> str:
-    """TFLOP/s over the FLOPs of a byte, a dot for each row, under the ceilings of the run.
+def gflops_of(row: Record) -> float:
+    """10^9 useful operations a second of a row that has a time."""
+    return row["flops"] / row["us"]["median"] / 1e3
+
+
+def above_the_roof(rows: Sequence[Record]) -> int:
+    """How many rows take less than their floor."""
+    return sum(row["us"]["median"] < row["floor_us"] for row in rows)
+
+
+def roofline(rows: Sequence[Record], ceilings: Mapping[str, Any], unit: RateUnit) -> str:
+    """Operations a second over the FLOPs of a byte, a mark for each row, under the ceilings.
 
     Args:
         rows: what `timed` returns, at least one.
         ceilings: per element type `gflops` and `gbytes`.
+        unit: of the rates.
     """
-    dots = [(_intensity(row), row["flops"] / row["us"]["median"] / 1e6, row) for row in rows]
-    peaks = [limit["gflops"] / 1e3 for limit in ceilings.values()]
-    knees = [limit["gflops"] / limit["gbytes"] for limit in ceilings.values()]
+    dots = [(row["flops"] / row["bytes"], gflops_of(row) / unit.gflops, row) for row in rows]
+    roofs = [(c["gflops"] / unit.gflops, c["gbytes"] / unit.gflops) for c in ceilings.values()]
+    knees = [peak / slope for peak, slope in roofs]
     x = LogAxis.around([*(d[0] for d in dots), *knees], _LEFT, WIDTH - _RIGHT)
-    y = LogAxis.around([*(d[1] for d in dots), *peaks], HEIGHT - _BOTTOM, _TOP)
-    parts = _grid(x, y)
-    for number, (dtype, limit) in enumerate(ceilings.items(), 2):
-        peak, knee = limit["gflops"] / 1e3, limit["gflops"] / limit["gbytes"]
+    y = LogAxis.around(
+        [*(d[1] for d in dots), *(peak for peak, _ in roofs)], HEIGHT - _BOTTOM, _TOP
+    )
+    parts = _grid(x, y, unit)
+    for dtype, (peak, slope) in zip(ceilings, roofs, strict=True):
+        knee = peak / slope
         # From where the slope enters the plot: at its left edge, or through its bottom.
-        left = max(10.0**x.low, 10.0**y.low * 1e3 / limit["gbytes"])
-        points = [(left, left * limit["gbytes"] / 1e3), (knee, peak), (10.0**x.high, peak)]
+        left = max(10.0**x.low, 10.0**y.low / slope)
+        points = [(left, left * slope), (knee, peak), (10.0**x.high, peak)]
         path = " ".join(f"{x.at(px)},{y.at(py)}" for px, py in points)
         parts.append(f'<polyline class="roof" points="{path}"/>')
-        name = f"{dtype}: {peak:.3g} TFLOP/s, {limit['gbytes']:.0f} GB/s"
-        parts.append(_text(_LEFT + 4, _TOP - 4 + number * _LINE_HEIGHT, name, "start"))
-    for flops_of_a_byte, tflops, row in dots:
-        name = f"{row['backend']} {row['layout']}: {tflops:.3g} TFLOP/s, {row['line']}"
-        kind = "ours" if row["backend"] == OURS else "peer"
-        place = f'cx="{x.at(flops_of_a_byte)}" cy="{y.at(tflops)}" r="{_RADIUS}"'
-        parts.append(f'<circle class="{kind}" {place}><title>{escape(name)}</title></circle>')
-    return _svg("roofline", WIDTH, HEIGHT, parts)
+        parts.append(_text(WIDTH - _RIGHT - 3, y.at(peak) - 5, f"{dtype} roof", "end"))
+    for flops_of_a_byte, rate, row in dots:
+        mark = Mark.of(row)
+        title = f"{mark.name}: {unit.text(gflops_of(row))} {unit.name}, {short_name(row['line'])}"
+        parts.append(mark.svg(x.at(flops_of_a_byte), y.at(rate), title))
+    return _svg("roofline", HEIGHT, parts, f"{unit.name} over FLOPs of a byte")
 
 
-def bars(ratios: Sequence[tuple[str, str, float]]) -> str:
-    """Our speed over a peer's: a bar for each problem, and a line where both are equal.
+def bars(ratios: Sequence[tuple[str, float]], peer: str) -> str:
+    """A peer's time over ours: a bar for each problem, from the line of 1.0 to the right where ours
+    is faster, and to the left where the peer is; on a scale of logarithms.
 
     Args:
-        ratios: short name, full name and ratio of each, at least one.
+        ratios: line and ratio of each, at least one.
+        peer: the backend.
     """
-    longest = max(1.0, *(ratio for _, _, ratio in ratios))
-    scale = (WIDTH - _LABEL_WIDTH - _LEFT) / longest
-    height = len(ratios) * (_BAR_HEIGHT + _BAR_GAP) + _BAR_GAP
-    parts: list[str] = []
-    for i, (short, full, ratio) in enumerate(ratios):
-        top = _BAR_GAP + i * (_BAR_HEIGHT + _BAR_GAP)
-        kind = "ours" if ratio >= 1 else "slower"
-        size = f'width="{round(ratio * scale, 1)}" height="{_BAR_HEIGHT}"'
+    largest = max(_MIN_FACTOR, *(max(ratio, 1 / ratio) for _, ratio in ratios))
+    lowest = max(_LEAST_LEFT, *(1 / ratio for _, ratio in ratios))
+    is_slower = any(ratio < 1 for _, ratio in ratios)
+    if is_slower:  # room for what stands to the left of the line
+        lowest = max(lowest, largest**_LEFT_SHARE)
+    left, right = _FIGURE_WIDTH, WIDTH - _FIGURE_WIDTH
+    one = left + (right - left) * log10(lowest) / (log10(lowest) + log10(largest))
+    height = len(ratios) * _ROW_HEIGHT + _AXIS_HEIGHT
+    parts = [
+        _text(round(one, 1), 13, "1.0 = as fast", "middle"),
+        _text(WIDTH - 2, 13, "ours is faster →", "end"),
+    ]
+    if is_slower:
+        parts.append(_text(2, 13, f"← {peer} is faster", "start"))
+    for i, (line, ratio) in enumerate(ratios):
+        top = _AXIS_HEIGHT + i * _ROW_HEIGHT
+        share = log10(ratio) / log10(largest if ratio >= 1 else lowest)
+        end = one + share * ((right - one) if ratio >= 1 else (one - left))
+        first, last = sorted((one, end))
+        kind = colour_class(OURS if ratio >= 1 else peer)
+        size = f'width="{round(max(last - first, 0.5), 1)}" height="{_BAR_HEIGHT}"'
+        parts.append(_text(2, top + _LABEL_BASELINE, short_name(line), "start"))
+        bar = top + _LABEL_BASELINE + 5
         parts.append(
-            f'<rect class="{kind}" x="{_LABEL_WIDTH}" y="{top}" {size}>'
-            f"<title>{escape(full)}</title></rect>"
+            f'<rect class="{kind}" x="{round(first, 1)}" y="{bar}" {size}>'
+            f"<title>{escape(line)}</title></rect>"
         )
-        baseline = top + _BAR_HEIGHT - 3
-        parts.append(_text(_LABEL_WIDTH - 6, baseline, short, "end"))
-        end = round(_LABEL_WIDTH + ratio * scale + 5, 1)
-        parts.append(_text(end, baseline, f"{ratio:.2f}", "start"))
-    equal = round(_LABEL_WIDTH + scale, 1)
-    parts.append(f'<line class="equal" x1="{equal}" y1="0" x2="{equal}" y2="{height}"/>')
-    return _svg("bars", WIDTH, height, parts)
+        place, anchor = (end + 4, "start") if ratio >= 1 else (end - 4, "end")
+        parts.append(_text(round(place, 1), bar + _BAR_HEIGHT - 2, f"{ratio:.2f}", anchor))
+        at, low, high = round(one, 1), bar - 2, bar + _BAR_HEIGHT + 2
+        parts.append(f'<line class="equal" x1="{at}" y1="{low}" x2="{at}" y2="{high}"/>')
+    return _svg("bars", height, parts, f"{peer}'s time over ours")
 
 
-def _intensity(row: Record) -> float:
-    return row["flops"] / row["bytes"]
-
-
-def _grid(x: LogAxis, y: LogAxis) -> list[str]:
+def _grid(x: LogAxis, y: LogAxis, unit: RateUnit) -> list[str]:
     bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
     parts: list[str] = []
     for tick in x.ticks:
         at = x.at(tick)
         parts.append(f'<line class="grid" x1="{at}" y1="{_TOP}" x2="{at}" y2="{bottom}"/>')
-        parts.append(_text(at, bottom + 16, f"{tick:g}", "middle"))
+        parts.append(_text(at, bottom + 15, f"{tick:g}", "middle"))
     for tick in y.ticks:
         at = y.at(tick)
         parts.append(f'<line class="grid" x1="{_LEFT}" y1="{at}" x2="{right}" y2="{at}"/>')
         parts.append(_text(_LEFT - 6, at + 4, f"{tick:g}", "end"))
     parts.append(_text((_LEFT + right) / 2, HEIGHT - 8, "FLOPs of a byte", "middle"))
-    parts.append(_text(_LEFT + 4, _TOP + 10, "TFLOP/s", "start"))
+    parts.append(_text(4, 14, unit.name, "start"))
     return parts
 
 
@@ -134,9 +162,9 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _svg(kind: str, width: int, height: int, parts: Sequence[str]) -> str:
+def _svg(kind: str, height: int, parts: Sequence[str], label: str) -> str:
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" role="img" '
-        f'viewBox="0 0 {width} {height}">\n{body}\n</svg>'
+        f'aria-label="{escape(label)}" viewBox="0 0 {WIDTH} {height}">\n{body}\n</svg>'
     )

@@ -6,10 +6,15 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from convir.cli.reports.marked_line import marked_line
 from convir.dialects.diagnostics import UNKNOWN_FILE, Diagnostic, one_line
 
 if TYPE_CHECKING:
     from convir.passes.manager.remarks import Remark
+
+
+_SHOWN = ("error", "warning")
+"""The severities of what is shown in the input; remarks would triple."""
 
 
 @dataclass
@@ -22,9 +27,18 @@ class Reporter:
     held: list[Diagnostic] = field(default_factory=list[Diagnostic])
     errors: int = 0
     """How many errors were printed."""
+    _data: bytes = b""
+    """The text of the input."""
+
+    def show(self, data: bytes) -> None:
+        """Let errors and warnings show their lines of the input, which is `data`."""
+        self._data = data
 
     def report(self, diagnostic: Diagnostic) -> None:
-        """Print `diagnostic` on one line of stderr, or hold it back."""
+        """Print `diagnostic` on one line of stderr, or hold it back.
+
+        Behind an error or a warning about a place of the input stand its line and a caret.
+        """
         if diagnostic.file == UNKNOWN_FILE:
             diagnostic = replace(diagnostic, file=self.name)
         if self.holding:
@@ -32,7 +46,17 @@ class Reporter:
             return
         if diagnostic.severity == "error":
             self.errors += 1
-        sys.stderr.write(f"{one_line(diagnostic)}\n")
+        sys.stderr.write(f"{one_line(diagnostic)}\n{self._marked(diagnostic)}")
+
+    def _marked(self, diagnostic: Diagnostic) -> str:
+        """The line that `diagnostic` is about, with a caret; empty where there is none to show."""
+        if diagnostic.severity not in _SHOWN or diagnostic.file != self.name:
+            return ""
+        lines = self._data.split(b"\n", diagnostic.line) if diagnostic.line else []
+        if len(lines) < diagnostic.line or not lines:
+            return ""
+        line = lines[diagnostic.line - 1].decode(errors="replace").rstrip("\r")
+        return f"{marked_line(line, diagnostic.col)}\n" if line.strip() else ""
 
     def release(self) -> tuple[Diagnostic, ...]:
         """The diagnostics held back so far, which are then forgotten."""
@@ -40,10 +64,10 @@ class Reporter:
         self.held.clear()
         return released
 
-    def report_remark(self, remark: Remark) -> None:
-        """Report what a pass did or refused to do."""
-        verb = "rewritten" if remark.fired else "not rewritten"
-        message = f"[{remark.pass_name}] {remark.op} {verb}: {remark.reason}"
+    def report_remark(self, remark: Remark, *, names_function: bool) -> None:
+        """Report what a pass did or refused to do, in which function if `names_function`."""
+        function = f" (in @{remark.function})" if names_function and remark.function else ""
+        message = f"{remark.message}{function}"
         file, line, col = located(remark.location)
         self.report(Diagnostic(file, line, col, "remark", message))
 

@@ -16,7 +16,7 @@ class OnnxError(DiagnosticError):
 
 
 def onnx_library(name: str, file: str) -> Any:
-    """The module `name` of the package onnx, which is an extra: `pip install convir[onnx]`.
+    """The module `name` of the package onnx, which the extra `onnx` installs.
 
     Raises:
         OnnxError: it is not installed.
@@ -24,4 +24,6 @@ def onnx_library(name: str, file: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise OnnxError(file, f"reading ONNX models needs the package onnx: {error}") from error
+        advice = "pip install 'convir[onnx]', which has onnx"
+        message = f"reading ONNX models needs the extra 'onnx' ({error}): {advice}"
+        raise OnnxError(file, message) from error

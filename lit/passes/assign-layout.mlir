@@ -7,7 +7,7 @@
 #channel = affine_map<(n, c, h, w) -> (c)>
 
 // Two convolutions, a bias and an activation: one transposition on the way in, one on the way out.
-// REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 2 transposes at the edges move 25600 bytes instead of 51200
+// REMARK: conv.fprop rewritten: NCHW to channels-last for 2 convolutions: 2 transposes at the edges move 25.6 kB instead of 51.2 kB
 // CHECK-LABEL: func.func @graph
 // CHECK:       linalg.transpose ins(%x : tensor<1x16x10x10xf32>) outs({{%.*}} : tensor<1x10x10x16xf32>) permutation = [0, 2, 3, 1]
 // CHECK:       conv.fprop layouts(NHWC, KCRS, NHWC) padding(1, 1)
@@ -76,7 +76,7 @@ func.func @around(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor
 // -----
 
 // Not rewritten: alone, a convolution copies no more than the transposes do.
-// REMARK: conv.fprop not rewritten: transposing moves 25600 bytes, the copies of 1 convolutions 25600
+// REMARK: conv.fprop not rewritten: transposing moves 25.6 kB, the copies of 1 convolutions 25.6 kB
 // CHECK-LABEL: func.func @alone
 // CHECK:       conv.fprop layouts(NCHW, KCRS, NCHW)
 func.func @alone(%x: tensor<1x16x10x10xf32>, %w: tensor<16x16x3x3xf32>) -> tensor<1x16x10x10xf32> {

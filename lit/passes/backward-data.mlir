@@ -5,7 +5,7 @@
 // RUN: convir-opt %S/../../examples/backward_data_3x3_grouped.mlir --pipeline backward-data --remarks -o %t 2>&1 | filecheck %s --check-prefix=NINE-REMARK
 
 // One tap: the contraction reads dY as it is, and its rounded result is scattered.
-// ONE-REMARK: [swap-strided-insert-slice-with-contraction] tensor.insert_slice rewritten: 335544320000 -> 83886080000 FLOPs
+// ONE-REMARK: [swap-strided-insert-slice-with-contraction] tensor.insert_slice rewritten: 336 -> 83.9 GFLOP
 // ONE-REMARK: [convert-strided-insert-slice-to-generic] tensor.insert_slice not rewritten: no contraction reads it
 // ONE-LABEL: @main(%dy: tensor<32x25x25x2048xf16>, %w: tensor<2048x1x1x1024xf16>)
 // ONE:         %[[DX:.+]] = linalg.generic {{.*}} ins(%dy, %{{.+}} : tensor<32x25x25x2048xf16>, tensor<1024x2048xf16>)
@@ -15,7 +15,7 @@
 // ONE:         return %[[R]]
 
 // Nine taps that overlap: four dense convolutions with 1, 2, 2 and 4 of them, a quarter of the FLOPs.
-// NINE-REMARK: [decompose-strided-dgrad] tensor.insert_slice rewritten: 47185920000 -> 11796480000 FLOPs (4x fewer), none on a hole, 312475648 on padding; 4 phases of 1 to 4 taps
+// NINE-REMARK: [decompose-strided-dgrad] tensor.insert_slice rewritten: 47.2 -> 11.8 GFLOP (4x fewer), none on a hole, 312 MFLOP on padding; 4 phases of 1 to 4 taps
 // NINE-REMARK: [convert-strided-insert-slice-to-generic] tensor.insert_slice not rewritten: no contraction reads it
 // NINE-LABEL: @main(%dy: tensor<32x25x25x1024xf16>, %w: tensor<1024x3x3x32xf16>)
 // NINE:         %[[DY:.+]] = tensor.pad %{{.+}} low[0, 0, 0, 0, 0] high[0, 1, 1, 0, 0]

@@ -1,12 +1,14 @@
-"""`chunk-batch`: a program whose temporaries exceed a budget runs its batch in chunks.
+"""`chunk-batch`: the lowering of functions whose temporaries exceed a budget, chunk by chunk.
 
     rewrite: func @f(%x: tensor<32x…>) -> tensor<32x…>      (peak 4 GB, budget 1 GB)
              --> func @f(%x: memref<32x…>, %y: memref<32x…>) attributes {rt.program} {
                    the program for 8 samples on views of samples 0 to 7, 8 to 15, … }
 
-The largest chunk whose plan fits is taken, and one arena serves all chunks in turn. Preconditions:
-the batch can be resized (`dialects.batch`); it is the leading dimension of every argument and
-result that has it, so that a chunk is a piece of memory; nothing is reduced over it, so that no
+It drives the passes of the lowering that it is given, as `fixpoint` drives its own: it is the first
+line of `lowering_passes`, and no pass that a pipeline can name. The largest chunk whose plan fits
+is taken, and one arena serves all chunks in turn. Preconditions: the batch can be resized
+(`passes.builders.resized_batch`). The batch is the leading dimension of every argument and result
+that has it, so that a chunk is a piece of memory. Nothing is reduced over the batch, so that no
 chunk depends on another, or adds to its result. Without a budget, or within it, nothing changes.
 """
 
@@ -28,34 +30,26 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.passes import ModulePass
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from convir.analysis.refusal import Refusal
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
-from convir.lowering.buffers.convert_to_rt import ConvertToRtPass, buffer_type
-from convir.lowering.buffers.plan_memory import PlanMemoryPass
-from convir.lowering.implementations import HOST
-from convir.lowering.kernels.target import DEFAULT_TARGET
-from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
-from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
-from convir.lowering.regions.outline_kernels import OutlineKernelsPass
-from convir.lowering.selection.select_kernels import SelectKernelsPass
+from convir.lowering.buffers.convert_to_rt import buffer_type
 from convir.passes.builders.resized_batch import with_batch
 from convir.passes.manager import remarks
-from convir.passes.manager.option_checks import check_device, check_workspace
+from convir.passes.manager.option_checks import check_workspace
+from convir.passes.manager.quantities import bytes_change
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from xdsl.context import Context
 
-NAME = "chunk-batch"
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Lowered:
     """A function lowered for one batch size."""
 
@@ -75,9 +69,7 @@ class _Chunker:
     ctx: Context
     module: ModuleOp
     function: func.FuncOp
-    device: str
-    gpu: str
-    records: tuple[str, ...]
+    lowering: tuple[ModulePass, ...]
 
     @property
     def name(self) -> str:
@@ -93,15 +85,7 @@ class _Chunker:
             if isinstance(op, func.FuncOp) and op.sym_name.data != self.name:
                 Rewriter.erase_op(op)
         with remarks.muted():
-            for step in (
-                FuseEpiloguePass(),
-                FormKernelRegionsPass(),
-                SelectKernelsPass(self.device, self.gpu, self.records),
-                OutlineKernelsPass(),
-                ConvertToRtPass(self.device, self.gpu),
-                PlanMemoryPass(),
-            ):
-                step.apply(self.ctx, resized)
+            PassPipeline(self.lowering).apply(self.ctx, resized)
         kernels = tuple(op for op in resized.ops if isinstance(op, kernel.FuncOp))
         program = next(op for op in resized.ops if isinstance(op, func.FuncOp))
         for kernel_func in kernels:
@@ -111,20 +95,34 @@ class _Chunker:
             launch.callee = SymbolRefAttr(callee)
         return _Lowered(size, kernels, program)
 
-    def largest_within(self, batch: int, budget: int) -> _Lowered | Refusal:
-        """The lowering for the largest chunk whose peak is within `budget`."""
-        best: _Lowered | None = None
-        low, high = 1, batch
-        while low <= high:
-            size = (low + high) // 2
-            found = self.lowered(size)
+    def chunks(self, full: _Lowered, budget: int) -> list[_Lowered] | Refusal:
+        """Lowerings for the largest chunk whose peak is within `budget`, as often as the batch of
+        `full` holds it, and for the rest."""
+        chunk = self._largest_within(full, budget)
+        if isinstance(chunk, Refusal):
+            return chunk
+        whole, left = divmod(full.size, chunk.size)
+        rest = self.lowered(left) if left else None
+        if isinstance(rest, Refusal):
+            return rest
+        return [chunk] * whole + ([] if rest is None else [rest])
+
+    def _largest_within(self, full: _Lowered, budget: int) -> _Lowered | Refusal:
+        """Peaks lie nearly on a line over the batch: every other size that is tried is where the
+        line meets the budget, and the others halve what is left, which bounds their number."""
+        low, high, on_line = self.lowered(1), full, True
+        if isinstance(low, Refusal):
+            return low
+        if low.peak > budget:
+            return Refusal(f"one sample alone needs more than {budget} bytes of workspace")
+        while (between := high.size - low.size - 1) > 0:
+            share = (budget - low.peak) / (high.peak - low.peak) if on_line else 0.5
+            found = self.lowered(low.size + min(max(int(share * (between + 1)), 1), between))
             if isinstance(found, Refusal):
                 return found
-            if found.peak <= budget:
-                best, low = found, size + 1
-            else:
-                high = size - 1
-        return best or Refusal(f"one sample alone needs more than {budget} bytes of workspace")
+            low, high = (found, high) if found.peak <= budget else (low, found)
+            on_line = not on_line
+        return low
 
     def stitched(self, chunks: Sequence[_Lowered], full: _Lowered) -> func.FuncOp | Refusal:
         """One program that runs the programs of `chunks` on consecutive pieces of the batch."""
@@ -194,69 +192,12 @@ def _kernel_name(name: str, size: int) -> str:
     return f"{name}_of_{size}"
 
 
-@dataclass(frozen=True)
-class ChunkBatchPass(ModulePass):
-    """Run functions whose temporaries exceed `workspace_bytes` chunk by chunk of their batch."""
-
-    name = NAME
-
-    device: str = HOST
-    workspace_bytes: int | None = None
-    gpu: str = str(DEFAULT_TARGET)
-    """The GPU that kernels are chosen for, as `Target` prints it."""
-    records: tuple[str, ...] = ()
-    """Files of tuning records that are asked before the shipped ones."""
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Run on every function on tensors.
-
-        Raises:
-            DiagnosticError: a function does not fit, and cannot be chunked.
-            PassFailedException: there is no such device, or no such workspace.
-        """
-        check_device(self.device)
-        check_workspace(self.workspace_bytes)
-        if self.workspace_bytes is None:
-            return
-        for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
-            if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
-                chunker = _Chunker(ctx, op, function, self.device, self.gpu, self.records)
-                self._chunk(chunker, self.workspace_bytes)
-
-    def _chunk(self, chunker: _Chunker, budget: int) -> None:
-        batch = _batch_of(chunker.function)
-        if batch is None:
-            return
-        full = chunker.lowered(batch, independent=False)
-        if isinstance(full, Refusal):
-            remarks.refused(NAME, chunker.function, full.reason)
-            return
-        if full.peak <= budget:
-            return
-        chunk = chunker.largest_within(batch - 1, budget)
-        if isinstance(chunk, Refusal):
-            raise self._failure(chunker, full, budget, chunk)
-        rest = chunker.lowered(batch % chunk.size) if batch % chunk.size else None
-        assert not isinstance(rest, Refusal)
-        chunks = [chunk] * (batch // chunk.size) + ([rest] if rest is not None else [])
-        program = chunker.stitched(chunks, full)
-        if isinstance(program, Refusal):
-            raise self._failure(chunker, full, budget, program)
-        remarks.fired(
-            NAME,
-            chunker.function,
-            f"peak {full.peak} -> {max(c.peak for c in chunks)} bytes of workspace: "
-            f"{len(chunks)} chunks of up to {chunk.size} samples",
-        )
-        _replace(chunker.function, program, [chunk] if rest is None else [chunk, rest])
-
-    @staticmethod
-    def _failure(chunker: _Chunker, full: _Lowered, budget: int, why: Refusal) -> DiagnosticError:
-        message = (
-            f"@{chunker.name} needs {full.peak} bytes of workspace, the budget is {budget}, "
-            f"and its batch cannot be chunked: {why.reason}"
-        )
-        return DiagnosticError(error_at(chunker.function, message))
+def _failure(chunker: _Chunker, full: _Lowered, budget: int, why: Refusal) -> DiagnosticError:
+    message = (
+        f"@{chunker.name} needs {full.peak} bytes of workspace, the budget is {budget}, "
+        f"and its batch cannot be chunked: {why.reason}"
+    )
+    return DiagnosticError(error_at(chunker.function, message))
 
 
 def _batch_of(function: func.FuncOp) -> int | None:
@@ -268,7 +209,7 @@ def _batch_of(function: func.FuncOp) -> int | None:
     return shape[0] if shape else None
 
 
-def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Sequence[_Lowered]) -> None:
+def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Iterable[_Lowered]) -> None:
     """Put `program` in the place of `function`, and the kernels it launches before it."""
     for chunk in lowered:
         for kernel_func in chunk.kernels:
@@ -276,3 +217,53 @@ def _replace(function: func.FuncOp, program: func.FuncOp, lowered: Sequence[_Low
             Rewriter.insert_op(kernel_func, InsertPoint.before(function))
     Rewriter.insert_op(program, InsertPoint.before(function))
     Rewriter.erase_op(function)
+
+
+@dataclass(frozen=True)
+class ChunkedLowering(ModulePass):
+    """Lowers functions whose temporaries exceed `workspace_bytes` for chunks of their batch."""
+
+    name = "chunk-batch"
+
+    passes: tuple[ModulePass, ...]
+    """The whole lowering, without a budget."""
+    workspace_bytes: int | None = None
+    """The most that an arena may take, in bytes; None for no limit."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Run on every function on tensors.
+
+        Raises:
+            DiagnosticError: a function does not fit, and cannot be chunked.
+            PassFailedException: there is no such workspace.
+        """
+        check_workspace(self.workspace_bytes)
+        if self.workspace_bytes is None:
+            return
+        for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
+            if function.body.blocks and rt.PROGRAM_ATTR not in function.attributes:
+                self._chunk(_Chunker(ctx, op, function, self.passes), self.workspace_bytes)
+
+    def _chunk(self, chunker: _Chunker, budget: int) -> None:
+        batch = _batch_of(chunker.function)
+        if batch is None:
+            return
+        full = chunker.lowered(batch, independent=False)
+        if isinstance(full, Refusal):
+            remarks.refused(self.name, chunker.function, full.reason)
+            return
+        if full.peak <= budget:
+            return
+        chunks = chunker.chunks(full, budget)
+        if isinstance(chunks, Refusal):
+            raise _failure(chunker, full, budget, chunks)
+        program = chunker.stitched(chunks, full)
+        if isinstance(program, Refusal):
+            raise _failure(chunker, full, budget, program)
+        remarks.fired(
+            self.name,
+            chunker.function,
+            f"peak {bytes_change(full.peak, max(c.peak for c in chunks))} of workspace: "
+            f"{len(chunks)} chunks of up to {chunks[0].size} samples",
+        )
+        _replace(chunker.function, program, dict.fromkeys(chunks))

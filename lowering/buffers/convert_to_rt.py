@@ -49,11 +49,11 @@ from convir.dialects.stream_attributes import states_of
 from convir.lowering.buffers.workspace import launch_state, launch_workspace
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
-from convir.lowering.kernels.target import DEFAULT_TARGET
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.lowering.loops.pointwise import is_pointwise
 from convir.lowering.regions.op_groups import ALIASES, FREE, readers_of, reads_of
 from convir.lowering.regions.placements import PlacedResult, placed_results, placing_ops
-from convir.lowering.selection.gpu_option import gpu_of
+from convir.lowering.selection.gpu_option import target_of, todays_option
 from convir.passes.manager.option_checks import check_device
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ if TYPE_CHECKING:
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-
-    from convir.lowering.kernels.target import Target
 
 
 def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
@@ -447,18 +445,21 @@ class ConvertToRtPass(ModulePass):
     name = "convert-to-rt"
 
     device: str = "host"
-    gpu: str = str(DEFAULT_TARGET)
-    """The GPU that kernels are for, as `Target` prints it."""
+    target: str | None = None
+    """What kernels are for, as of `select-kernels`."""
+    gpu: str | None = None
+    """The older spelling of `target`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block.
 
         Raises:
             DiagnosticError: a function uses what no device can run.
-            PassFailedException: there is no such device, or `gpu` describes none.
+            PassFailedException: there is no such device, or `target` names none for it.
         """
         check_device(self.device)
-        gpu = gpu_of(self.gpu)
+        target = target_of(self.device, todays_option(self.device, self.target, self.gpu))
+        gpu = target if isinstance(target, Target) else DEFAULT_TARGET
         for call in op.walk():
             if isinstance(call, func.CallOp):
                 name = call.callee.string_value()

@@ -6,6 +6,8 @@
 A buffer lives from the call that first names it to the last call that does. Buffers are placed
 from the largest to the smallest, each at the lowest offset that no buffer alive at the same time
 occupies; N is the peak. Source: greedy-by-size planning, Pisarchyk and Lee, arXiv 2001.03288.
+
+Preconditions: the function is an rt program; a temporary has a static size.
 """
 
 from __future__ import annotations
@@ -22,13 +24,12 @@ from convir.dialects.rt import ops as rt
 from convir.lowering.buffers.occupied_memory import OccupiedMemory
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_workspace
+from convir.passes.manager.quantities import bytes_text
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
-
-NAME = "plan-memory"
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,11 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [
-            f"{life.alloc.memref.name_hint or i}: {life.size} bytes at {offset}, "
+            f"{life.alloc.memref.name_hint or i}: {bytes_text(life.size)} at {offset}, "
             f"calls {life.first} to {life.last}"
             for i, (life, offset) in enumerate(self.offsets)
         ]
-        return "; ".join([f"peak {self.peak} bytes of {self.total}", *rows])
+        return "; ".join([f"peak {bytes_text(self.peak)} of {bytes_text(self.total)}", *rows])
 
 
 def aligned(size: int) -> int:
@@ -113,7 +114,7 @@ def _users(buffer: SSAValue) -> list[Operation]:
 class PlanMemoryPass(ModulePass):
     """Place all temporaries of every rt program in one arena."""
 
-    name = NAME
+    name = "plan-memory"
 
     workspace_bytes: int | None = None
     """The most that an arena may take, in bytes; None for no limit."""
@@ -139,9 +140,9 @@ class PlanMemoryPass(ModulePass):
             )
             raise DiagnosticError(error_at(program, message))
         if not plan.offsets:
-            remarks.refused(NAME, program, "it has no temporaries")
+            remarks.refused(self.name, program, "it has no temporaries")
             return
-        remarks.fired(NAME, program, str(plan))
+        remarks.fired(self.name, program, str(plan))
         block = program.body.block
         assert block.first_op is not None
         arena = rt.ArenaOp(plan.peak)

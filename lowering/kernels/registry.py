@@ -5,12 +5,13 @@ Selection takes the config that is predicted to be the fastest of all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.entry_points import CUDA_KERNELS, installed
 from convir.lowering.kernels.cuda.block_diagonal.family import BLOCK_DIAGONAL
+from convir.lowering.kernels.cuda.family import Family
 from convir.lowering.kernels.cuda.few_input_channels.family import FEW_INPUT_CHANNELS
 from convir.lowering.kernels.cuda.few_output_channels.family import FEW_OUTPUT_CHANNELS
 from convir.lowering.kernels.cuda.grouped_direct.family import GROUPED_DIRECT
@@ -28,6 +29,7 @@ from convir.lowering.kernels.cuda.sm90_grouped_wgrad.family import SM90_GROUPED_
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.family import SM90_IMPLICIT_GEMM
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.family import SM90_ROW_PACKED_WGRAD
 from convir.lowering.kernels.cuda.sm90_wgrad.family import SM90_WGRAD
+from convir.lowering.kernels.ranking import Choice, Prediction, Ranking
 
 if TYPE_CHECKING:
     from convir.dialects.kernel import ops as kernel
@@ -55,41 +57,10 @@ FAMILIES: tuple[KernelFamily, ...] = (
     *_WITHOUT_COPIES,
     LayoutConversion(_WITHOUT_COPIES),
     SM80_IMPLICIT_GEMM,
+    *installed(CUDA_KERNELS, cast("type[KernelFamily]", Family)),
 )
-"""Every family, the most specialised first: of equal predictions the first one is used."""
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a config is predicted to take."""
-
-    family: str
-    """The name of its family."""
-    config: KernelConfig
-    us: float
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The configs of all families for a problem."""
-
-    predictions: tuple[Prediction, ...]
-    """The fastest first."""
-    refused: tuple[str, ...]
-    """Why families do not compute it: `not NAME: REASON`."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The config that implements a kernel."""
-
-    config: KernelConfig
-    us: float
-    """What it is predicted to take."""
-    runner_up: Prediction | None
-    """The best of another family."""
-    refused: tuple[str, ...]
-    """Why families do not compute it: `not NAME: REASON`."""
+"""Every family, the most specialised first: of equal predictions the first one is used. Those of
+other packages come last."""
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +75,7 @@ def rank(problem: Problem, target: Target) -> Ranking:
             continue
         for each in configs:
             found.append(Prediction(family.name, each, family.predict(problem, each, target)))
-    return Ranking(tuple(sorted(found, key=lambda each: each.us)), tuple(refused))
+    return Ranking.of(found, refused)
 
 
 def choose(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
@@ -113,14 +84,9 @@ def choose(callee: kernel.FuncOp, target: Target) -> Choice | Refusal:
     if isinstance(read, Refusal):
         return read
     ranking = rank(read.problem, target)
-    refused = list(ranking.refused)
-    for best in ranking.predictions:
-        refusal = _family(best.family).refusal(read.problem, best.config, target)
-        if refusal is None:
-            others = (each for each in ranking.predictions if each.family != best.family)
-            return Choice(best.config, best.us, next(others, None), tuple(refused))
-        refused.append(f"not '{best.config}': {refusal.reason}")
-    return Refusal("; ".join(refused) or "there is no family")
+    return ranking.choice(
+        lambda best: _family(best.family).refusal(read.problem, best.config, target)
+    )
 
 
 def legal_plans(

@@ -18,6 +18,8 @@ from convir.passes.machine_costs import MachineCosts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from convir.lowering.kernels.host.target import CpuTarget
+
 HOPPER: Final = "sm_90a"
 """The only architecture with wgmma, and with register counts that warps trade."""
 RESERVED_BYTES: Final = 1024
@@ -147,14 +149,19 @@ def named(name: str) -> Target:
     """
     values = _values(name)
     clusters = {int(blocks): count for blocks, count in values.pop("clusters", {}).items()}
-    costs = MachineCosts.of(values.pop("costs"))
+    costs = _costs(values.pop("costs"), values["l2_bytes"])
     return Target(clusters=clusters, costs=costs, **values)
 
 
 @cache
-def cpu_costs() -> MachineCosts:
-    """By which passes weigh rewrites for the host."""
-    return MachineCosts.of(_values(_CPU)["costs"])
+def cpu_costs(cpu: CpuTarget) -> MachineCosts:
+    """By which passes weigh rewrites for a CPU."""
+    return _costs(_values(_CPU)["costs"], cpu.l2_bytes)
+
+
+def _costs(values: Mapping[str, float], l2_bytes: int) -> MachineCosts:
+    """Costs as a file has them: one op writes half a second-level cache, and the next reads it."""
+    return MachineCosts.of({"cache_bytes": l2_bytes / 2, **values})
 
 
 def _values(name: str) -> dict[str, Any]:

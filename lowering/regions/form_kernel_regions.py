@@ -7,6 +7,9 @@ What `fuse-epilogue` left takes the cheap producers that only it reads; a reduct
 an element many times, stays alone. Reshapes at a border stay outside: on dense buffers they are
 another name of the same memory. What a kernel would compute too often is written to memory, with
 a remark. What nobody reads is erased, before anything is grouped.
+
+Preconditions: the function has one block; a group does not wait for what waits for it; a kernel
+computes no element more often than `recomputation.py` allows.
 """
 
 from __future__ import annotations
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-_NAME: Final = "form-kernel-regions"
-
 MAX_SCALARS: Final = 32
 """Ops on scalars that every kernel which needs their result repeats."""
 
@@ -50,7 +51,7 @@ def form_regions(block: Block) -> None:
             continue
         refusal = groups.join_reader(op, lambda reader: not groups.has_reduction(reader))
         if refusal is not None:
-            remarks.refused(_NAME, op, refusal.reason)
+            remarks.refused(FormKernelRegionsPass.name, op, refusal.reason)
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         wrap(members, order)
@@ -89,7 +90,9 @@ def _store_scalars(block: Block) -> None:
         computed.location = read.location = op.location
         block.insert_ops_after([computed, read], op)
         value.replace_uses_with_if(read.result, lambda use, by=computed: use.operation is not by)
-        remarks.fired(_NAME, op, f"{ops[op]} ops compute it: it is written to memory")
+        remarks.fired(
+            FormKernelRegionsPass.name, op, f"{ops[op]} ops compute it: it is written to memory"
+        )
         ops[op], ops[read] = 0, 1
 
 
@@ -109,7 +112,7 @@ def _allow_tf32(function: func.FuncOp) -> None:
 class FormKernelRegionsPass(ModulePass):
     """Group the tensor ops of every function into kernel regions."""
 
-    name = _NAME
+    name = "form-kernel-regions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block, without what nobody reads there."""

@@ -11,12 +11,16 @@ computes all of that in its store is for `select-kernels` to say.
 
 A rearranging op ends the chain: no kernel stores a permuted tile. Where two reductions meet in
 an op, it is the first one's, which reads the other's result.
+
+Preconditions: the function has one block; each op of a chain alone reads what the one before it
+computes; a group does not wait for what waits for it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
 from xdsl.ir import Block, Operation, OpResult
@@ -24,6 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from convir.analysis.rearrangement import rearrangement
+from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.structured import structured
 from convir.analysis.values.zeros import is_zero
@@ -40,11 +45,11 @@ from convir.passes.dce import eliminate_dead_code
 from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
-
-_NAME: Final = "fuse-epilogue"
 
 
 def fuse_epilogues(block: Block) -> None:
@@ -61,7 +66,7 @@ def fuse_epilogues(block: Block) -> None:
         if not is_reduction(op) and _is_addressing(op) and _is_read_directly(op):
             refusal = groups.join_reader(op, groups.has_reduction)
             if refusal is not None:
-                remarks.refused(_NAME, op, refusal.reason)
+                remarks.refused(FuseEpiloguePass.name, op, refusal.reason)
     order = {op: i for i, op in enumerate(block.ops)}
     for members in groups.members():
         if any(is_reduction(op) for op in members):
@@ -76,14 +81,14 @@ def _take_epilogue(reduction: Operation, groups: Groups, walked: set[Operation])
     value, taken = reduction.results[0], list[str]()
     while len(value.op.results) == 1:
         user = _next_in_chain(value, groups)
-        if isinstance(user, str):
-            remarks.refused(_NAME, reduction, user)
+        if isinstance(user, NoMatch):
             break
-        if user is None:
+        if isinstance(user, Refusal):
+            remarks.refused(FuseEpiloguePass.name, reduction, user.reason)
             break
         refusal = groups.merge_refusal(reduction, user)
         if refusal is not None:
-            remarks.refused(_NAME, reduction, f"with {user.name}, {refusal.reason}")
+            remarks.refused(FuseEpiloguePass.name, reduction, f"with {user.name}, {refusal.reason}")
             break
         groups.merge(reduction, user)
         taken.append(user.name)
@@ -92,11 +97,17 @@ def _take_epilogue(reduction: Operation, groups: Groups, walked: set[Operation])
         walked.add(user)
         value = user.results[0]
     if taken:
-        remarks.fired(_NAME, reduction, f"it is stored through {', '.join(taken)}")
+        remarks.fired(FuseEpiloguePass.name, reduction, f"it is stored through {_counted(taken)}")
 
 
-def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
-    """The op that continues a chain behind `value`, or why none does; None at its natural end.
+def _counted(names: Sequence[str]) -> str:
+    """Each name once, in order, with how often it stands there: `4 tensor.insert_slice`."""
+    counts = Counter(names)
+    return ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
+
+
+def _next_in_chain(value: OpResult, groups: Groups) -> Operation | Refusal:
+    """The op that continues a chain behind `value`, or why none does.
 
     Reshapes between the two are passed over; those at a border end the chain.
     """
@@ -104,37 +115,35 @@ def _next_in_chain(value: OpResult, groups: Groups) -> Operation | str | None:
     while isinstance(user, Operation) and user.name in ALIASES:
         value = user.results[0]
         user, is_behind = _only_reader(value, groups), True
-    reason = user
     if isinstance(user, Operation):
-        reason = _obstacle(user, value, groups)
-        if reason is None:
-            return user
-    return None if is_behind else reason
+        user = _obstacle(user, value, groups) or user
+    return NoMatch() if is_behind and isinstance(user, Refusal) else user
 
 
-def _only_reader(value: OpResult, groups: Groups) -> Operation | str | None:
-    """The op that alone reads `value`, or why there is none; None where no kernel goes on."""
+def _only_reader(value: OpResult, groups: Groups) -> Operation | Refusal:
+    """The op that alone reads `value`, or why there is none; `NoMatch` where no kernel goes on."""
     if not value.has_one_use():
         count = len(list(value.uses))
-        return f"its result is read {count} times" if count else None
+        return Refusal(f"its result is read {count} times") if count else NoMatch()
     (use,) = value.uses
     user = use.operation
     if user.has_trait(IsTerminator) or user.parent is not value.op.parent:
-        return None
+        return NoMatch()
     if user.name == "tensor.insert_slice" and user not in groups.position:
-        return None  # It is computed where it belongs.
+        return NoMatch()  # It is computed where it belongs.
     return user
 
 
-def _obstacle(user: Operation, value: OpResult, groups: Groups) -> str | None:
+def _obstacle(user: Operation, value: OpResult, groups: Groups) -> Refusal | None:
     """Why `user`, which alone reads `value`, does not continue its chain; None if it does."""
     if user not in groups.position or is_reduction(user):
-        return f"{user.name} reads its result many times"
+        return Refusal(f"{user.name} reads its result many times")
     if not (_reads_in_place(user, value) or _stores(user)):
-        return f"{user.name} rearranges its result"
+        return Refusal(f"{user.name} rearranges its result")
     other = groups.find(user)
     if other is not None and groups.has_reduction(other) and not _stores(user):
-        return f"{user.name} follows another contraction, and reads this one's result"
+        reason = f"{user.name} follows another contraction, and reads this one's result"
+        return Refusal(reason)
     return None
 
 
@@ -185,7 +194,7 @@ def _stores(user: Operation) -> bool:
 class FuseEpiloguePass(ModulePass):
     """Put every contraction and what follows it elementwise into one kernel region."""
 
-    name = _NAME
+    name = "fuse-epilogue"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every function with one block, without what nobody reads there."""

@@ -12,12 +12,15 @@ by reading is one kernel. An op that reads arguments alone goes where it is firs
 Where a tensor has been inserted into another one, a later level reads it there: it is not written
 twice. A group is left as it is, with a remark, if `planar` kernels do not compute it; a function of
 which they compute no group is not touched.
+
+Preconditions: a group holds a convolution along frames, and the device's `planar` kernels compute
+all of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import func, tensor
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
@@ -44,8 +47,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.bodies.planar.rows import FrameConvolution
-
-_NAME: Final = "fuse-frames"
 
 
 def fuse_frames(block: Block, device: str = HOST) -> bool:
@@ -224,12 +225,14 @@ def _wrap(
     found = read_planar(outlined(region, "candidate")[0])
     if isinstance(found, Refusal):
         _unwrap(region)
-        remarks.refused(_NAME, first, found.reason)
+        remarks.refused(FuseFramesPass.name, first, found.reason)
         return False
     stages = len(found.program.stages)
     region.location = location
     attach_config(region, device, PLANAR)
-    remarks.fired(_NAME, region, f"{len(members)} ops are {stages} stages of one kernel")
+    remarks.fired(
+        FuseFramesPass.name, region, f"{len(members)} ops are {stages} stages of one kernel"
+    )
     return True
 
 
@@ -250,7 +253,7 @@ def _unwrap(region: kernel.RegionOp) -> None:
 class FuseFramesPass(ModulePass):
     """Put chains of convolutions along frames into one kernel region each."""
 
-    name = _NAME
+    name = "fuse-frames"
 
     device: str = HOST
     """Whose kernels they become. A GPU's are for the few frames of a stream's block: elsewhere its

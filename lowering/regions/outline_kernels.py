@@ -7,6 +7,8 @@
 Captures become arguments, but what costs nothing to repeat (splats, fills, empties, scalars) is
 cloned into the kernel; a scalar argument of the function becomes a tensor of one element. Kernels
 with the same body become one.
+
+Preconditions: none beyond what a region verifies: what it captures are tensors and scalars.
 """
 
 from __future__ import annotations

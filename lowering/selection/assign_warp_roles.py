@@ -7,6 +7,8 @@ With `load=0` every warp does both. The kernel's kernel family must have the cho
 roles contradict other fields of the config, the candidate with these roles that differs in the
 fewest fields takes its place, and the remark names them; where there is none, the remark says why
 not.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations
@@ -24,14 +26,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "assign-warp-roles"
-
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
     """Have `load` warps load and `math` warps multiply, in every kernel whose family can."""
 
-    name = NAME
+    name = "assign-warp-roles"
 
     load: int
     math: int
@@ -44,4 +44,4 @@ class AssignWarpRolesPass(ModulePass):
         """Run on every kernel that is selected for cuda and not launched yet."""
 
         asked = Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        choose(op, self.name, asked, gpu_of(self.gpu))

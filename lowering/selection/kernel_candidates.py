@@ -11,7 +11,7 @@ from convir.lowering.bodies.contraction.signature import signature_of
 from convir.lowering.implementations import GEMM
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.library import predict as library
-from convir.lowering.kernels.library.gemm_call import GemmCall, library_gemm
+from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
 from convir.lowering.kernels.registry import legal_plans, plan_on
 
 if TYPE_CHECKING:
@@ -95,4 +95,4 @@ def candidates_of(function: kernel.FuncOp, gpu: Target) -> Candidates | Refusal:
     problem = read_problem(function)
     if isinstance(problem, Refusal):
         return problem
-    return Candidates(problem, gpu, isinstance(library_gemm(function), GemmCall))
+    return Candidates(problem, gpu, isinstance(match_gemm(function), GemmCall))

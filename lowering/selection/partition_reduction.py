@@ -6,6 +6,8 @@
 The kernel's kernel family must have the choice, and the partition be legal for the kernel. Where it
 contradicts other fields of the config, as those of a cluster that adds splits, the candidate with
 this partition that differs in the fewest fields takes its place, and the remark names them.
+
+Preconditions: the region has a config of a kernel family for `cuda`.
 """
 
 from __future__ import annotations
@@ -31,14 +33,12 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-NAME = "partition-reduction"
-
 
 @dataclass(frozen=True)
 class PartitionReductionPass(ModulePass):
     """Divide reductions as `kind` says, and add their splits as `reduction` says."""
 
-    name = NAME
+    name = "partition-reduction"
 
     kind: str
     """`data-parallel`, `split-k` or `stream-k`."""
@@ -68,4 +68,4 @@ class PartitionReductionPass(ModulePass):
         except ValueError as error:
             raise PassFailedException(str(error)) from error
         asked = Choice(f"partition={partition}", "partition", self.fields)
-        choose(op, NAME, asked, gpu_of(self.gpu))
+        choose(op, self.name, asked, gpu_of(self.gpu))

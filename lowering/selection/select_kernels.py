@@ -5,20 +5,21 @@
                  kernel.region configs {host = "loops"} { epilogue }
 
 Where there is a tuning record of the kernel on this GPU, its best config is taken if it is legal.
-Elsewhere a GPU gets the config with the least predicted time of all families, a library's call
-included; on the host the first implementation that computes the kernel is taken. One that computes
-the whole region is taken as it is; one that computes the contraction alone, or with the op behind
-it (a rounding), splits it from its epilogue. What none computes becomes loops. The reason is a
-remark, with the predicted time and that of the best other family.
+Elsewhere the config with the least predicted time of all families is taken, a library's call
+included, and on the host plain loops. One that computes the whole region is taken as it is; one
+that computes the contraction alone, or with the op behind it (a rounding), splits it from its
+epilogue, on the host where loops for all of the region are predicted to take longer than both
+parts. What nothing else computes becomes loops. The reason is a remark, with the predicted time and
+that of the best other family.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -40,14 +41,15 @@ from convir.lowering.implementations import (
     attach_config,
     config_of,
 )
+from convir.lowering.kernels.host import registry as host
+from convir.lowering.kernels.host.loops.predict import predict as predict_loops
 from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.host.registry import SELECTED
-from convir.lowering.kernels.host.target import target
-from convir.lowering.kernels.library.gemm_call import library_gemm
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
+from convir.lowering.kernels.library.gemm_call import match_gemm
+from convir.lowering.kernels.target import Target
+from convir.lowering.regions.op_groups import is_reduction
 from convir.lowering.regions.outline_kernels import outlined
 from convir.lowering.selection.candidates import candidates_for, machine_for
-from convir.lowering.selection.gpu_option import gpu_of
+from convir.lowering.selection.gpu_option import target_of, todays_option
 from convir.lowering.selection.records.read import find, records_of
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
@@ -58,7 +60,8 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.kernels.host.family import HostFamily
+    from convir.lowering.kernels.host.target import CpuTarget
+    from convir.lowering.kernels.ranking import Choice
     from convir.lowering.selection.records.record import Key, Machine, Record
 
 _log = logging.getLogger(__name__)
@@ -73,42 +76,62 @@ class Chosen:
     config: str
     reasons: tuple[str, ...] = ()
     us: float | None = None
-    """What it is predicted to take; None where an order decides."""
+    """What it is predicted to take; None where that is not known."""
     predicted: tuple[tuple[str, float], ...] = ()
     """Families and what the best config of each is predicted to take: its own, and a runner-up."""
 
-
-Chooses: TypeAlias = Callable[[kernel.FuncOp, Target], Chosen | Refusal]
-
-
-def _host(family: HostFamily) -> Chooses:
-    """The choice of a family of the host's, which are tried in order."""
-
-    def chooses(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-        del gpu
-        problem = family.problem(KernelBody(function), target())
-        return problem if isinstance(problem, Refusal) else Chosen(family.name)
-
-    return chooses
+    @staticmethod
+    def of(choice: Choice) -> Chosen:
+        """The choice of a registry."""
+        config, other = str(choice.config), choice.runner_up
+        predicted = [(config.partition(" ")[0], choice.us)]
+        predicted += [] if other is None else [(other.family, other.us)]
+        return Chosen(config, choice.refused, choice.us, tuple(predicted))
 
 
-def _gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    del gpu
-    call = library_gemm(function)
-    return call if isinstance(call, Refusal) else Chosen(GEMM)
+def _host(
+    function: kernel.FuncOp, constants: tuple[int, ...], to: Selection
+) -> tuple[list[Chosen], list[str]]:
+    """The fastest of all families of the host, or why none computes a kernel."""
+    body = KernelBody(function, constants=constants)
+    choice = host.choose(body, to.cpu, to.without)
+    if isinstance(choice, Refusal):
+        return [], [choice.reason]
+    return [Chosen.of(choice)], []
+
+
+def _cuda(
+    function: kernel.FuncOp, constants: tuple[int, ...], to: Selection
+) -> tuple[list[Chosen], list[str]]:
+    """What cuBLAS and the fastest of our families take, or why they do not compute a kernel."""
+    del constants
+    found: list[Chosen] = []
+    reasons: list[str] = []
+    for name, chooses in ((GEMM, _cuda_gemm), (TEMPLATE, _template)):
+        if name in to.without:
+            reasons.append(f"not {name}: it is not to be used")
+            continue
+        chosen = chooses(function, to.gpu)
+        if isinstance(chosen, Refusal):
+            reasons.append(f"not {name}: {chosen.reason}")
+            continue
+        found.append(chosen)
+        if chosen.us is None:
+            break
+    return found, reasons
 
 
 def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    chosen = _gemm(function, gpu)
-    if isinstance(chosen, Refusal):
-        return chosen
+    call = match_gemm(function)
+    if isinstance(call, Refusal):
+        return call
     # The host needs none of the predictions.
     from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
     from convir.lowering.kernels.library.predict import predict  # noqa: PLC0415
 
     problem = read_problem(function)
     if isinstance(problem, Refusal):
-        return chosen
+        return Chosen(GEMM)
     us = predict(problem.contraction, problem.epilogue, gpu)
     return Chosen(GEMM, (), us, ((GEMM, us),))
 
@@ -120,18 +143,14 @@ def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
     choice = choose(function, gpu)
     if isinstance(choice, Refusal):
         return choice
-    config, other = str(choice.config), choice.runner_up
-    predicted = [(config.partition(" ")[0], choice.us)]
-    predicted += [] if other is None else [(other.family, other.us)]
-    return Chosen(config, choice.refused, choice.us, tuple(predicted))
+    return Chosen.of(choice)
 
 
-IMPLEMENTATIONS: dict[str, tuple[tuple[str, Chooses], ...]] = {
-    HOST: tuple((family.name, _host(family)) for family in SELECTED),
-    CUDA: ((GEMM, _cuda_gemm), (TEMPLATE, _template)),
+IMPLEMENTATIONS: dict[str, tuple[str, ...]] = {
+    HOST: tuple(family.name for family in host.FAMILIES),
+    CUDA: (GEMM, TEMPLATE),
 }
-"""Per device what may stand for a kernel, by name: the best first on the host, with predicted times
-on a GPU."""
+"""Per device what may stand for a kernel, by name."""
 
 
 @dataclass(frozen=True)
@@ -139,12 +158,26 @@ class Selection:
     """What kernels are chosen for, and what may be chosen."""
 
     device: str
-    gpu: Target = DEFAULT_TARGET
-    """Where the device is a GPU."""
+    target: Target | CpuTarget
+    """A GPU, or on the host a CPU."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
     """Implementations that may not be chosen; where there are any, no record is asked."""
+
+    @property
+    def gpu(self) -> Target:
+        """The target, where the device is a GPU."""
+        if not isinstance(self.target, Target):
+            raise TypeError(f"'{self.target.name}' is no GPU")
+        return self.target
+
+    @property
+    def cpu(self) -> CpuTarget:
+        """The target, where the device is the host."""
+        if isinstance(self.target, Target):
+            raise TypeError(f"'{self.target}' is no CPU")
+        return self.target
 
     @property
     def tuned_gpu(self) -> Target | None:
@@ -154,27 +187,68 @@ class Selection:
 
 def select(region: kernel.RegionOp, to: Selection) -> None:
     """Attach a config for a device to `region`, splitting it where an implementation does part."""
-    device = to.device
-    chosen, reasons = _choose(region, to)
-    if chosen is not None:
-        _attach(region, device, chosen, "it computes all of the kernel")
+    whole, reasons = _choose(region, to)
+    if whole is not None and whole.config != LOOPS:
+        _attach(region, to.device, whole, "it computes all of the kernel")
         return
     contractions = [
         op for op in region.body.block.ops if not isinstance(contraction_dims(op), Refusal)
     ]
+    part: _Part | None = None
     for last in _ends_of_a_part(contractions):
-        first = _alone(region, last)
-        chosen, reasons_alone = _choose(first, to)
-        if chosen is not None:
-            why = "; ".join(("the epilogue of a contraction", *reasons))
-            _insert_before(region, first, last)
-            _attach(first, device, chosen, "it computes the contraction")
-            _attach(region, device, Chosen(LOOPS), why)
-            return
-        first.erase()  # Or what it reads of the program would count as read.
-        reasons = reasons_alone
-    why = "; ".join(reasons) if contractions else "it holds no contraction"
-    _attach(region, device, Chosen(LOOPS), why)
+        found = _part(region, last, to)
+        if isinstance(found, _Part):
+            part = found if part is None or found.us < part.us else part
+            if whole is None:
+                break
+        elif whole is None:
+            reasons = found
+    if part is not None and (whole is None or whole.us is None or part.us < whole.us):
+        why = "; ".join(("the epilogue of a contraction", *_instead(whole, part.us), *reasons))
+        first = _alone(region, part.last)
+        _insert_before(region, first, part.last)
+        _attach(first, to.device, part.chosen, "it computes the contraction")
+        _attach(region, to.device, Chosen(LOOPS), why)
+    elif whole is not None:
+        _attach(region, to.device, whole, "it computes all of the kernel")
+    else:
+        why = "; ".join(reasons) if contractions else "it holds no contraction"
+        _attach(region, to.device, Chosen(LOOPS), why)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What stands for the beginning of a region, and what it takes with loops for the rest."""
+
+    last: Operation
+    """The op that it ends with."""
+    chosen: Chosen
+    us: float
+
+
+def _part(region: kernel.RegionOp, last: Operation, to: Selection) -> _Part | list[str]:
+    """The fastest implementation of the ops up to `last`, or why there is none but loops."""
+    first = _alone(region, last)
+    without = replace(to, without=(*to.without, LOOPS)) if to.device == HOST else to
+    chosen, reasons = _choose(first, without)
+    first.erase()  # Or what it reads of the program would count as read.
+    if chosen is None:
+        return reasons
+    if to.device == CUDA or chosen.us is None:
+        return _Part(last, chosen, 0.0)
+    done = backward_slice(region.body.block, {last})
+    rest = [op for op in region.body.block.ops if op not in done]
+    named = tuple(each for each in chosen.reasons if not each.startswith(f"not {LOOPS}:"))
+    part_us = chosen.us + predict_loops(rest, to.cpu)
+    return _Part(last, replace(chosen, reasons=named), part_us)
+
+
+def _instead(whole: Chosen | None, part_us: float) -> tuple[str, ...]:
+    """Why loops do not compute all of a region, of which they compute the rest."""
+    if whole is None or whole.us is None:
+        return ()
+    both = f"predicted {_printed(part_us)} µs for both, loops {_printed(whole.us)} µs for all"
+    return (both, *whole.reasons[1:])
 
 
 def _ends_of_a_part(contractions: Sequence[Operation]) -> list[Operation]:
@@ -193,29 +267,19 @@ def _is_elementwise(op: Operation) -> bool:
 
 def _choose(region: kernel.RegionOp, to: Selection) -> tuple[Chosen | None, list[str]]:
     """What a record says, or the fastest implementation by prediction; or why none computes it."""
-    function, _ = outlined(region, "candidate")
-    reasons: list[str] = []
-    found: list[Chosen] = []
+    function, captures = outlined(region, "candidate")
+    constants = tuple(i for i, x in enumerate(captures) if isinstance(x.owner, arith.ConstantOp))
     recorded = _recorded(function, to)
     if isinstance(recorded, Chosen):
         return recorded, []
+    found, reasons = (_host if to.device == HOST else _cuda)(function, constants, to)
     if isinstance(recorded, Refusal):
-        reasons.append(recorded.reason)
-    for name, chooses in IMPLEMENTATIONS[to.device]:
-        if name in to.without:
-            reasons.append(f"not {name}: it is not to be used")
-            continue
-        chosen = chooses(function, to.gpu)
-        if isinstance(chosen, Refusal):
-            reasons.append(f"not {name}: {chosen.reason}")
-            continue
-        found.append(chosen)
-        if chosen.us is None:
-            break
+        reasons.insert(0, recorded.reason)
     if not found:
         return None, reasons
     best = min(found, key=lambda each: each.us or 0.0)
-    return Chosen(best.config, (*_compared(best, found), *reasons, *best.reasons)), []
+    reasons = [*_compared(best, found), *reasons, *best.reasons]
+    return replace(best, reasons=tuple(reasons)), []
 
 
 def _compared(best: Chosen, found: Sequence[Chosen]) -> tuple[str, ...]:
@@ -225,9 +289,13 @@ def _compared(best: Chosen, found: Sequence[Chosen]) -> tuple[str, ...]:
     own = best.predicted[0][0]
     others = [(us, name) for each in found for name, us in each.predicted if name != own]
     if not others:
-        return (f"predicted {best.us:.1f} µs",)
+        return (f"predicted {_printed(best.us)} µs",)
     us, name = min(others)
-    return (f"predicted {best.us:.1f} µs, {name} {us:.1f} µs",)
+    return (f"predicted {_printed(best.us)} µs, {name} {_printed(us)} µs",)
+
+
+def _printed(us: float) -> str:
+    return f"{us:.1f}" if us >= 1 else f"{us:.2f}"
 
 
 def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None:
@@ -294,7 +362,18 @@ def _attach(region: kernel.RegionOp, device: str, chosen: Chosen, reason: str) -
     attach_config(region, device, chosen.config)
     shapes = ", ".join(str(t) for t in region.res.types if isinstance(t, TensorType))
     why = "; ".join((reason, *chosen.reasons))
-    remarks.fired(NAME, region, f"{chosen.config} for {device} ({shapes}): {why}")
+    reason = f"{chosen.config} for {device} ({shapes}): {why}"
+    remarks.fired(NAME, _main_op(region), reason, "implemented")
+
+
+def _main_op(region: kernel.RegionOp) -> Operation:
+    """What a kernel is about: its reduction, or else what computes its first result."""
+    for op in region.body.block.ops:
+        if is_reduction(op):
+            return op
+    yielded = region.body.block.last_op
+    value = yielded.operands[0].owner if yielded is not None and yielded.operands else region
+    return value if isinstance(value, Operation) else region
 
 
 @dataclass(frozen=True)
@@ -304,27 +383,30 @@ class SelectKernelsPass(ModulePass):
     name = NAME
 
     device: str = HOST
-    gpu: str = str(DEFAULT_TARGET)
-    """The GPU that kernels are chosen for, as `Target` prints it."""
+    target: str | None = None
+    """What kernels are chosen for: a CPU's name (`host`, `x86-64-v3`), a GPU's (`h200`) or the GPU
+    as `Target` prints it; without one this machine's CPU, or an H200."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
     """Implementations that may not be chosen, e.g. `template`: then contractions are library calls
     or loops, and records are not asked."""
+    gpu: str | None = None
+    """The older spelling of `target`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel region.
 
         Raises:
-            PassFailedException: there is no such device, `gpu` describes no GPU, or `without` names
-                no implementation.
+            PassFailedException: there is no such device, `target` names no target for it, or
+                `without` no implementation.
         """
         check_device(self.device)
-        gpu = gpu_of(self.gpu)
+        target = target_of(self.device, todays_option(self.device, self.target, self.gpu))
         for name in self.without:
-            if all(name != known for known, _ in IMPLEMENTATIONS[self.device]):
+            if name not in IMPLEMENTATIONS[self.device]:
                 raise PassFailedException(f"'{name}' is no implementation for {self.device}")
-        to = Selection(self.device, gpu, self.records, self.without)
+        to = Selection(self.device, target, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             given = config_of(region, self.device)
             if given is None or given in self.without:

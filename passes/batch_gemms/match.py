@@ -13,7 +13,7 @@ from xdsl.dialects import scf, tensor
 from xdsl.ir import Operation, SSAValue
 
 from convir.analysis.dependence import operands_of
-from convir.analysis.refusal import Refusal
+from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.values.scalars import scalar_constant
 from convir.dialects.compat.equivalence import is_equivalent
@@ -131,18 +131,18 @@ def _same_place(one: SliceView, other: SliceView) -> bool:
     )
 
 
-def samples_of_chain(last: Operation) -> Samples | Refusal | None:
-    """A chain of insertions that ends with `last` as samples; None if it is no such chain."""
+def samples_of_chain(last: Operation) -> Samples | Refusal:
+    """A chain of insertions that ends with `last` as samples."""
     views = _chain(last)
     if len(views) < 2:
-        return None
+        return NoMatch()
     dims = [d for d in range(views[0].rank) if views[0].offsets[d] != views[1].offsets[d]]
     if len(dims) != 1 or views[0].sizes[dims[0]] != 1 or views[0].dest is None:
-        return None
+        return NoMatch()
     (dim,) = dims
     starts = [view.offsets[dim] for view in views]
     if None in starts:
-        return None
+        return NoMatch()
     start, second = cast("list[int]", starts[:2])
     step = second - start
     if step < 1 or starts != [start + step * i for i in range(len(views))]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import affine, arith, func, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, TensorType
@@ -258,11 +258,17 @@ def parse_shape(text: str) -> Shape:
     return shape
 
 
+def _refuse_callers(module: ModuleOp, function: func.FuncOp) -> None:
+    for op in module.walk():
+        if isinstance(op, func.CallOp) and op.callee.string_value() == function.sym_name.data:
+            raise _error(op, f"calls {op.callee}, whose sizes cannot be bound alone")
+
+
 @dataclass(frozen=True)
 class BindSizesPass(ModulePass):
     """Make one function static for given shapes of its arguments."""
 
-    name: ClassVar[str] = "bind-sizes"
+    name = "bind-sizes"
 
     sizes: tuple[str, ...] = ()
     """The shape of every argument, `4x8`; `scalar` for rank 0."""
@@ -287,9 +293,3 @@ class BindSizesPass(ModulePass):
             remarks.fired(self.name, function, f"{changed} ops took static types")
         else:
             remarks.refused(self.name, function, "every size is static already")
-
-
-def _refuse_callers(module: ModuleOp, function: func.FuncOp) -> None:
-    for op in module.walk():
-        if isinstance(op, func.CallOp) and op.callee.string_value() == function.sym_name.data:
-            raise _error(op, f"calls {op.callee}, whose sizes cannot be bound alone")

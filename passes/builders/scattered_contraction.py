@@ -6,13 +6,15 @@ part alone; what was not computed, the holes, holds what the init held, after th
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from xdsl.dialects import arith, tensor
 from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriteWalker, RewritePattern
 
 from convir.analysis.contraction import contraction_dims
-from convir.analysis.refusal import Refusal
+from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.scatter.elementwise import Elementwise, elementwise
 from convir.analysis.scatter.scattered_tensor import LostScatter, scatter_of
 from convir.analysis.slices import is_encoded, slice_view
@@ -22,37 +24,15 @@ from convir.passes.builders.tensor_builder import TensorBuilder, element_counts,
 from convir.passes.manager import remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Callable, Sequence
 
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.pattern_rewriter import PatternRewriter
 
     from convir.analysis.contraction import ContractionDims
     from convir.analysis.scatter.placement import Digits
     from convir.analysis.scatter.scattered_tensor import Scatter
     from convir.analysis.values.scalars import Constant
-
-
-def scatters_read_by(
-    op: Operation, pass_name: str, decided: set[Operation]
-) -> Iterator[tuple[int, Scatter]]:
-    """The scatters that a reduction reads, each with the position of the input that it is.
-
-    Args:
-        op: any op.
-        pass_name: whose remarks say that a scatter could not be followed here.
-        decided: takes the ops of every scatter that is met.
-    """
-    view = structured(op)
-    if view is None or all(iterator == "parallel" for iterator in view.iterators):
-        return
-    for position, value in enumerate(view.inputs):
-        scatter = scatter_of(value)
-        if not isinstance(scatter, Refusal):
-            decided.update(scatter.path)
-            yield position, scatter
-        elif isinstance(scatter, LostScatter):
-            decided.update(scatter.path)
-            remarks.refused(pass_name, scatter.op, scatter.reason)
 
 
 def contraction_of(op: Operation, scatter: Scatter) -> ContractionDims | Refusal:
@@ -86,21 +66,6 @@ class Rewrite(Protocol):
         Every new op stands where the op it replaces stood.
         """
         ...
-
-
-def carry_out(plan: Rewrite, scatter: Scatter, pass_name: str, rewriter: PatternRewriter) -> bool:
-    """Rewrite as `plan` says, and say so; say why not, and return False, if it cannot be built."""
-    builder = TensorBuilder(rewriter, plan.replaced[0])
-    value = builder.drafted(lambda: plan.build(builder))
-    if isinstance(value, Refusal):
-        remarks.refused(pass_name, scatter.op, value.reason)
-        return False
-    remarks.fired(pass_name, scatter.op, plan.reason)
-    (result,) = plan.replaced[-1].results
-    value.name_hint = result.name_hint
-    rewriter.replace_all_uses_with(result, value)
-    erase_unused(rewriter, [*reversed(plan.replaced), *reversed(scatter.path)])
-    return True
 
 
 def followers_of(
@@ -212,19 +177,65 @@ def is_strided(op: Operation) -> bool:
     return view is not None and view.strided
 
 
-def strided_insertions(module: Operation) -> list[Operation]:
-    """Every `tensor.insert_slice` in `module` that leaves gaps."""
-    insertions = (op for op in module.walk() if isinstance(op, tensor.InsertSliceOp))
-    return [op for op in insertions if is_strided(op)]
+@dataclass(frozen=True)
+class RewriteReaders(RewritePattern):
+    """Rewrites each contraction that reads a scatter, where there is a plan."""
 
+    pass_name: str
+    """Whose remarks these are."""
+    plan: Callable[[Operation, int, Scatter], Rewrite | Refusal]
+    """What becomes of a contraction, the number of its input that is scattered, and that input."""
+    decided: set[Operation] = field(default_factory=set[Operation])
+    """The ops of every scatter that a contraction reads."""
 
-def report_unread(pass_name: str, scatters: Sequence[Operation], decided: Set[Operation]) -> None:
-    """Say of every scatter that no contraction reads, and that still stands, why it was left."""
-    for op in scatters:
-        if op.parent is None or op in decided:
-            continue
-        view = slice_view(op)
-        if view is None or view.dest is None or not is_zero(view.dest):
-            remarks.refused(pass_name, op, "it is not inserted into zeros")
-        else:
-            remarks.refused(pass_name, op, "no contraction reads it")
+    def rewrite_module(self, module: ModuleOp) -> None:
+        """Rewrite all of `module`; say of every scatter that is left why."""
+        insertions = [op for op in module.walk() if isinstance(op, tensor.InsertSliceOp)]
+        scatters = [op for op in insertions if is_strided(op)]
+        PatternRewriteWalker(self).rewrite_module(module)
+        for op in scatters:
+            if op.parent is None or op in self.decided:
+                continue
+            into_zeros = is_zero(op.dest)
+            why = "no contraction reads it" if into_zeros else "it is not inserted into zeros"
+            remarks.refused(self.pass_name, op, why)
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite `op` if it reduces over a scatter."""
+        view = structured(op)
+        if view is None or all(iterator == "parallel" for iterator in view.iterators):
+            return
+        for position, value in enumerate(view.inputs):
+            scatter = scatter_of(value)
+            if isinstance(scatter, Refusal):
+                self._report_lost(scatter)
+                continue
+            self.decided.update(scatter.path)
+            plan = self.plan(op, position, scatter)
+            if not isinstance(plan, Refusal):
+                plan = self._carry_out(plan, scatter, rewriter)
+            if plan is None:
+                return
+            if not isinstance(plan, NoMatch):
+                remarks.refused(self.pass_name, scatter.op, plan.reason)
+
+    def _report_lost(self, scatter: Refusal) -> None:
+        """Say of a scatter that could not be followed to its reader why."""
+        if isinstance(scatter, LostScatter):
+            self.decided.update(scatter.path)
+            remarks.refused(self.pass_name, scatter.op, scatter.reason)
+
+    def _carry_out(
+        self, plan: Rewrite, scatter: Scatter, rewriter: PatternRewriter
+    ) -> Refusal | None:
+        """Rewrite as `plan` says, and say so; why not, if it cannot be built."""
+        builder = TensorBuilder(rewriter, plan.replaced[0])
+        value = builder.drafted(lambda: plan.build(builder))
+        if isinstance(value, Refusal):
+            return value
+        remarks.fired(self.pass_name, scatter.op, plan.reason)
+        (result,) = plan.replaced[-1].results
+        value.name_hint = result.name_hint
+        rewriter.replace_all_uses_with(result, value)
+        erase_unused(rewriter, [*reversed(plan.replaced), *reversed(scatter.path)])
+        return None

@@ -8,6 +8,8 @@ Patterns are those of `convir.passes.canonicalize.patterns` and those that xDSL'
 All are exact: floats keep every rounding (`extf(truncf x)` stays), integers wrap as their type
 does. Patterns and `cse` take turns until neither finds anything, so that one run is as good as two:
 equal operands are what many patterns look for. Each is linear in the number of operations.
+
+Preconditions: those of each pattern, in its docstring.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Preconditions: all sizes but the batch size are static.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -169,7 +169,7 @@ class ConvertConv(RewritePattern):
 class ConvertConvToLinalgPass(ModulePass):
     """Convert every conv op to linalg and tensor ops."""
 
-    name: ClassVar[str] = "convert-conv-to-linalg"
+    name = "convert-conv-to-linalg"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import CompileTimeFixedBitwidthType
 
 from convir.passes.convert_strided_insert_slice_to_generic.match import hole_of, scatter_dims
 from convir.passes.convert_strided_insert_slice_to_generic.rewrite import is_power_of_two
+from convir.passes.machine_costs import ASSUMED_SIZE
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import TensorType
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from convir.analysis.slices import Size, SliceView
     from convir.passes.machine_costs import MachineCosts
-
-_ASSUMED_SIZE: Final = 32
-"""What a dynamic size counts for."""
 
 _INDEX_BYTES: Final = 8
 """What an element counts for whose type has no size of its own, as `index` has not."""
@@ -74,7 +72,7 @@ def traffic_of(view: SliceView, *, stored_by_producer: bool) -> Traffic:
 
 
 def _assumed(size: Size) -> int:
-    return size if isinstance(size, int) else _ASSUMED_SIZE
+    return size if isinstance(size, int) else ASSUMED_SIZE
 
 
 def _element_bytes(view: SliceView) -> int:

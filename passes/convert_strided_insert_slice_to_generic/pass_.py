@@ -21,7 +21,7 @@ the option `force` always.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, tensor
 from xdsl.ir import OpResult
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from convir.passes.convert_strided_insert_slice_to_generic.costs import Traffic
     from convir.passes.convert_strided_insert_slice_to_generic.match import ScatterDim
 
-_NAME: Final = "convert-strided-insert-slice-to-generic"
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -88,21 +86,21 @@ def convertible(view: SliceView | None, selection: Selection) -> SliceView | Ref
     for number, dim in enumerate(dims):
         if isinstance(dim.extent, DimOf) and dim.extent.value is view.result:
             return Refusal(f"its padded size is dynamic (dimension {number})")
-        reason = _unproved(dim, selection)
-        if reason is not None:
-            return Refusal(f"{reason} (dimension {number})")
+        refusal = _unproved(dim, selection)
+        if refusal is not None:
+            return Refusal(f"{refusal} (dimension {number})")
     return view
 
 
-def _unproved(dim: ScatterDim, selection: Selection) -> str | None:
+def _unproved(dim: ScatterDim, selection: Selection) -> Refusal | None:
     if dim.size == 0:
-        return "nothing is inserted"
+        return Refusal("nothing is inserted")
     if dim.covers:
         return None
     if not _at_least_one(dim.stride):
-        return "a dynamic stride may be less than 1"
+        return Refusal("a dynamic stride may be less than 1")
     if not selection.assume_nonempty and not _at_least_one(dim.size):
-        return "a dynamic size may be 0, and then there is no element to read"
+        return Refusal("a dynamic size may be 0, and then there is no element to read")
     return None
 
 
@@ -169,13 +167,13 @@ class ConvertScatter(RewritePattern):
             return
         view = convertible(view, self.selection)
         if isinstance(view, Refusal):
-            remarks.refused(_NAME, op, view.reason)
+            remarks.refused(ConvertStridedInsertSliceToGenericPass.name, op, view.reason)
             return
         convert, reason = judged(view, self.selection)
         if not convert:
-            remarks.refused(_NAME, op, reason)
+            remarks.refused(ConvertStridedInsertSliceToGenericPass.name, op, reason)
             return
-        remarks.fired(_NAME, op, reason)
+        remarks.fired(ConvertStridedInsertSliceToGenericPass.name, op, reason)
         generic = scatter_as_generic(view)
         for new_op in generic:
             new_op.location = op.location

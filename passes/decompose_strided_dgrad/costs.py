@@ -25,10 +25,6 @@ MAX_PHASES: Final = 64
 the kernel; libraries that took 196 phases at stride 14 spent their time between them."""
 
 
-ASSUMED_SIZE: Final = 32
-"""What a dynamic size counts for."""
-
-
 @dataclass(frozen=True)
 class Product:
     """One matrix product: rows times depth by depth times columns, `groups` times."""

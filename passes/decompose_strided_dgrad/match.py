@@ -15,6 +15,7 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.scatter.phases import ScatteredWindow
 from convir.analysis.scatter.placement import Placement, covers
 from convir.analysis.slices import size_of
+from convir.passes.manager.quantities import flops_change, flops_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,8 +112,8 @@ class ScatteredOperand:
         gain = f"{pairs / left:.4g}x fewer" if left else "none left"
         counted, padding = f"{gain} FLOPs", f"{outside / max(1, left):.0%} on padding"
         if (flops := self.dims.flops) is not None:
-            counted = f"{flops} -> {flops * left // pairs} FLOPs ({gain})"
-            padding = f"{flops * outside // pairs} on padding"
+            counted = f"{flops_change(flops, flops * left // pairs)} ({gain})"
+            padding = f"{flops_text(flops * outside // pairs)} on padding"
         kept = (f"but dimension {dim} keeps its holes: {self.kept[dim]}" for dim in self.kept)
         return f"{counted}, {'; '.join(kept) or 'none on a hole'}, {padding}"
 

@@ -30,34 +30,22 @@ multiplies its holes; with the option `force` always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from math import inf, prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from convir.analysis.cost import size_in_bytes
-from convir.analysis.refusal import Refusal
-from convir.passes.builders.scattered_contraction import (
-    carry_out,
-    contraction_of,
-    report_unread,
-    scatters_read_by,
-    strided_insertions,
-)
+from convir.analysis.refusal import NoMatch, Refusal
+from convir.passes.builders.scattered_contraction import RewriteReaders, contraction_of
 from convir.passes.builders.tensor_builder import element_type_of
-from convir.passes.decompose_strided_dgrad.costs import (
-    ASSUMED_SIZE,
-    MAX_PHASES,
-    Product,
-    pass_us,
-    products_us,
-)
+from convir.passes.decompose_strided_dgrad.costs import MAX_PHASES, Product, pass_us, products_us
 from convir.passes.decompose_strided_dgrad.match import read_scattered
 from convir.passes.decompose_strided_dgrad.pixel_shuffle import PixelShuffle, plan_shuffle
 from convir.passes.decompose_strided_dgrad.rewrite import Decomposition, plan_phases
-from convir.passes.manager import remarks
+from convir.passes.machine_costs import ASSUMED_SIZE
 from convir.passes.manager.option_checks import costs_of
 
 if TYPE_CHECKING:
@@ -70,11 +58,9 @@ if TYPE_CHECKING:
     from convir.passes.decompose_strided_dgrad.match import ScatteredOperand
     from convir.passes.machine_costs import MachineCosts
 
-PASS: Final = "decompose-strided-dgrad"
-
 
 def plan_decomposition(
-    op: Operation, position: int, scatter: Scatter, costs: MachineCosts, *, force: bool
+    op: Operation, position: int, scatter: Scatter, *, costs: MachineCosts, force: bool
 ) -> Decomposition | PixelShuffle | Refusal:
     """Decide how the contraction `op` skips the holes of its input number `position`.
 
@@ -85,6 +71,8 @@ def plan_decomposition(
         costs: the rates that decide.
         force: whether it is rewritten even if the scatter is cheaper.
     """
+    if not scatter.strided:
+        return NoMatch()
     dims = contraction_of(op, scatter)
     if isinstance(dims, Refusal):
         return dims
@@ -146,32 +134,10 @@ def _product(operand: ScatteredOperand, phases: tuple[Phase, ...] = ()) -> Produ
 
 
 @dataclass(frozen=True)
-class DecomposeContraction(RewritePattern):
-    """Contract the source of a scatter once for each phase."""
-
-    costs: MachineCosts
-    force: bool
-    decided: set[Operation] = field(default_factory=set["Operation"])
-    """The ops of every scatter that a contraction reads."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Rewrite `op` if it is a contraction of a scatter with windows."""
-        for position, scatter in scatters_read_by(op, PASS, self.decided):
-            if not scatter.strided:
-                continue
-            plan = plan_decomposition(op, position, scatter, self.costs, force=self.force)
-            if isinstance(plan, Refusal):
-                remarks.refused(PASS, scatter.op, plan.reason)
-                continue
-            if carry_out(plan, scatter, PASS, rewriter):
-                return
-
-
-@dataclass(frozen=True)
 class DecomposeStridedDgradPass(ModulePass):
     """Computes strided backward data convolutions phase by phase, without their holes."""
 
-    name = PASS
+    name = "decompose-strided-dgrad"
 
     force: bool = False
     """Whatever it costs."""
@@ -184,7 +150,5 @@ class DecomposeStridedDgradPass(ModulePass):
         Raises:
             PassFailedException: `costs` are none.
         """
-        scatters = strided_insertions(op)
-        pattern = DecomposeContraction(costs_of(self.costs), self.force)
-        PatternRewriteWalker(pattern).rewrite_module(op)
-        report_unread(PASS, scatters, pattern.decided)
+        plan = partial(plan_decomposition, costs=costs_of(self.costs), force=self.force)
+        RewriteReaders(self.name, plan).rewrite_module(op)

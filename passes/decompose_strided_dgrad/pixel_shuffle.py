@@ -75,9 +75,9 @@ class PixelShuffle:
 def plan_shuffle(operand: ScatteredOperand) -> PixelShuffle | Refusal:
     """Whether every tap is a column of one product; else why not."""
     for split in operand.split:
-        reason = _overlap(operand, split)
-        if reason is not None:
-            return Refusal(reason)
+        refusal = _overlap(operand, split)
+        if refusal is not None:
+            return refusal
     fill = fill_of(operand.dims.out.value)
     if fill is None:
         return Refusal("the init has elements of its own")
@@ -90,19 +90,19 @@ def plan_shuffle(operand: ScatteredOperand) -> PixelShuffle | Refusal:
     return PixelShuffle(operand, fill, columns)
 
 
-def _overlap(operand: ScatteredOperand, split: SplitDim) -> str | None:
+def _overlap(operand: ScatteredOperand, split: SplitDim) -> Refusal | None:
     """Why the windows over one dimension do not lie side by side."""
     window, where = split.window, f"along dimension {split.dim}"
     if split.tap is None or window.stride != 1 or window.taps != window.spacing:
-        return f"there are not as many taps as the stride {where}"
+        return Refusal(f"there are not as many taps as the stride {where}")
     if window.outputs % window.period:
-        return f"a block is cut off {where}"
+        return Refusal(f"a block is cut off {where}")
     last = window.taps - 1
     reversed_taps = all(
         (phase.taps, phase.first_tap, phase.base) == (1, last - phase.first, window.phases[0].base)
         for phase in window.phases
     )
-    return None if reversed_taps else f"blocks are shifted {where}"
+    return None if reversed_taps else Refusal(f"blocks are shifted {where}")
 
 
 def _product(plan: PixelShuffle, builder: TensorBuilder) -> SSAValue:

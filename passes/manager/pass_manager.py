@@ -6,22 +6,27 @@ import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from convir.dialects.context import new_context, read_module
+from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError, diagnostic_of, verify
+from convir.frontends.sources import read_source
 from convir.passes.manager.fixpoint import unrolled
 from convir.passes.manager.pipeline_text import parse_pipeline
 from convir.passes.manager.remarks import Remark, collect
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from pathlib import Path
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
+
+    from convir.dialects.diagnostics import Diagnostic
+    from convir.frontends.sources import Shapes
 
 WATCHING = "print and check IR between passes"
 """The phase of `Timing` for what instruments do."""
@@ -35,31 +40,59 @@ class Result:
     """The rewritten module, verified; the module given to `run` is left as it was."""
     remarks: tuple[Remark, ...]
     """What each pass did or refused to do, and why, in order."""
+    checks: tuple[Diagnostic, ...] = ()
+    """With `check_each`: for each function and pass that changed the module, a remark that both
+    agree, or a warning why they were not compared."""
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """With `timing`: wall time by phase, `pass NUMBER NAME` and `verify` among them."""
 
 
-def run(module: ModuleOp | str, pipeline: str | Sequence[ModulePass | str]) -> Result:
-    """Rewrite a copy of `module` and say what happened.
+def run(
+    source: ModuleOp | str | Path | Any,
+    pipeline: str | Sequence[ModulePass | str],
+    *,
+    shapes: Shapes = (),
+    size: float = 1.0,
+    check_each: bool = False,
+    timing: bool = False,
+) -> Result:
+    """Rewrite a copy of a module and say what happened.
 
     Args:
-        module: a module, or MLIR text.
+        source: what `convir.compile` takes: MLIR text, the path of a file that holds it, a
+            MIOpenDriver line, a module, the path of an .onnx or .nam model, or a `ModelProto`.
         pipeline: the name of a pipeline (`"backward-data"`), passes as text (`"a,b{x=1}"`), or
             a sequence of passes and such texts.
+        shapes: of the inputs of a model, in order, where it leaves sizes open.
+        size: which of the models that a .nam file contains, from 0 (the smallest) to 1.
+        check_each: whether every function is run on the NumPy reference after each pass that
+            changed the module, and compared with what it gave before the first one.
+        timing: whether the result says how long each pass took.
 
     Raises:
         PipelineError: the pipeline's text is malformed or names what does not exist.
-        DiagnosticError: the text or the module is wrong, or a pass failed on it.
+        DiagnosticError: the source is wrong, a pass failed on it, or a check did.
         PassCrashError: a pass is broken.
+        OSError: a file of text cannot be read.
+        TypeError: `source` is no source.
+        ValueError: a .nam model is given no shape of a block.
     """
     passes = _passes_of((pipeline,) if isinstance(pipeline, str) else pipeline)
-    ctx = new_context()
-    if isinstance(module, str):
-        module = read_module(module, "<string>", ctx)
-    else:
-        verify(module)
-        module = module.clone()
+    module = read_source(source, shapes=shapes, size=size)
+    checks: list[Diagnostic] = []
+    measured = Timing()
     with collect() as remarks:
-        apply_passes(ctx, module, passes)
-    return Result(module, tuple(remarks))
+        instruments = (_check_each(checks.append),) if check_each else ()
+        apply_passes(new_context(), module, passes, instruments=instruments, timing=measured)
+    seconds = measured.seconds if timing else {}
+    return Result(module, tuple(remarks), tuple(checks), seconds)
+
+
+def _check_each(report: Callable[[Diagnostic], None]) -> Instrument:
+    # Executing modules takes NumPy and the reference, which rewriting does without.
+    from convir.reference.checking.check_each import CheckEach  # noqa: PLC0415
+
+    return CheckEach(report)
 
 
 def _passes_of(parts: Sequence[ModulePass | str]) -> tuple[ModulePass, ...]:

@@ -8,6 +8,7 @@ inside `fixpoint(...)` takes turns until nothing changes.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,11 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from convir.passes.manager.fixpoint import FixpointPass
 from convir.passes.manager.nearest import did_you_mean
-from convir.passes.manager.registry import ALL_PASSES
+from convir.passes.manager.registry import ALL_PASSES, find_pass, installed_passes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from xdsl.passes import ModulePass
 
@@ -28,6 +30,15 @@ ANCHORS = ("builtin.module", "func.func", "any")
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
+
+NONE = "none"
+"""How an option is written that has no value, as it has by default."""
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""What stands without quotes."""
+
+_EMPTY = (None, ())
+"""The defaults that are written so."""
 
 _CLOSING = {"{": "}", "[": "]"}
 
@@ -58,8 +69,19 @@ def named_pipeline(name: str) -> tuple[ModulePass, ...]:
     """
     pipelines = _pipelines()
     if name not in pipelines:
-        raise PipelineError(f"unknown pipeline '{name}'{did_you_mean(name, pipelines)}")
+        near = did_you_mean(name, pipelines)
+        raise PipelineError(f"unknown pipeline '{name}'{near}; there is {', '.join(pipelines)}")
     return pipelines[name]
+
+
+def is_known(name: str) -> bool:
+    """Whether `name` is that of a pass or of a named pipeline."""
+    return name in ALL_PASSES or name in _pipelines() or find_pass(name) is not None
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of all passes and named pipelines."""
+    return (*ALL_PASSES, *_pipelines(), *installed_passes())
 
 
 @dataclass
@@ -131,15 +153,15 @@ class _Reader:
 
 def _resolve(name: str, options: str) -> tuple[ModulePass, ...]:
     """The pass called `name` with `options`, or the passes of the pipeline called `name`."""
-    if name in ALL_PASSES:
-        return (_build_pass(name, options),)
-    pipelines = _pipelines()
-    if name not in pipelines:
-        near = did_you_mean(name, (*ALL_PASSES, *pipelines))
+    if name not in ALL_PASSES and name in _pipelines():
+        if options:
+            raise PipelineError(f"the pipeline '{name}' takes no options")
+        return _pipelines()[name]
+    load = find_pass(name)
+    if load is None:
+        near = did_you_mean(name, known_names())
         raise PipelineError(f"unknown pass '{name}'{near}")
-    if options:
-        raise PipelineError(f"the pipeline '{name}' takes no options")
-    return pipelines[name]
+    return (_build_pass(name, options, load),)
 
 
 def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
@@ -148,16 +170,19 @@ def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
     return PIPELINES
 
 
-def _build_pass(name: str, options: str) -> ModulePass:
+def _build_pass(name: str, options: str, load: Callable[[], type[ModulePass]]) -> ModulePass:
     try:
         spec = parse_spec(name + options).normalize_parameter_names()
     except ArgSpecParseError as exc:
         *_, reason = str(exc).splitlines()
         raise PipelineError(f"pass '{name}': {reason.strip()} in '{options}'") from exc
     try:
-        pass_class = ALL_PASSES[name]()
+        pass_class = load()
     except ImportError as exc:
         raise PipelineError(f"pass '{name}' cannot be loaded: {exc}") from exc
+    for field in dataclasses.fields(pass_class):
+        if field.default in _EMPTY and spec.parameters.get(field.name) == (NONE,):
+            del spec.parameters[field.name]
     known = [field.name.replace("_", "-") for field in dataclasses.fields(pass_class)]
     for option in (parameter.replace("_", "-") for parameter in spec.parameters):
         if option not in known:
@@ -167,3 +192,26 @@ def _build_pass(name: str, options: str) -> ModulePass:
         return pass_class.from_spec(spec)
     except (TypeError, ValueError) as exc:
         raise PipelineError(f"pass '{name}': {exc}") from exc
+
+
+def with_defaults(pass_class: type[ModulePass]) -> str:
+    """The pass as a pipeline has it, with all its options and their defaults.
+
+    An option without a default, which has to be given, is its type: `<int>`.
+    """
+    fields = [field for field in dataclasses.fields(pass_class) if field.init]
+    options = " ".join(f"{field.name.replace('_', '-')}={_spelled(field)}" for field in fields)
+    return f"{pass_class.name}{{{options}}}" if options else pass_class.name
+
+
+def _spelled(field: dataclasses.Field[Any]) -> str:
+    default = field.default
+    if default is dataclasses.MISSING:
+        return f"<{field.type}>"
+    if default in _EMPTY:
+        return NONE
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, str) and not _WORD.fullmatch(default):
+        return f'"{default}"'
+    return str(default)

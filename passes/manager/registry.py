@@ -1,5 +1,7 @@
 """Every pass by name, imported only when it is used.
 
+Passes of other packages are those of their entry points `xdsl.universe`.
+
 A pass of ours stands in `CONVIR_PASSES` by its name alone: `some-pass` is the `ModulePass` with
 `name = "some-pass"` in `convir/passes/some_pass.py`, or in `pass_.py` of the folder of that name.
 Adding a pass is adding that one line. Those of `convir/lowering` stand in `LOWERING_PASSES` with
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
+
+from convir.dialects.installed import installed_universe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +41,6 @@ CONVIR_PASSES: tuple[str, ...] = (
 """The names of our passes on tensors, in alphabetical order, one a line."""
 
 LOWERING_PASSES: Mapping[str, str] = {
-    "chunk-batch": "buffers",
     "fuse-frames": "regions",
     "fuse-epilogue": "regions",
     "form-kernel-regions": "regions",
@@ -77,6 +80,17 @@ ALL_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
     **{name: partial(load_pass, name) for name in (*CONVIR_PASSES, *LOWERING_PASSES)},
 }
 """Pass name to a factory of its class: xDSL's passes and ours; ours win where both have one."""
+
+
+def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
+    """The factory of the pass called `name`, of ours, of xDSL or of another package."""
+    return ALL_PASSES.get(name) or installed_universe().all_passes.get(name)
+
+
+def installed_passes() -> tuple[str, ...]:
+    """The names of the passes that other packages add, in alphabetical order."""
+    return tuple(sorted(installed_universe().all_passes.keys() - ALL_PASSES.keys()))
+
 
 NEW_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = {
     name: ALL_PASSES[name]

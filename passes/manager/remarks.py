@@ -14,7 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.func import FuncOp
+
+from convir.dialects.diagnostics import file_location
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,10 +38,19 @@ class Remark:
     """True if the pass rewrote the operation, False if it refused."""
     reason: str
     """What was gained, or which precondition failed; one clause, no full stop."""
+    function: str = ""
+    """The name of the function that the operation is in, or is; empty where there is none."""
+    verb: str = "rewritten"
+    """What was done to the operation where the pass fired."""
+
+    @property
+    def message(self) -> str:
+        """All but the place and the function, on one line."""
+        verb = self.verb if self.fired else f"not {self.verb}"
+        return f"[{self.pass_name}] {self.op} {verb}: {self.reason}"
 
     def __str__(self) -> str:
-        verb = "rewritten" if self.fired else "not rewritten"
-        return f"{self.location}: remark: [{self.pass_name}] {self.op} {verb}: {self.reason}"
+        return f"{self.location}: remark: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -81,15 +92,23 @@ def muted() -> Generator[None]:
 
 def location_of(op: Operation) -> str:
     """`file:line:col` of `op`, or `-` if it carries no file location."""
-    loc = op.location
-    if isinstance(loc, FileLineColLoc):
-        return f"{loc.filename.data}:{loc.line.data}:{loc.column.data}"
-    return "-"
+    loc = file_location(op.location)
+    return "-" if loc is None else f"{loc.filename.data}:{loc.line.data}:{loc.column.data}"
 
 
-def fired(pass_name: str, op: Operation, reason: str) -> None:
-    """Report that `pass_name` is about to rewrite, or has rewritten, `op`."""
-    _emit(pass_name, op, True, reason)
+def function_of(op: Operation) -> str:
+    """The name of the function that `op` is in, or is; empty where there is none."""
+    around: Operation | None = op
+    while around is not None:
+        if isinstance(around, FuncOp):
+            return around.sym_name.data
+        around = around.parent_op()
+    return ""
+
+
+def fired(pass_name: str, op: Operation, reason: str, verb: str = "rewritten") -> None:
+    """Report that `pass_name` is about to rewrite, or has rewritten, `op`; or what else it did."""
+    _emit(pass_name, op, True, reason, verb)
 
 
 def refused(pass_name: str, op: Operation, reason: str) -> None:
@@ -97,10 +116,12 @@ def refused(pass_name: str, op: Operation, reason: str) -> None:
     _emit(pass_name, op, False, reason)
 
 
-def _emit(pass_name: str, op: Operation, did_fire: bool, reason: str) -> None:
+def _emit(
+    pass_name: str, op: Operation, did_fire: bool, reason: str, verb: str = "rewritten"
+) -> None:
     listeners = _listeners.get()
     if not listeners:
         return
-    remark = Remark(pass_name, op.name, location_of(op), did_fire, reason)
+    remark = Remark(pass_name, op.name, location_of(op), did_fire, reason, function_of(op), verb)
     for collector in listeners:
         collector.add(remark)

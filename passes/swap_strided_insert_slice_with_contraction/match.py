@@ -82,9 +82,9 @@ def restrict(dims: ContractionDims, operand: int, scatter: Scatter) -> Restricti
     for dim, digits in enumerate(scatter.dims):
         if covers(digits):
             continue
-        reason = reader.read_dim(dim)
-        if reason is not None:
-            reader.kept[dim] = reason
+        refusal = reader.read_dim(dim)
+        if refusal is not None:
+            reader.kept[dim] = refusal.reason
     if not reader.loops:
         return Refusal(reader.first_reason())
     other = _cut(dims, 1 - operand, reader.loops)
@@ -126,23 +126,25 @@ class _Reader:
         """The scattered operand."""
         return self.dims.inputs[self.position]
 
-    def read_dim(self, dim: int) -> str | None:
+    def read_dim(self, dim: int) -> Refusal | None:
         """Restrict the loop that reads dimension `dim`; the reason if that cannot be done."""
         index = self.operand.index[dim]
         live = _live(self.dims, index)
         if len(live.terms) != 1:
-            return f"dimension {dim} is {_window_of(self.dims, live)}"
+            return Refusal(f"dimension {dim} is {_window_of(self.dims, live)}")
         ((loop, coefficient),) = live.terms
         if any(loop in other.loops for i, other in enumerate(self.operand.index) if i != dim):
-            return f"loop d{loop} indexes dimension {dim} and another one"
+            return Refusal(f"loop d{loop} indexes dimension {dim} and another one")
         count = _trip_count(self.dims, self.operand, dim, loop)
         if count is None:
-            return f"the trip count of loop d{loop}, which reads dimension {dim}, is not known"
+            return Refusal(
+                f"the trip count of loop d{loop}, which reads dimension {dim}, is not known"
+            )
         seen = read(self.scatter.dims[dim], live.constant, coefficient, count)
         if seen is None:
-            return f"what loop d{loop} reads of dimension {dim} cannot be proved"
+            return Refusal(f"what loop d{loop} reads of dimension {dim} cannot be proved")
         if product([placement.size for placement in seen]) is None:
-            return f"dimension {dim} has several dynamic sizes"
+            return Refusal(f"dimension {dim} has several dynamic sizes")
         self.scatter = narrowed(self.scatter, dim, seen)
         if (coefficient, live.constant) != (1, 0):
             self.index[dim] = self._index_of(dim, loop)

@@ -19,34 +19,29 @@ taps; FLOPs fall. A hole counts as zero whatever it is multiplied with: 0 · Inf
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from convir.analysis.refusal import Refusal
+from convir.analysis.refusal import NoMatch, Refusal
 from convir.analysis.values.zeros import fill_of
 from convir.passes.builders.scattered_contraction import (
-    carry_out,
+    RewriteReaders,
     contraction_of,
     followers_of,
     holes_of,
     is_strided,
     part_of_init,
-    report_unread,
-    scatters_read_by,
-    strided_insertions,
 )
 from convir.passes.builders.structured_rebuild import rebuilt
-from convir.passes.manager import remarks
+from convir.passes.manager.quantities import flops_change
 from convir.passes.swap_strided_insert_slice_with_contraction.match import Restriction, restrict
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Operation, SSAValue
 
     from convir.analysis.scatter.elementwise import Elementwise
     from convir.analysis.scatter.placement import Digits
@@ -54,7 +49,6 @@ if TYPE_CHECKING:
     from convir.analysis.values.scalars import Constant
     from convir.passes.builders.tensor_builder import TensorBuilder
 
-PASS: Final = "swap-strided-insert-slice-with-contraction"
 
 # Padding without a stride is dropped only where that at least halves the work, as the smallest
 # stride does: shapes are also padded on purpose, for alignment, by a few per cent.
@@ -87,7 +81,8 @@ class Swap:
         dims, saving = self.restriction.dims, self.restriction.saving
         gain = f"{saving:.4g}x fewer FLOPs"
         if dims.flops is not None:
-            gain = f"{dims.flops} -> {round(dims.flops / saving)} FLOPs ({saving:.4g}x fewer)"
+            change = flops_change(dims.flops, round(dims.flops / saving))
+            gain = f"{change} ({saving:.4g}x fewer)"
         if not self.restriction.scatters_result:
             return f"{gain}; only the reduction shrinks, so that nothing is scattered afterwards"
         if not self.followers:
@@ -141,35 +136,19 @@ def plan_swap(op: Operation, operand: int, scatter: Scatter) -> Swap | Refusal:
     return Swap(restriction, fill, followers)
 
 
-@dataclass(frozen=True)
-class SwapScatterWithContraction(RewritePattern):
-    """Contract the source of a scatter instead of the scattered tensor."""
-
-    decided: set[Operation] = field(default_factory=set[Operation])
-    """The ops of every scatter that a contraction reads."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Rewrite `op` if it is a contraction of a scatter."""
-        for position, scatter in scatters_read_by(op, PASS, self.decided):
-            swap = plan_swap(op, position, scatter)
-            if isinstance(swap, Refusal):
-                # The padding of every ordinary convolution comes this way; it is no news.
-                if is_strided(scatter.op) or isinstance(swap, TooLittleGain):
-                    remarks.refused(PASS, scatter.op, swap.reason)
-                continue
-            if carry_out(swap, scatter, PASS, rewriter):
-                return
+def plan_news(op: Operation, position: int, scatter: Scatter) -> Swap | Refusal:
+    """The plan, without a reason where only the padding of an ordinary convolution is met."""
+    swap = plan_swap(op, position, scatter)
+    is_news = is_strided(scatter.op) or isinstance(swap, Swap | TooLittleGain)
+    return swap if is_news else NoMatch()
 
 
 @dataclass(frozen=True)
 class SwapStridedInsertSliceWithContractionPass(ModulePass):
     """Contract first, scatter the smaller result."""
 
-    name = PASS
+    name = "swap-strided-insert-slice-with-contraction"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run over the whole module."""
-        scatters = strided_insertions(op)
-        pattern = SwapScatterWithContraction()
-        PatternRewriteWalker(pattern).rewrite_module(op)
-        report_unread(PASS, scatters, pattern.decided)
+        RewriteReaders(self.name, plan_news).rewrite_module(op)

@@ -130,6 +130,14 @@ class Checker:
             return Report(False, False, reason="there is no function with a body")
         return _worst(reports)
 
+    def check_function(self, after: ModuleOp, function: str) -> Report:
+        """Run one function of `after` on the same arguments and compare.
+
+        Raises:
+            KeyError: `function` is not one that this checker ran.
+        """
+        return self._check(after, function, self._runs[function])
+
     def check_results(
         self, function: str, results: Sequence[Array], facts: Sequence[Fact] | None = None
     ) -> Report:

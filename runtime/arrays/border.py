@@ -11,7 +11,7 @@ import numpy as np
 
 from convir.lowering.kernels.cuda.launch import POINTER_ALIGNMENT
 from convir.runtime.arrays.host_memory import ResultMemory, aligned_bytes
-from convir.runtime.arrays.torch_tensors import as_plain
+from convir.runtime.arrays.torch_tensors import as_plain, bits_of, is_bfloat16
 from convir.runtime.program import BFLOAT16
 
 if TYPE_CHECKING:
@@ -167,14 +167,27 @@ def _lies_on_host(value: Any) -> bool:
 def _imported(module: Any, value: Any, what: str) -> Array:
     """`value` as an array of `module`, whose current stream waits for what computes it.
 
+    NumPy's DLPack knows no bf16: what else holds it is asked for a NumPy array of ml_dtypes.
+
     Raises:
         TypeError: its memory or its dtype is none of `module`'s.
     """
     try:
+        if is_bfloat16(value):
+            return module.from_dlpack(bits_of(value)).view(BFLOAT16)
         return module.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError) as error:
+        if module is np and hasattr(value, "__array__") and _is_bfloat16(value):
+            return np.asarray(value)
         name = module.__name__
         raise TypeError(f"{what} cannot be read by {name} through DLPack: {error}") from error
+
+
+def _is_bfloat16(value: Any) -> bool:
+    try:
+        return np.dtype(value.dtype) == BFLOAT16
+    except (AttributeError, TypeError):
+        return False
 
 
 def _scalar(value: Any, spec: TensorSpec) -> Array:

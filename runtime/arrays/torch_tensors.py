@@ -10,7 +10,39 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
+import numpy as np
+
+from convir.runtime.program import BFLOAT16
+
 _CPU = "cpu"
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a PyTorch tensor."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_bfloat16(value: Any) -> bool:
+    """Whether `value` is a PyTorch tensor of bf16, which NumPy cannot import."""
+    return is_tensor(value) and value.dtype == sys.modules["torch"].bfloat16
+
+
+def bits_of(tensor: Any) -> Any:
+    """A tensor of bf16 as its bits: int16 in the same memory."""
+    return tensor.view(sys.modules["torch"].int16)
+
+
+def tensor_of(array: Any) -> Any:
+    """A result of a program, in NumPy's or CuPy's memory, as a tensor of the same memory.
+
+    On a GPU the tensor's current stream waits for what computes the array.
+    """
+    torch: Any = sys.modules["torch"]
+    is_bf16 = array.dtype == BFLOAT16
+    plain = array.view(np.int16) if is_bf16 else array
+    tensor = torch.from_numpy(plain) if isinstance(plain, np.ndarray) else torch.from_dlpack(plain)
+    return tensor.view(torch.bfloat16) if is_bf16 else tensor
 
 
 def as_plain(value: Any, what: str) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from convir.runtime.bench.candidate import Weights
     from convir.runtime.bench.timing import Timing
 
@@ -33,6 +36,32 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
+class RateUnit:
+    """The unit of operations a second that fits a machine."""
+
+    name: str
+    gflops: float
+    """How many 10^9 a second it is."""
+
+    @staticmethod
+    def of(gflops: Iterable[float]) -> RateUnit:
+        """TFLOP/s where the largest of some rates is one at least, else GFLOP/s."""
+        return TERA if max(gflops, default=0.0) >= TERA.gflops else GIGA
+
+    def text(self, gflops: float) -> str:
+        """A rate of so many 10^9 a second, in three digits at least."""
+        value = gflops / self.gflops
+        return f"{value:.{max(0, 2 - _exponent(value))}f}"
+
+
+GIGA, TERA = RateUnit("GFLOP/s", 1.0), RateUnit("TFLOP/s", 1e3)
+
+
+def _exponent(value: float) -> int:
+    return floor(log10(value)) if value > 0 else 0
+
+
+@dataclass(frozen=True)
 class Row:
     """Figures of one backend on one problem; either `us` or `failure` is set."""
 
@@ -51,9 +80,9 @@ class Row:
     failure: str | None = None
 
     @property
-    def tflops(self) -> float | None:
-        """10^12 useful operations a second."""
-        return self.flops / self.us.median / 1e6 if self.us is not None else None
+    def gflops(self) -> float | None:
+        """10^9 useful operations a second."""
+        return self.flops / self.us.median / 1e3 if self.us is not None else None
 
     @property
     def gbytes(self) -> float | None:

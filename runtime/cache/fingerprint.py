@@ -14,6 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from convir.dialects.entry_points import entry_points
+
 _FOLDERS = (
     "analysis",
     "api",
@@ -29,14 +31,16 @@ _SUFFIXES = (".py", ".ll", ".cuh", ".toml")
 
 @cache
 def compiler_fingerprint() -> str:
-    """A hexadecimal digest of convir and xDSL as they are installed.
+    """A hexadecimal digest of convir and xDSL as they are installed, and of what adds passes,
+    dialects or kernels to them.
 
     Raises:
         OSError: they are not files in folders, so that nothing can be said.
     """
     digest = hashlib.sha256()
     root = Path(__file__).parents[2]
-    for folder in (*(root / name for name in _FOLDERS), _package("xdsl")):
+    others = sorted({point.package for point in entry_points()})
+    for folder in (*(root / name for name in _FOLDERS), *map(_package, ("xdsl", *others))):
         digest.update(f"{folder.name}\n".encode())
         for line in sorted(_files(str(folder))):
             digest.update(line.encode())
@@ -47,11 +51,15 @@ def _package(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         raise FileNotFoundError(f"{name} is not installed as files")
-    return Path(spec.origin).parent
+    origin = Path(spec.origin)
+    return origin.parent if origin.name == "__init__.py" else origin
 
 
 def _files(folder: str, prefix: str = "") -> list[str]:
-    """Path, size and times of every source below `folder`, a line each."""
+    """Path, size and times of every source below `folder`, a line each; of a file, its own."""
+    if not os.path.isdir(folder):
+        found = os.stat(folder)
+        return [f"{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}\n"]
     lines: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -59,7 +59,7 @@ class Question:
 
     source: bytes
     """The text of the module."""
-    function: str
+    function: str | None
     pipeline: str
     workspace_bytes: int | None
     cpu: CpuTarget

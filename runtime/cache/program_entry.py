@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Json: TypeAlias = Any
 
-VERSION = 2
+VERSION = 3
 """Of the layout."""
 
 ALIGNMENT = 64
@@ -73,6 +73,8 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    function: str = "main"
+    """Its name."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def decode(content: bytes, apart: Callable[[str], bytes | None] = lambda _: None
     try:
         match header["is"]:
             case "signature":
-                return Signature(_specs(header["inputs"]), _specs(header["outputs"]))
+                ends = _specs(header["inputs"]), _specs(header["outputs"])
+                return Signature(*ends, _text(header["function"]))
             case "files":
                 return ModelFiles(tuple(map(_text, _list(header["names"]))))
             case "plan":
@@ -149,7 +152,8 @@ def _parts(entry: Entry, key: str | None) -> tuple[dict[str, Json], bytes]:
     """The header, and what is no text."""
     if isinstance(entry, ModelFiles):
         return {"is": "files", "names": entry.names}, b""
-    ends = {name: [*map(_written_spec, getattr(entry, name))] for name in ("inputs", "outputs")}
+    specs = {name: [*map(_written_spec, getattr(entry, name))] for name in ("inputs", "outputs")}
+    ends = {**specs, "function": entry.function}
     if isinstance(entry, Signature):
         return {"is": "signature", **ends}, b""
     codes = [code.code for code in entry.codes]
@@ -238,6 +242,7 @@ def _plan(
         codes=codes,
         steps=tuple(map(reader.step, _list(header["steps"]))),
         stream=_stream(header["stream"]),
+        function=_text(header["function"]),
     )
 
 

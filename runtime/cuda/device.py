@@ -114,6 +114,16 @@ class CudaProgram:
         return self._program()
 
     @property
+    def function(self) -> str:
+        """The name of what it computes."""
+        return self.program.name
+
+    @property
+    def device(self) -> str:
+        """What users call where it runs."""
+        return f"{CUDA}:{self.index}"
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Shape and dtype of every argument."""
         return self.plan.inputs

@@ -55,7 +55,7 @@ def include_folder() -> str:
     """
     folder = _pathfinder().find_nvidia_header_directory("cudart")
     if folder is None:
-        raise NoGpuError("CUDA's headers are not installed: pip install nvidia-cuda-runtime")
+        raise NoGpuError("CUDA's headers are not installed: pip install 'convir[cuda]'")
     return folder
 
 
@@ -186,4 +186,5 @@ def _module(name: str, what: str, package: str) -> Any:
 def _missing(what: str, error: Exception, package: str) -> str:
     """One line, though loaders explain themselves in many."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return f"{what} is not installed or cannot be loaded ({reason}): pip install {package}"
+    advice = f"pip install 'convir[cuda]', which has {package}"
+    return f"{what} is not installed or cannot be loaded ({reason}): {advice}"

@@ -189,6 +189,16 @@ class HostProgram:
         """Shape and dtype of every result."""
         return self.plan.outputs
 
+    @property
+    def function(self) -> str:
+        """The name of what it computes."""
+        return self.plan.function
+
+    @property
+    def device(self) -> str:
+        """What users call where it runs."""
+        return "host"
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Run once on C-contiguous arrays of the program's shapes and dtypes.
 

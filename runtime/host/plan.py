@@ -54,6 +54,8 @@ class HostPlan:
     codes: tuple[ObjectCode, ...]
     steps: tuple[Step, ...]
     stream: StreamSpec = field(default_factory=StreamSpec)
+    function: str = "main"
+    """The name of what it computes."""
 
     @property
     def arena(self) -> int:

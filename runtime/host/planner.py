@@ -64,6 +64,7 @@ def plan_program(program: Program, cpu: CpuTarget) -> HostPlan:
         tuple(planner.codes),
         tuple(steps),
         program.stream,
+        program.name,
     )
 
 

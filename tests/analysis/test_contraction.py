@@ -12,6 +12,8 @@ from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.dialects.context import parse_module
 
+pytestmark = pytest.mark.fast
+
 
 @dataclass(frozen=True)
 class Generic:

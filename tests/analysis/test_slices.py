@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from convir.analysis.slices import DimOf, SliceView, dropped_dims, index_of, size_of, slice_view
 from convir.dialects.context import parse_module
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation
+
+pytestmark = pytest.mark.fast
 
 
 def module_of(arguments: str, body: str) -> ModuleOp:

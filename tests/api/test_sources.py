@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from onnx_cases import model_of, node
+from xdsl.utils.exceptions import PassFailedException
 
 from convir.api.compile import compile as compile_module
 from convir.dialects.diagnostics import DiagnosticError
+from convir.passes import run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.fast
 
 TEXT = (
     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{ {0} func.return %x : tensor<2xf32> }}"
@@ -89,3 +93,90 @@ def test_a_model_in_memory() -> None:
         compile_module(model, device="host")
     with pytest.raises(TypeError, match="the source is a GraphProto"):
         compile_module(model.graph, device="host")
+
+
+LINE = "conv -n 1 -c 4 -H 5 -W 5 -k 6 -y 3 -x 3 -F 2"
+NAMED = "func.func @{0}(%x: tensor<2xf32>) -> tensor<2xf32> {{ func.return %x : tensor<2xf32> }}"
+
+
+def test_every_way_in_is_one_rule(tmp_path: Path) -> None:
+    """Text, a path, a line and a module, for `compile` as for `run`."""
+    module = run(LINE, ()).module
+    text = str(module)
+    path = tmp_path / "line.mlir"
+    path.write_text(text)
+    dy, w = np.ones((1, 6, 3, 3), np.float32), np.ones((6, 4, 3, 3), np.float32)
+    results = [
+        np.asarray(compile_module(given, device="host")(dy, w))
+        for given in (LINE, f"./bin/MIOpenDriver {LINE}", text, path, str(path), module)
+    ]
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    rewritten = {
+        str(run(given, "backward-data").module) for given in (LINE, text, path, str(path), module)
+    }
+    assert len(rewritten) == 1
+
+
+def test_a_wrong_line_says_where() -> None:
+    with pytest.raises(DiagnosticError, match=r"<line>:1:6: error: unknown option '--chanels'"):
+        compile_module("conv --chanels 3", device="host")
+
+
+def test_a_module_with_one_function_needs_no_name() -> None:
+    assert compile_module(NAMED.format("f"), device="host").function == "f"
+    private = NAMED.format("g").replace("func.func", "func.func private")
+    both = f"module {{ {private}\n{NAMED.format('f')} }}"
+    assert compile_module(both, device="host").function == "f"
+    assert compile_module(both, device="host", function="g").function == "g"
+
+
+def test_of_several_functions_one_is_named() -> None:
+    both = f"module {{ {NAMED.format('f')}\n{NAMED.format('g')} }}"
+    with pytest.raises(PassFailedException, match=r"no function @main; it has @f, @g; say which"):
+        compile_module(both, device="host")
+    with pytest.raises(PassFailedException, match=r"no function @h; it has @f, @g$"):
+        compile_module(both, device="host", function="h")
+
+
+def test_the_cpu_is_the_host(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("cpu", "host"):
+        assert compile_module(NAMED.format("f"), device=name).device == "host"
+    assert caplog.records == []
+
+
+def test_what_is_compiled_says_what_it_is() -> None:
+    named = compile_module(NAMED.format("f"), device="host")
+    assert repr(named) == "<Executable @f on host: (2 float32) -> 2 float32>"
+    dynamic = compile_module(NAMED.format("f").replace("2x", "?x"), device="host")
+    assert repr(dynamic) == "<DynamicExecutable @f on host: (? float32) -> ? float32>"
+
+
+def test_a_program_prints_without_its_constants() -> None:
+    values = ", ".join(map(str, np.arange(0.5, 4096.5)))
+    text = f"""
+    func.func @f(%x: tensor<4096xf32>) -> tensor<4096xf32> {{
+      %c = arith.constant dense<[{values}]> : tensor<4096xf32>
+      %y = arith.addf %x, %c : tensor<4096xf32>
+      func.return %y : tensor<4096xf32>
+    }}
+    """
+    assert str(compile_module(text, device="host").program) == (
+        "program @f: (4096 float32) -> 4096 float32\n"
+        "  arena of 0 bytes\n"
+        "  constant0: 4096 float32, 16,384 bytes\n"
+        "  launch @f_0 (input0: 4096 float32, constant0: 4096 float32) -> output0: 4096 float32"
+    )
+
+
+def test_the_backward_weight_of_a_transposed_line_takes_what_the_line_says() -> None:
+    """x is the line's input, dy the gradient of its output, and dw that of its filter."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+    line = "conv -n 2 -c 4 -H 5 -W 5 -k 6 -y 3 -x 3 -u 2 -v 2 -m trans -F 4"
+    x, w = torch.randn(2, 4, 5, 5), torch.randn(4, 6, 3, 3, requires_grad=True)
+    y = torch.nn.functional.conv_transpose2d(x, w, stride=2)
+    dy = torch.randn_like(y)
+    y.backward(dy)
+    torch.testing.assert_close(compile_module(line, device="host")(x, dy), w.grad)
+    said = str(run(line, ()).module)
+    assert "@main(%x: tensor<2x4x5x5xf32>, %dy: tensor<2x6x11x11xf32>)" in said

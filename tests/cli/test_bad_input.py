@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.fast
+
 LINE = (
     *("conv", "-n", "1", "-c", "8", "-H", "9", "-W", "9", "-k", "12"),
     *("-y", "3", "-x", "3", "-F", "1"),
@@ -31,7 +33,8 @@ def failure(tool: str, argv: Sequence[str], capsys: pytest.CaptureFixture[str]) 
     out, err = capsys.readouterr()
     assert (status in (1, 2), out) == (True, "")
     assert "defect of convir" not in err
-    (line,) = err.splitlines()
+    line, *shown = err.splitlines()
+    assert not shown or shown[-1].strip() == "^"
     return line
 
 

@@ -15,6 +15,8 @@ from convir.cli.run import main as run_main
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.fast
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (the extra `onnx`)")
 
 

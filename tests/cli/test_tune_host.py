@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from convir.lowering.selection.records.record import Record
     from convir.runtime.executable import Executable
 
+pytestmark = pytest.mark.fast
+
 NCW = "--in_layout NCW --fil_layout NCW --out_layout NCW"
 LINE = f"conv --spatial_dim 1 -n 1 -c 6 -W 102 -k 12 -x 3 -q 0 -g 2 -F 1 {NCW}"
 DENSE = f"conv --spatial_dim 1 -n 1 -c 100 -W 102 -k 100 -x 3 -q 0 -F 1 {NCW}"

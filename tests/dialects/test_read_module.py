@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FileLineColLoc, FloatAttr
 
+pytestmark = pytest.mark.fast
+
 
 def constant(literal: str) -> Attribute:
     module = read_module(f"func.func @f() {{\n  %0 = arith.constant {literal}\n  func.return\n}}")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.func import FuncOp
 
+pytestmark = pytest.mark.fast
+
 TOLERANCE = 2e-6
 """Of an output whose peak is at most 1; relative to the peak beyond that. Builds of the format's
 own implementation differ by 5.5e-7 from each other."""

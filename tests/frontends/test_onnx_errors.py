@@ -12,6 +12,8 @@ from onnx_cases import Array, model_of, node
 from convir.frontends.onnx.errors import OnnxError
 from convir.frontends.onnx.importer import import_model
 
+pytestmark = pytest.mark.fast
+
 SHAPE = (1, 4, 5, 5)
 WEIGHTS = np.ones((4, 4, 3, 3), np.float32)
 NO_AXIS_9 = "a tensor of rank 4 has no axis 9"

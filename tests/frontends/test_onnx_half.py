@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from onnx_cases import Array
 
+pytestmark = pytest.mark.fast
+
 pytest.importorskip("onnx", reason="onnx is not installed (the extra `test`)")
 
 COUNT = 4096

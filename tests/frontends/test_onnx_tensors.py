@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.fast
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (the extra `onnx`)")
 
 WEIGHTS = np.arange(4 * 4 * 3 * 3, dtype=np.float32).reshape(4, 4, 3, 3)

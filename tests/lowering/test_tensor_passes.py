@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
+from convir.lowering.kernels.host.target import target
 from convir.lowering.kernels.target import cpu_costs, named, names
 from convir.lowering.tensor_passes import passes_for
 from convir.passes import run
@@ -18,6 +19,8 @@ from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPas
 from convir.passes.machine_costs import ASSUMED, MachineCosts
 from convir.passes.manager.option_checks import costs_of
 from convir.passes.pipelines import BACKWARD_DATA
+
+pytestmark = pytest.mark.fast
 
 SMALL = f"conv -n 1 -c 8 -k 8 -H 64 -W 64 -y 9 -x 9 -p 4 -q 4 -u 8 -v 8 -F 2 {NHWC}"
 """64 phases of few products: launches outweigh arithmetic on a GPU, and do not on a core."""
@@ -37,7 +40,9 @@ def test_costs_that_a_pass_was_given_stay() -> None:
     assert told == DecomposeStridedDgradPass(costs=own)
 
 
-@pytest.mark.parametrize("costs", [ASSUMED, cpu_costs(), *(named(name).costs for name in names())])
+@pytest.mark.parametrize(
+    "costs", [ASSUMED, cpu_costs(target()), *(named(name).costs for name in names())]
+)
 def test_costs_are_their_text(costs: MachineCosts) -> None:
     assert MachineCosts.parse(str(costs)) == costs == costs_of(str(costs))
 

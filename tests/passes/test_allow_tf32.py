@@ -24,6 +24,8 @@ from convir.reference.checking.check import check
 if TYPE_CHECKING:
     from convir.dialects.conv.problem import ConvProblem
 
+pytestmark = pytest.mark.fast
+
 ALLOWED = f"-> tensor<4x4xf32> attributes {{{kernel.ALLOW_TF32}}} {{"
 PRODUCT = """
 func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) -> tensor<4x4xf32> {

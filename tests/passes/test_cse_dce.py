@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from convir.dialects.context import new_context, parse_module
 from convir.passes.cse import CsePass
 from convir.passes.dce import DcePass
+
+pytestmark = pytest.mark.fast
 
 UNKNOWN = "builtin.unregistered"
 

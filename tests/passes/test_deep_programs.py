@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from convir.analysis.rearrangement import rearrangement
-from convir.cli.reports.instruments import module_text
+from convir.cli.files.module_text import module_text
 from convir.dialects.context import new_context, read_module
 from convir.passes.manager.pass_manager import apply_passes, run
 from convir.passes.manager.registry import CONVIR_PASSES, load_pass

@@ -9,6 +9,8 @@ from convir.dialects.context import read_module
 from convir.passes import run
 from convir.reference.checking.check import Checker
 
+pytestmark = pytest.mark.fast
+
 PROGRAMS = {
     "samples with scatters between them and their products": """
       func.func @main(%x: tensor<1x1x3xf32>, %w: tensor<4x4xf32>) -> tensor<3xf32> {

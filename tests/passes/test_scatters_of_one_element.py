@@ -11,6 +11,8 @@ from convir.dialects.context import read_module
 from convir.passes import run
 from convir.reference import evaluate
 
+pytestmark = pytest.mark.fast
+
 TEXT = """
 func.func @main(%x: {given}, %w: tensor<2x{taps}x{taps}x1xf32>) -> {result} {{
   %zero = arith.constant 0.0 : f32

@@ -17,6 +17,8 @@ from convir.runtime.program import shared_outputs
 if TYPE_CHECKING:
     from convir.runtime.executable import Executable
 
+pytestmark = pytest.mark.fast
+
 MATMUL = """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> {
   %zeros = arith.constant dense<0.0> : tensor<4x6xf32>

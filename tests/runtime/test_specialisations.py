@@ -9,6 +9,8 @@ import pytest
 
 from convir.runtime.specialisations import Specialisations
 
+pytestmark = pytest.mark.fast
+
 THREADS = 8
 
 

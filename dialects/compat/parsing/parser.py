@@ -8,6 +8,7 @@ What differs from xDSL's, each a measured defect:
   deeper than Python's stack;
 - an input without an op is an empty module; one that is not UTF-8 is an error at its bad byte;
 - locations of every kind are read, and aliases that are defined after their use;
+- external resources, such as the pipeline of a reproducer, are read over;
 - a value that is never defined is reported where it is used;
 - shapes and affine maps are parsed once for each spelling, and a region does not copy the names
   in scope, so that time grows with the length of the text.
@@ -203,6 +204,28 @@ class ConvirParser(LiteralParser, LocationParser, Parser):
                 self.raise_error("expected an op to have at least one result in a group", span)
             self._register_ssa_definition(span.text[1:], op.results[first : first + size], span)
             first += size
+
+    def _parse_external_resources(self) -> None:
+        """Read over what tools keep beside a module, such as the pipeline of a reproducer."""
+
+        def resource() -> None:
+            self.expect(self._parse_optional_resource_key, "expected a key")
+            self.parse_punctuation(":")
+            self.expect(self._parse_optional_resource_value, "expected a value")
+
+        def group() -> None:
+            self.expect(self._parse_optional_resource_key, "expected a key")
+            self.parse_punctuation(":")
+            self.parse_comma_separated_list(self.Delimiter.BRACES, resource)
+
+        self.parse_comma_separated_list(self.Delimiter.BRACES, group)
+
+    def _parse_optional_resource_key(self) -> str | None:
+        return self.parse_optional_identifier() or self.parse_optional_str_literal()
+
+    def _parse_optional_resource_value(self) -> str | bool | None:
+        value = self.parse_optional_str_literal()
+        return self.parse_optional_boolean() if value is None else value
 
     # Values and their scopes.
 

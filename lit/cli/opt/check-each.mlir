@@ -22,6 +22,6 @@ func.func @pointwise(%x: tensor<2x5x8xf32>, %w: tensor<4x8xf32>) -> tensor<2x10x
 }
 
 // CHECK:      check-each.mlir:{{[0-9]+:[0-9]+}}: remark: [swap-strided-insert-slice-with-contraction] tensor.insert_slice rewritten: {{.+}}
-// CHECK-NEXT: check-each.mlir:0:0: remark: [swap-strided-insert-slice-with-contraction] agrees: {{.*}}bit for bit
+// CHECK-NEXT: check-each.mlir:4:1: remark: [swap-strided-insert-slice-with-contraction] agrees: {{.*}}bit for bit
 
 // BUDGET: warning: [swap-strided-insert-slice-with-contraction] not checked: {{.*}} exceed the budget of 1e+03

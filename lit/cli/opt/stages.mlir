@@ -3,6 +3,9 @@
 // RUN: filecheck %s --check-prefix=TENSOR < %t/stages.1-tensor.mlir
 // RUN: filecheck %s --check-prefix=REGIONS < %t/stages.5-regions.mlir
 // RUN: ls %t | filecheck %s --check-prefix=FILES
+// Without a stage to stop at, every stage is written.
+// RUN: rm -rf %t.all && convir-opt %s --dump-stages-to=%t.all | filecheck %s --check-prefix=RT
+// RUN: filecheck %s --check-prefix=RT < %t.all/stages.9-planned.mlir
 // RUN: convir-opt %s -p dce --compile-to=tensor | filecheck %s --check-prefix=TENSOR
 // RUN: convir-opt %s -p dce --compile-to=input | filecheck %s --check-prefix=INPUT
 

@@ -22,7 +22,7 @@
 // INPUTS: convir-run: error: there are 2 inputs, but the function takes 1
 // OUTPUTS: convir-run: error: there are 2 outputs, but the function has 1 results
 // FUNCTION: convir-run: error: there is no function 'g' with a body; the module has: f
-// DEVICE: convir-run: error: --device gpu: unknown device 'gpu': one of {{.*}}host, cuda
+// DEVICE: convir-run: error: --device gpu: unknown device 'gpu': one of {{.*}}host, cpu, cuda
 // OPTION: convir-run: error: unknown option '--pipelin'; did you mean '--pipeline'?
 // NAM: convir-run: error: {{.*}}.nam: a stream has one --input and one --output: .wav or .npy files
 // ONNX: {{.*}}.onnx:0:0: error: No such file or directory

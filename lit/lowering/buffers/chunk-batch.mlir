@@ -1,11 +1,11 @@
-// RUN: convir-opt %s -p 'chunk-batch{workspace-bytes=100000}' --remarks 2>&1 | filecheck %s
-// RUN: convir-opt %s -p 'chunk-batch{workspace-bytes=1000000}' | filecheck %s --check-prefix=FITS
-// RUN: not convir-opt %s -p 'chunk-batch{workspace-bytes=100}' 2>&1 | filecheck %s --check-prefix=NEVER
+// RUN: convir-opt %s -p '' --compile-to=chunked --workspace-bytes=100000 --remarks 2>&1 | filecheck %s
+// RUN: convir-opt %s -p '' --compile-to=chunked --workspace-bytes=1000000 | filecheck %s --check-prefix=FITS
+// RUN: not convir-opt %s -p '' --compile-to=chunked --workspace-bytes=100 2>&1 | filecheck %s --check-prefix=NEVER
 
 // One sample of the scattered tensor takes 12288 bytes, and packed weights take 256: eight samples
 // fit, nine do not. The last chunk holds what is left, and all chunks share one arena.
 
-// CHECK:        remark: [chunk-batch] func.func rewritten: peak 246016 -> 98560 bytes of workspace: 3 chunks of up to 8 samples
+// CHECK:        remark: [chunk-batch] func.func rewritten: peak 246 -> 98.6 kB of workspace: 3 chunks of up to 8 samples
 // CHECK:        kernel.func @main_0_of_8(
 // CHECK:        kernel.func @main_0_of_4(
 // CHECK:        func.func @main(%x: memref<20x8x8x16xf32>, %w: memref<16x3xf32>, %{{.*}}: memref<20x8x24x3xf32>)

@@ -4,7 +4,7 @@
 // All temporaries share one arena; two that live at once do not overlap.
 
 // The plan is a remark: %a is dead when %c is first written, and lends it its place.
-// CHECK:      plan-memory.mlir:{{[0-9]+}}:1: remark: [plan-memory] func.func rewritten: peak 4096 bytes of 6144; a: 2048 bytes at 0, calls 3 to 4; b: 2000 bytes at 2048, calls 4 to 5; c: 2048 bytes at 0, calls 5 to 6
+// CHECK:      plan-memory.mlir:{{[0-9]+}}:1: remark: [plan-memory] func.func rewritten: peak 4096 bytes of 6144 bytes; a: 2048 bytes at 0, calls 3 to 4; b: 2000 bytes at 2048, calls 4 to 5; c: 2048 bytes at 0, calls 5 to 6
 // CHECK-NEXT: [plan-memory] func.func not rewritten: it has no temporaries
 // BUDGET:     plan-memory.mlir:{{[0-9]+}}:1: error: @chain needs 4096 bytes of workspace, the budget is 4095
 

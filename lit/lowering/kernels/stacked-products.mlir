@@ -1,4 +1,4 @@
-// RUN: convir-opt %s -p 'batch-gemms{device=cuda},form-kernel-regions,select-kernels{device=cuda without=template},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s
+// RUN: convir-opt %s -p 'batch-gemms{costs="%h200-costs"},form-kernel-regions,select-kernels{device=cuda without=template},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s
 // RUN: convir-opt %s -p 'batch-gemms,form-kernel-regions,select-kernels,outline-kernels,convert-to-rt' | filecheck %s --check-prefix=HOST
 
 // A stack of matrices times one shared matrix. Its rows lie behind each other: one product of all.

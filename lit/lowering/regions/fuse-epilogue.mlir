@@ -56,7 +56,7 @@ func.func @two_readers(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> (tensor<4x6x
 }
 
 // All phases of one backward data convolution are one launch.
-// REMARK: linalg.matmul rewritten: it is stored through tensor.insert_slice, tensor.insert_slice
+// REMARK: linalg.matmul rewritten: it is stored through 2 tensor.insert_slice
 // REMARK: linalg.matmul rewritten: it is stored through tensor.insert_slice
 // CHECK-LABEL: func.func @phases
 // CHECK:       kernel.region {

@@ -2,7 +2,7 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,decompose-strided-dgrad,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Who computes a convolution of small groups or few channels, all its phases in one launch.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not few_output_channels: it is no dense convolution to a few channels; not simt_direct: 576 products are unrolled
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not few_output_channels: it is no dense convolution to a few channels; not simt_direct: 576 products are unrolled
 // CHECK-LABEL: func.func @small_groups
 // CHECK:         kernel.region configs {cuda = "grouped_direct 64x13 warp_channels={{16|32}} rows=1 outputs={{[0-9]+}} tiles={{[0-9]+}} stages=2 warps={{[0-9]+}} producer_warps={{[0-9]+}} copies={{async|tma}} instruction={{mma|wgmma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region
@@ -52,7 +52,7 @@ func.func @not_whole_steps(%dy: tensor<2x10x13x40xbf16>, %w: tensor<40x3x3x3xbf1
 // -----
 
 // Two rows of 32 channels are the rows of a matrix instruction.
-// REMARK: kernel.region rewritten: sm90_grouped_direct {{.*}}predicted {{[0-9.]+}} µs, {{[a-z0-9_]+}} {{[0-9.]+}} µs; {{.*}}not simt_direct: its weights take
+// REMARK: {{[a-z_.]+}} implemented: sm90_grouped_direct {{.*}}predicted {{[0-9.]+}} µs, {{[a-z0-9_]+}} {{[0-9.]+}} µs; {{.*}}not simt_direct: its weights take
 // CHECK-LABEL: func.func @pairs_of_rows
 // CHECK:         kernel.region configs {cuda = "sm90_grouped_direct 7 stages=3 group_blocks={{[0-9]+}} blocks=132x1"} {
 // CHECK-NOT:     kernel.region
@@ -105,7 +105,7 @@ func.func @odd_windows(%x: tensor<2x20x24x3xf16>, %w: tensor<32x3x3x3xf16>, %ini
 // -----
 
 // Two places of 32 channels are the rows of a matrix instruction.
-// REMARK: kernel.region rewritten: sm90_grouped_wgrad
+// REMARK: {{[a-z_.]+}} implemented: sm90_grouped_wgrad
 // CHECK-LABEL: func.func @gradient_of_groups_of_32_channels
 // CHECK:         kernel.region configs {cuda = "sm90_grouped_wgrad 15 stages=3 blocks=132x1"} {
 // CHECK-NOT:     kernel.region
@@ -118,7 +118,7 @@ func.func @gradient_of_groups_of_32_channels(%x: tensor<256x14x14x64xf16>, %dy: 
 
 // -----
 
-// REMARK: kernel.region rewritten: grouped_wgrad {{.*}}not grouped_direct: it computes another operand than C, or adds to it; {{.*}}not sm90_grouped_wgrad: groups have 8 and 8 channels
+// REMARK: {{[a-z_.]+}} implemented: grouped_wgrad {{.*}}not grouped_direct: it computes another operand than C, or adds to it; {{.*}}not sm90_grouped_wgrad: groups have 8 and 8 channels
 // CHECK-LABEL: func.func @gradient_of_small_groups
 // CHECK:         kernel.region configs {cuda = "grouped_wgrad 64x13 warp_channels=16 rows={{[0-9]+}} tiles={{[0-9]+}} stages={{[0-9]+}} warps={{[0-9]+}} producer_warps={{[0-9]+}} copies={{async|tma}} blocks=132x{{[0-9]+}}"} {
 // CHECK-NOT:     kernel.region

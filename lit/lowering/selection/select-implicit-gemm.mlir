@@ -1,7 +1,7 @@
 // RUN: convir-opt %s -p 'fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --remarks 2>&1 | filecheck %s
 // Contractions with dense 16-bit channels go to wgmma; the scatter behind one is its store.
 
-// CHECK: remark: [select-kernels] kernel.region rewritten: sm90_implicit_gemm {{.*}}: it computes all of the kernel
+// CHECK: remark: [select-kernels] {{[a-z_.]+}} implemented: sm90_implicit_gemm {{.*}}: it computes all of the kernel
 // CHECK: kernel.region configs {cuda = "sm90_implicit_gemm {{[0-9]+x[0-9]+}} stages={{[0-9]+}} schedule={{[a-z]+}} store={{[0-9]+}} blocks=132"} {
 // CHECK:   tensor.insert_slice
 // CHECK:   kernel.yield

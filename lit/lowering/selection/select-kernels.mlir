@@ -3,12 +3,13 @@
 // Who computes a region, and why.
 
 // A template stores the product and what follows in one launch; on the host that is a kernel of its own.
-// CUDA:        select-kernels.mlir:{{[0-9]+}}:8: remark: [select-kernels] kernel.region rewritten: sm80_implicit_gemm {{.*}} for cuda (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not gemm: it is not a linalg structured op
-// HOST:        remark: [select-kernels] kernel.region rewritten: implicit-gemm for host (tensor<64x64xf32>): it computes
-// CUDA-NEXT:   remark: [select-kernels] kernel.region rewritten: sm80_implicit_gemm {{.*}} for cuda (tensor<4x6xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not gemm: 384 FLOPs do not pay for a library call
-// CUDA-NEXT:   remark: [select-kernels] kernel.region rewritten: loops for cuda (tensor<64x64xi32>): not gemm: it accumulates in i32; not template: it computes in i32
-// HOST:        remark: [select-kernels] kernel.region rewritten: loops for host (tensor<64x64xi32>): not planar: {{.*}}; not implicit-gemm: {{.*}}; not gemm: the host's BLAS has no i32
-// CHECK:       remark: [select-kernels] kernel.region rewritten: loops for {{.*}} (tensor<4xf32>): it holds no contraction
+// CUDA:        select-kernels.mlir:{{[0-9]+}}:8: remark: [select-kernels] {{[a-z_.]+}} implemented: sm80_implicit_gemm {{.*}} for cuda (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not gemm: it is not a linalg structured op
+// HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: implicit-gemm for host (tensor<64x64xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, loops {{[0-9.]+}} µs; not planar: {{.*}}; not gemm: it is not a linalg structured op
+// CUDA-NEXT:   remark: [select-kernels] {{[a-z_.]+}} implemented: sm80_implicit_gemm {{.*}} for cuda (tensor<4x6xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs, gemm {{[0-9.]+}} µs; not few_output_channels:
+// CUDA-NEXT:   remark: [select-kernels] {{[a-z_.]+}} implemented: loops for cuda (tensor<64x64xi32>): not gemm: it accumulates in i32; not template: it computes in i32
+// HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<64x64xi32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar: {{.*}}; not implicit-gemm: {{.*}}; not gemm: the host's BLAS has no i32
+// CUDA:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for cuda (tensor<4xf32>): it holds no contraction
+// HOST:        remark: [select-kernels] {{[a-z_.]+}} implemented: loops for host (tensor<4xf32>): it computes all of the kernel; predicted {{[0-9.]+}} µs; not planar
 // CHECK-LABEL: func.func @epilogue
 // CUDA:        kernel.region configs {cuda = "sm80_implicit_gemm {{[0-9]+x[0-9]+x[0-9]+}} stages={{[0-9]+}} threads={{[0-9]+x[0-9]+}}"} {
 // CUDA-NEXT:     linalg.matmul

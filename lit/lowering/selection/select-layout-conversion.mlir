@@ -2,7 +2,7 @@
 // RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,cse,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=REMARK
 // Operands with their channels first are copied for the template that takes neighbours.
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: layout_conversion a{{b?}}c grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not sm90_grouped_direct: channels are not innermost
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: layout_conversion a{{b?}}c grouped_direct {{.*}} for cuda ({{.*}}): it computes all of the kernel; {{.*}}not sm90_grouped_direct: channels are not innermost
 // CHECK-LABEL: func.func @planes
 // CHECK:         kernel.region configs {cuda = "layout_conversion a{{b?}}c grouped_direct {{.*}}"} {
 func.func @planes(%x: tensor<33x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init: tensor<33x256x56x56xf16>) -> tensor<33x256x56x56xf16> {
@@ -15,7 +15,7 @@ func.func @planes(%x: tensor<33x256x56x56xf16>, %w: tensor<256x8x3x3xf16>, %init
 // -----
 
 // What is computed behind the sum reads planes: a copy of it would be one more.
-// REMARK: remark: [select-kernels] kernel.region rewritten: simt_direct {{.*}}not layout_conversion: its result is computed from planes that are not copied
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: simt_direct {{.*}}not layout_conversion: its result is computed from planes that are not copied
 // CHECK-LABEL: func.func @residual
 // CHECK:         kernel.region configs {cuda = "simt_direct
 func.func @residual(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %other: tensor<2x64x10x13xf16>, %init: tensor<2x64x10x13xf16>) -> tensor<2x64x10x13xf16> {
@@ -28,7 +28,7 @@ func.func @residual(%x: tensor<2x64x10x13xf16>, %w: tensor<64x8x3x3xf16>, %other
 
 // -----
 
-// REMARK: remark: [select-kernels] kernel.region rewritten: sm80_implicit_gemm {{.*}}not layout_conversion: its operands have contiguous channels, or are no whole planes
+// REMARK: remark: [select-kernels] {{[a-z_.]+}} implemented: sm80_implicit_gemm {{.*}}not layout_conversion: its operands have contiguous channels, or are no whole planes
 // CHECK-LABEL: func.func @neighbours
 // CHECK:         kernel.region configs {cuda = "sm80_implicit_gemm
 func.func @neighbours(%x: tensor<2x10x13x66xf16>, %w: tensor<66x3x3x33xf16>, %init: tensor<2x10x13x66xf16>) -> tensor<2x10x13x66xf16> {

@@ -70,7 +70,7 @@ func.func @parts(%x: tensor<4x3x7x7xf32>, %w: tensor<5x27xf32>) -> tensor<4x5x16
 }
 
 // im2col of every other pixel writes fewer elements than the image has: it stays.
-// REMARK-DAG: scf.for rewritten: 4 samples at once: 768 bytes of workspace are within 524288
+// REMARK-DAG: scf.for rewritten: 4 samples at once: 768 bytes of workspace are within 524 kB
 // CHECK-LABEL: func.func @one_tap
 // CHECK:       linalg.generic {{.*}}ins(%x : tensor<4x3x8x8xf32>) outs(%{{.*}} : tensor<4x3x4x4xf32>)
 // CHECK:       tensor.collapse_shape

@@ -2,7 +2,7 @@
 // Matrices of im2col that are written: kernels would not read the image in place.
 
 // Windows do not begin where the image does.
-// CHECK: scf.for rewritten: 2 samples at once: {{[0-9]+}} bytes of workspace are within 524288
+// CHECK: scf.for rewritten: 2 samples at once: {{[0-9.]+ (bytes|kB)}} of workspace are within 524 kB
 // CHECK-NOT: read in place
 // CHECK: agrees
 func.func @offset(%x: tensor<2x3x8xf32>, %w: tensor<4x9xf32>, %y: tensor<2x4x5xf32>) -> tensor<2x4x5xf32> {
@@ -28,7 +28,7 @@ func.func @offset(%x: tensor<2x3x8xf32>, %w: tensor<4x9xf32>, %y: tensor<2x4x5xf
 // -----
 
 // Two loops over the result walk one dimension.
-// CHECK: scf.for rewritten: 2 samples at once: {{[0-9]+}} bytes of workspace are within 524288
+// CHECK: scf.for rewritten: 2 samples at once: {{[0-9.]+ (bytes|kB)}} of workspace are within 524 kB
 // CHECK-NOT: read in place
 // CHECK: agrees
 func.func @two_positions(%x: tensor<2x3x9xf32>, %w: tensor<4x9xf32>, %y: tensor<2x4x12xf32>) -> tensor<2x4x12xf32> {
@@ -54,7 +54,7 @@ func.func @two_positions(%x: tensor<2x3x9xf32>, %w: tensor<4x9xf32>, %y: tensor<
 // -----
 
 // Two reduced loops walk one dimension.
-// CHECK: scf.for rewritten: 2 samples at once: {{[0-9]+}} bytes of workspace are within 524288
+// CHECK: scf.for rewritten: 2 samples at once: {{[0-9.]+ (bytes|kB)}} of workspace are within 524 kB
 // CHECK-NOT: read in place
 // CHECK: agrees
 func.func @two_taps(%x: tensor<2x3x9xf32>, %w: tensor<4x18xf32>, %y: tensor<2x4x5xf32>) -> tensor<2x4x5xf32> {
@@ -80,7 +80,7 @@ func.func @two_taps(%x: tensor<2x3x9xf32>, %w: tensor<4x18xf32>, %y: tensor<2x4x
 // -----
 
 // No table has room for the addresses of so many taps.
-// CHECK: scf.for rewritten: 2 samples at once: {{[0-9]+}} bytes of workspace are within 524288
+// CHECK: scf.for rewritten: 2 samples at once: {{[0-9.]+ (bytes|kB)}} of workspace are within 524 kB
 // CHECK-NOT: read in place
 // CHECK: agrees
 func.func @many_taps(%x: tensor<2x36x36xf32>, %w: tensor<2x1089xf32>, %y: tensor<2x2x16xf32>) -> tensor<2x2x16xf32> {
@@ -106,7 +106,7 @@ func.func @many_taps(%x: tensor<2x36x36xf32>, %w: tensor<2x1089xf32>, %y: tensor
 // -----
 
 // Two dimensions are channels of their own.
-// CHECK: scf.for rewritten: 2 samples at once: {{[0-9]+}} bytes of workspace are within 524288
+// CHECK: scf.for rewritten: 2 samples at once: {{[0-9.]+ (bytes|kB)}} of workspace are within 524 kB
 // CHECK-NOT: read in place
 // CHECK: agrees
 func.func @two_depths(%x: tensor<2x2x3x8xf32>, %w: tensor<4x18xf32>, %y: tensor<2x4x6xf32>) -> tensor<2x4x6xf32> {

@@ -1,4 +1,4 @@
-// RUN: convir-opt %s -p 'batch-gemms{device=host workspace-bytes=500000},canonicalize' | filecheck %s
+// RUN: convir-opt %s -p 'batch-gemms{workspace-bytes=500000},canonicalize' | filecheck %s
 
 // Samples in turns are cut from the collapsed tensor, where kernels read them in place: a slice
 // that is collapsed would be copied.

@@ -8,7 +8,7 @@
 
 // Three taps at stride 2: even outputs meet the middle one, odd outputs the outer two. The result
 // has no holes, and starts from nothing.
-// REMARK:      tensor.insert_slice rewritten: 1728 -> 864 FLOPs (2x fewer), none on a hole, 96 on padding; 2 phases of 1 to 2 taps
+// REMARK:      tensor.insert_slice rewritten: 1728 -> 864 FLOPs (2x fewer), none on a hole, 96 FLOPs on padding; 2 phases of 1 to 2 taps
 // CHECK-LABEL: func.func @three_taps
 // CHECK:         %[[X:.+]] = tensor.pad %x low[0, 0, 0] high[0, 1, 0]
 // CHECK:         %[[X0:.+]] = tensor.extract_slice %[[X]][0, 0, 0] [2, 3, 4] [1, 1, 1]
@@ -68,7 +68,7 @@ func.func @fewer_taps_than_the_stride(%x: tensor<2x3x4xf32>, %w: tensor<6x2x4xf3
 }
 
 // An init with elements of its own is added phase by phase, and is what the phases are put into.
-// REMARK:      (2x fewer), none on a hole, 0 on padding; 2 phases of 1 tap
+// REMARK:      (2x fewer), none on a hole, 0 FLOPs on padding; 2 phases of 1 tap
 // CHECK-LABEL: func.func @added_to_an_argument
 // CHECK:         %[[I0:.+]] = tensor.extract_slice %y[0, 0, 0] [2, 3, 6] [1, 2, 1]
 // CHECK:         linalg.generic {{.*}} outs(%[[I0]] :
@@ -156,7 +156,7 @@ func.func @scattered_again(%x: tensor<2x3x4xf32>, %w: tensor<6x3x4xf32>) -> tens
 
 // 14 x 14 taps at stride 14, unpadded, and three columns: 588 columns of one product instead of 196
 // phases, then a shuffle. Outputs meet the taps in the reverse order.
-// REMARK:      (196x fewer), none on a hole, 0 on padding; one contraction with 196 taps as columns, then a shuffle
+// REMARK:      (196x fewer), none on a hole, 0 FLOPs on padding; one contraction with 196 taps as columns, then a shuffle
 // CHECK-LABEL: func.func @pixel_shuffle
 // CHECK:         %[[T:.+]] = linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]{{.*}} ins(%x, %w : {{.*}}) outs(%{{.+}} : tensor<2x4x4x3x14x14xf32>)
 // CHECK:         %[[S:.+]] = linalg.generic {{.*}} -> (d0, d1, d3, d5, ((d2 * -1) + 13), ((d4 * -1) + 13))>{{.*}} ins(%[[T]] : {{.*}}) outs(%{{.+}} : tensor<2x4x14x4x14x3xf32>)

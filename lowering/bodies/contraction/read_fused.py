@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from convir.analysis.slices import SliceView
     from convir.lowering.bodies.contraction.fused import EpilogueOperand
     from convir.lowering.bodies.contraction.read_kernel import ContractionCall
+    from convir.lowering.bodies.contraction.reading_cost import VectorUnit
     from convir.lowering.bodies.contraction.spec import Contraction, StorageType
 
 _STORED: dict[type, StorageType] = {
@@ -56,14 +57,17 @@ _STORED: dict[type, StorageType] = {
 
 
 def read_fused(
-    callee: kernel.FuncOp, cost: Callable[[Contraction], object], *, shares_rows: bool = False
+    callee: kernel.FuncOp,
+    cost: Callable[[Contraction], object],
+    *,
+    shared_by: VectorUnit | None = None,
 ) -> FusedContraction | Refusal:
     """Read the body of `callee`, or say why it is no contraction with an epilogue.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
-        shares_rows: whether groups may read the same rows, as of `read_contraction`.
+        shared_by: what multiplies, if groups may read the same rows, as of `read_contraction`.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -72,7 +76,7 @@ def read_fused(
     body = _Body.of(returned.operands[0], _computed_from_contractions(callee))
     if isinstance(body, Refusal):
         return _unread_contraction(callee) or body
-    call = read_contraction(_stripped(callee, body), cost, shares_rows=shares_rows)
+    call = read_contraction(_stripped(callee, body), cost, shared_by=shared_by)
     if isinstance(call, Refusal):
         return call
     return _fused(body, call, returned.operands[0])

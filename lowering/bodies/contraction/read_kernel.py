@@ -27,7 +27,6 @@ from convir.analysis.contraction import ContractionDims, contraction_dims
 from convir.analysis.refusal import Refusal
 from convir.analysis.slices import slice_view
 from convir.analysis.values.zeros import is_zero
-from convir.lowering.bodies.contraction.reading_cost import LANES, reading_cost
 from convir.lowering.bodies.contraction.spec import (
     READABLE,
     Axis,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from convir.analysis.linear import LinearIndex
     from convir.analysis.slices import SliceView
     from convir.dialects.kernel import ops as kernel
+    from convir.lowering.bodies.contraction.reading_cost import VectorUnit
     from convir.lowering.bodies.contraction.spec import FloatType, Result, StorageType
     from convir.lowering.bodies.operand_access import Access
 
@@ -92,17 +92,17 @@ def _unreadable_sizes(callee: kernel.FuncOp) -> Refusal | None:
 
 def read_contraction(
     callee: kernel.FuncOp,
-    cost: Callable[[Contraction], object] = reading_cost,
+    cost: Callable[[Contraction], object],
     *,
-    shares_rows: bool = False,
+    shared_by: VectorUnit | None = None,
 ) -> ContractionCall | Refusal:
     """Read the body of `callee`, or say why it is no contraction.
 
     Args:
         callee: the kernel.
         cost: what the least of is taken, where a body can be read in several ways.
-        shares_rows: whether groups may read the same rows, those of one matrix that is multiplied
-            with many, and where B is computed C may be a slice of its argument.
+        shared_by: what multiplies, if groups may read the same rows, those of one matrix that is
+            multiplied with many, and where B is computed C may be a slice of its argument.
     """
     returned = callee.body.block.last_op
     assert returned is not None
@@ -118,7 +118,7 @@ def read_contraction(
     calls: list[ContractionCall] = []
     reasons: list[str] = []
     for rows, computed in product((0, 1), _RESULTS):
-        call = _read_pieces(pieces, result, rows, computed, shares_rows=shares_rows)
+        call = _read_pieces(pieces, result, rows, computed, shared_by)
         if isinstance(call, ContractionCall):
             calls.append(call)
         else:
@@ -129,13 +129,11 @@ def read_contraction(
 
 
 def _read_pieces(
-    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, *, shares_rows: bool
+    pieces: list[_Piece], result: SSAValue, rows: int, computed: Result, unit: VectorUnit | None
 ) -> ContractionCall | Refusal:
     """Read all pieces with their input number `rows` as A, as one contraction."""
     shape = shape_of(result)
-    readings = [
-        _read_piece(piece, shape, rows, computed, shares_rows=shares_rows) for piece in pieces
-    ]
+    readings = [_read_piece(piece, shape, rows, computed, unit) for piece in pieces]
     for reading in readings:
         if isinstance(reading, Refusal):
             return reading
@@ -192,7 +190,7 @@ def _fills(piece: _Piece, result: SSAValue) -> bool:
 
 
 def _read_piece(
-    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, *, shares_rows: bool
+    piece: _Piece, out_shape: tuple[int, ...], rows: int, result: Result, unit: VectorUnit | None
 ) -> ContractionCall | Refusal:
     """Read one contraction with its input number `rows` as A, computing `result`."""
     dims = piece.dims
@@ -213,10 +211,10 @@ def _read_piece(
     placed = zip(dims.out.index, piece.strides, piece.offsets, strict=True)
     out = _Tensor(tuple(form.affine(s, o) for form, s, o in placed), out_shape)
     b, c = (other, out) if result == "C" else (out, other)
-    reader = _Reader(dims, a, b, c, shares_rows and result == "C")
+    reader = _Reader(dims, a, b, c, unit if result == "C" else None)
     if result == "B" and (any(piece.offsets) or set(piece.strides) != {1}):
         return Refusal("its result is stored with gaps")
-    if result == "B" and other.base and not shares_rows:
+    if result == "B" and other.base and unit is None:
         return Refusal("its gradients are a slice")
     stored: dict[str, StorageType] = {"A": types.inputs[rows], result: types.element}
     stored["B" if result == "C" else "C"] = types.inputs[1 - rows]
@@ -306,8 +304,8 @@ class _Reader:
     a: _Tensor
     b: _Tensor
     c: _Tensor
-    shares_rows: bool
-    """Whether groups may read the same rows."""
+    shared_by: VectorUnit | None
+    """What multiplies, if groups may read the same rows."""
 
     def spec(
         self,
@@ -336,8 +334,9 @@ class _Reader:
         in_channels = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
         out_channels = self._joined((in_b & in_c) - in_a, self.c, self.b)
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
-        if self.shares_rows and out_channels is None and groups is not None and groups[0] == 1:
-            out_channels, groups = self._columns_of_groups((in_b & in_c) - in_a)
+        if self.shared_by and out_channels is None and groups is not None and groups[0] == 1:
+            lanes = self.shared_by.lanes(element)
+            out_channels, groups = self._columns_of_groups((in_b & in_c) - in_a, lanes)
         if in_channels is None or out_channels is None or groups is None:
             return Refusal("its loops do not collapse to one depth, one column and one group loop")
         a = Channels(stored["A"], in_channels[1] or groups[1] or 1, groups[1])
@@ -362,7 +361,7 @@ class _Reader:
         )
 
     def _columns_of_groups(
-        self, loops: Collection[int]
+        self, loops: Collection[int], lanes: int
     ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
         """Loops of B and C as the columns of one product, and as products of the same rows.
 
@@ -376,8 +375,8 @@ class _Reader:
             groups = self._joined(longer[count:], self.b, self.c)
             if out_channels is None or groups is None or out_channels[1:] != (1, 1):
                 continue
-            lanes = -(-out_channels[0] // LANES) * LANES
-            if (lanes - out_channels[0]) * MOST_LOST <= lanes:
+            padded = -(-out_channels[0] // lanes) * lanes
+            if (padded - out_channels[0]) * MOST_LOST <= padded:
                 return out_channels, (groups[0], 0, *groups[1:])
         return None, None
 

@@ -7,17 +7,29 @@ its rows. All compute the same; they differ in what surrounds the multiply-adds.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
+
 if TYPE_CHECKING:
-    from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.bodies.contraction.spec import Contraction, FloatType
 
-PRODUCTS_A_CYCLE = 32
-"""Multiply-adds of a tile in a cycle; a position and tap with fewer products still takes one."""
 
-LANES = 16
-"""Of a vector; it is multiplied whole."""
+@dataclass(frozen=True)
+class VectorUnit:
+    """What multiplies on a machine."""
+
+    vector_bytes: int
+    """Of a vector; it is multiplied whole."""
+    multiply_adds: float
+    """Vectors of them in a cycle; a position and tap with fewer products still takes one."""
+
+    def lanes(self, element: FloatType) -> int:
+        """How many elements one vector holds."""
+        return self.vector_bytes // STORAGE_BYTES[element]
+
 
 ADDRESS_CYCLES = 2
 """What a position and tap cost beside their products."""
@@ -29,25 +41,28 @@ PACK_CYCLES = 0.5
 """An element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
 
 
-def _multiplied(in_channels: int, out_channels: int) -> int:
+def _multiplied(in_channels: int, out_channels: int, lanes: int) -> int:
     """Multiply-adds of a position and tap, those in lanes that hold nothing included.
 
     Lanes hold columns, or input channels where there are less than a vector of columns.
     """
-    if out_channels < LANES:
-        return min(in_channels * LANES, -(-in_channels // LANES) * LANES * out_channels)
-    return in_channels * -(-out_channels // LANES) * LANES
+    if out_channels < lanes:
+        return min(in_channels * lanes, -(-in_channels // lanes) * lanes * out_channels)
+    return in_channels * -(-out_channels // lanes) * lanes
 
 
-def reading_cost(spec: Contraction, *, packs: bool = True) -> float:
+def reading_cost(spec: Contraction, unit: VectorUnit, *, packs: bool = True) -> float:
     """About how many cycles a contraction takes with its operands laid out as they are.
 
     Args:
         spec: the contraction.
+        unit: what multiplies.
         packs: whether B, where C is computed, is moved to panels.
     """
     steps = sum(phase.pixels * phase.taps for phase in spec.phases)
-    products = -(-_multiplied(spec.in_channels, spec.out_channels) // PRODUCTS_A_CYCLE)
+    lanes = unit.lanes(spec.element)
+    multiplied = _multiplied(spec.in_channels, spec.out_channels, lanes)
+    products = -(-multiplied // (unit.multiply_adds * lanes))
     cycles = spec.groups * steps * (products + ADDRESS_CYCLES)
     axes = spec.phases[0].axes
     a = (

@@ -17,7 +17,7 @@ WARPGROUP = 4
 """Warps that trade registers together."""
 
 PRODUCER_REGISTERS = 40
-"""What a warpgroup that copies keeps, as in `pipeline/roles.cuh`."""
+"""What a warpgroup that copies keeps, as in `pipeline/warp_specialized.cuh`."""
 
 _STEP = 8
 """Registers are given in steps of 8."""

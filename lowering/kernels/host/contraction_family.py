@@ -11,7 +11,6 @@ from convir.lowering.kernels.host.problem import HostContraction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.problem import KernelBody
     from convir.lowering.kernels.host.target import CpuTarget
@@ -21,7 +20,7 @@ def contraction_family(
     config: OnlyConfig,
     reads: Callable[[KernelBody, CpuTarget], HostContraction | Refusal],
     launch: Callable[[HostContraction, CpuTarget], HostLaunch],
-    predict: Callable[[Contraction, CpuTarget], float],
+    predict: Callable[[HostContraction, CpuTarget], float],
 ) -> Family[HostContraction, OnlyConfig]:
     """The family whose only config is `config`.
 
@@ -48,6 +47,6 @@ def contraction_family(
         reads=reads,
         plan=lambda problem, cpu: (config,),
         parse=config.parse,
-        time=lambda problem, chosen, cpu: predict(problem.spec, cpu),
+        time=lambda problem, chosen, cpu: predict(problem, cpu),
         launches=launches,
     )

@@ -77,6 +77,8 @@ class Family(Generic[P, C]):
     """What a legal config takes on one thread, in µs."""
     launches: Callable[[P, C, CpuTarget], Launched | Refusal]
     """The launches of a config, or why it is not legal for the problem."""
+    is_total: bool = False
+    """Whether every config is legal for whatever the family reads."""
 
     def problem(self, body: KernelBody, target: CpuTarget) -> FamilyProblem | Refusal:
         """What the family takes of a kernel, or why it does not."""
@@ -91,6 +93,8 @@ class Family(Generic[P, C]):
         self, problem: FamilyProblem, config: KernelConfig, target: CpuTarget
     ) -> Refusal | None:
         """Why a config may not run on `target`; None if it may."""
+        if self.is_total:
+            return None
         launch = self.launch(problem, config, target)
         return launch if isinstance(launch, Refusal) else None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.bodies.contraction.read_fused import read_fused
 from convir.lowering.bodies.contraction.read_kernel import read_contraction
-from convir.lowering.bodies.contraction.reading_cost import LANES, reading_cost
+from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_cost
 from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 from convir.lowering.kernels.host.code.fused_store import EPILOGUE_BUFFERS, refusal
 from convir.lowering.kernels.host.implicit_gemm.blocking import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.launch import Buffer, HostLaunch
+    from convir.lowering.kernels.host.target import CpuTarget
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class HostContraction:
     """The argument that is B where C is computed, and C where B is."""
     init: int | None
     """The argument that the products are added to, where no epilogue does that."""
+    constant_weights: bool = False
+    """Whether B is a constant of the program, which is packed once."""
 
     @property
     def arguments(self) -> Mapping[Buffer, Argument]:
@@ -78,21 +80,22 @@ def _most_taps(spec: Contraction) -> int:
     return max(phase.taps for phase in spec.phases) if spec.result == "C" else 0
 
 
-def _cost(spec: Contraction) -> float:
+def _cost(spec: Contraction, unit: VectorUnit) -> float:
     """About how many cycles the host's kernels take."""
-    in_place = spec.result == "C" and reads_in_place(spec, LANES, STORAGE_BYTES[spec.element])
-    return reading_cost(spec, packs=not in_place)
+    lanes = unit.lanes(spec.element)
+    in_place = spec.result == "C" and reads_in_place(spec, lanes, STORAGE_BYTES[spec.element])
+    return reading_cost(spec, unit, packs=not in_place)
 
 
-def _plain_cost(spec: Contraction) -> tuple[bool, float]:
+def _plain_cost(spec: Contraction, unit: VectorUnit) -> tuple[bool, float]:
     """What has room in a row table first."""
-    return _most_taps(spec) > MAX_TAPS, _cost(spec)
+    return _most_taps(spec) > MAX_TAPS, _cost(spec, unit)
 
 
-def _fused_cost(spec: Contraction) -> tuple[bool, bool, bool, float]:
+def _fused_cost(spec: Contraction, unit: VectorUnit) -> tuple[bool, bool, bool, float]:
     """Results whose channels are a tile's columns first: a bias is a vector beside them."""
     is_crowded = _most_taps(spec) > MAX_TAPS_OF_FULL_TILES
-    return is_crowded, spec.result == "B", spec.c.stride != 1, _cost(spec)
+    return is_crowded, spec.result == "B", spec.c.stride != 1, _cost(spec, unit)
 
 
 def _too_many_taps(spec: Contraction) -> Refusal | None:
@@ -100,22 +103,30 @@ def _too_many_taps(spec: Contraction) -> Refusal | None:
     return Refusal(f"{taps} taps are too many for a row table") if taps > MAX_TAPS else None
 
 
-def read_host_contraction(callee: kernel.FuncOp) -> HostContraction | Refusal:
-    """Read the body of `callee`, or say why these kernels do not compute it."""
-    plain = read_contraction(callee, _plain_cost, shares_rows=True)
+def read_host_contraction(callee: kernel.FuncOp, unit: VectorUnit) -> HostContraction | Refusal:
+    """Read the body of `callee`, or say why these kernels do not compute it.
+
+    Args:
+        callee: the kernel.
+        unit: what multiplies on the CPU: of several readings the fastest there is taken.
+    """
+    plain = read_contraction(callee, lambda spec: _plain_cost(spec, unit), shared_by=unit)
     if not isinstance(plain, Refusal):
         return _too_many_taps(plain.spec) or HostContraction(
             plain.spec, None, plain.a, plain.other, plain.init
         )
-    sharing = _read_fused(callee, shares_rows=True)
+    sharing = _read_fused(callee, unit, shares_rows=True)
     if not isinstance(sharing, Refusal):
         return sharing
-    return _read_fused(callee, shares_rows=False)
+    return _read_fused(callee, unit, shares_rows=False)
 
 
-def _read_fused(callee: kernel.FuncOp, *, shares_rows: bool) -> HostContraction | Refusal:
+def _read_fused(
+    callee: kernel.FuncOp, unit: VectorUnit, *, shares_rows: bool
+) -> HostContraction | Refusal:
     """Read a body with an epilogue, in one of the ways in which it is stored from tiles."""
-    fused = read_fused(callee, _fused_cost, shares_rows=shares_rows)
+    shared_by = unit if shares_rows else None
+    fused = read_fused(callee, lambda spec: _fused_cost(spec, unit), shared_by=shared_by)
     if isinstance(fused, Refusal):
         return fused
     reason = refusal(fused.contraction, fused.epilogue)
@@ -135,22 +146,32 @@ class KernelBody:
     """The arguments over which a result is written, all of it over all of it."""
     overlaps: bool = False
     """Whether a result shares memory with an argument, in part or wholly."""
+    constants: tuple[int, ...] = ()
+    """The arguments that are constants of the program."""
+    _readings: dict[VectorUnit, HostContraction | Refusal] = field(
+        default_factory=dict["VectorUnit", "HostContraction | Refusal"], init=False, repr=False
+    )
 
-    @cached_property
-    def contraction(self) -> HostContraction | Refusal:
+    def contraction(self, cpu: CpuTarget) -> HostContraction | Refusal:
         """The kernel as one contraction with an epilogue, or why it is none of the host's."""
-        return read_host_contraction(self.function)
+        unit = VectorUnit(cpu.vector_bytes, cpu.multiply_adds)
+        if unit not in self._readings:
+            read = read_host_contraction(self.function, unit)
+            if not isinstance(read, Refusal) and read.has_constant_weights(self.constants):
+                read = replace(read, constant_weights=True)
+            self._readings[unit] = read
+        return self._readings[unit]
 
-    def rows(self) -> HostContraction | Refusal:
+    def rows(self, cpu: CpuTarget) -> HostContraction | Refusal:
         """The same where C is computed: fprop, dgrad and products."""
-        found = self.contraction
+        found = self.contraction(cpu)
         if isinstance(found, Refusal) or found.spec.result == "C":
             return found
         return Refusal("it computes the gradient of weights")
 
-    def weights(self) -> HostContraction | Refusal:
+    def weights(self, cpu: CpuTarget) -> HostContraction | Refusal:
         """The same where B is computed: wgrad."""
-        found = self.contraction
+        found = self.contraction(cpu)
         if isinstance(found, Refusal) or found.spec.result == "B":
             return found
         return Refusal("it computes no gradient of weights")

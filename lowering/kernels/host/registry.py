@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from convir.analysis.refusal import Refusal
+from convir.dialects.entry_points import HOST_KERNELS, installed
 from convir.lowering.kernels.host.code.lanes import Lanes
 from convir.lowering.kernels.host.direct_depthwise import launch as direct_depthwise
 from convir.lowering.kernels.host.direct_depthwise.family import DIRECT_DEPTHWISE
 from convir.lowering.kernels.host.direct_depthwise.kernel import cut_planes
+from convir.lowering.kernels.host.family import Family
 from convir.lowering.kernels.host.fused_chain.family import FUSED_CHAIN
 from convir.lowering.kernels.host.implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.host.implicit_gemm.family import IMPLICIT_GEMM
@@ -18,28 +20,82 @@ from convir.lowering.kernels.host.scatter.family import SCATTER
 from convir.lowering.kernels.host.wgrad import launch as wgrad
 from convir.lowering.kernels.host.wgrad.family import WGRAD
 from convir.lowering.kernels.library.blas import BLAS
+from convir.lowering.kernels.ranking import Prediction, Ranking
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from convir.lowering.bodies.contraction.fused import FusedEpilogue
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.host.family import HostFamily, Launched
     from convir.lowering.kernels.host.launch import HostLaunch
     from convir.lowering.kernels.host.problem import KernelBody
     from convir.lowering.kernels.host.target import CpuTarget
+    from convir.lowering.kernels.ranking import Choice
 
 CONTRACTIONS: tuple[HostFamily, ...] = (DIRECT_DEPTHWISE, IMPLICIT_GEMM, WGRAD)
 """What computes contractions by register tiles: on every CPU one of them does."""
 
-SELECTED: tuple[HostFamily, ...] = (FUSED_CHAIN, *CONTRACTIONS, BLAS, SCATTER)
-"""What is selected where it computes a kernel, the best first."""
+INSTALLED: tuple[HostFamily, ...] = installed(HOST_KERNELS, cast("type[HostFamily]", Family))
+"""Those of other packages."""
 
-FAMILIES: tuple[HostFamily, ...] = (*SELECTED, LOOPS)
-"""Every family; loops compute what no other one does."""
+FAMILIES: tuple[HostFamily, ...] = (
+    *INSTALLED,
+    FUSED_CHAIN,
+    *CONTRACTIONS,
+    BLAS,
+    SCATTER,
+    LOOPS,
+)
+"""Every family, the most specialised first: of equal predictions the first one is used."""
 
 ANY_CONTRACTION = "contraction"
 """A config of IR that was written when the families of contractions were one."""
 
 _log = logging.getLogger(__name__)
+
+
+def rank(body: KernelBody, cpu: CpuTarget, without: Collection[str] = ()) -> Ranking:
+    """Every config that any family considers, by predicted time.
+
+    Args:
+        body: the kernel.
+        cpu: the processor.
+        without: the families that may not compute it.
+    """
+    found: list[Prediction] = []
+    refused: list[str] = []
+    for family in FAMILIES:
+        if family.name in without:
+            refused.append(f"not {family.name}: it is not to be used")
+            continue
+        problem = family.problem(body, cpu)
+        configs = problem if isinstance(problem, Refusal) else family.candidates(problem, cpu)
+        if isinstance(problem, Refusal) or isinstance(configs, Refusal):
+            refused.append(f"not {family.name}: {cast('Refusal', configs).reason}")
+            continue
+        for each in configs:
+            found.append(Prediction(family.name, each, family.predict(problem, each, cpu)))
+    return Ranking.of(found, refused)
+
+
+def choose(body: KernelBody, cpu: CpuTarget, without: Collection[str] = ()) -> Choice | Refusal:
+    """The legal config with the least predicted time, or why no family computes a kernel.
+
+    Args:
+        body: the kernel.
+        cpu: the processor.
+        without: the families that may not compute it.
+    """
+
+    def refusal(best: Prediction) -> Refusal | None:
+        (family,) = (each for each in FAMILIES if each.name == best.family)
+        problem = family.problem(body, cpu)
+        if isinstance(problem, Refusal):
+            return problem
+        return family.refusal(problem, best.config, cpu)
+
+    return rank(body, cpu, without).choice(refusal)
 
 
 def families_of(config: str) -> tuple[HostFamily, ...]:

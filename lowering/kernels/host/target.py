@@ -76,6 +76,11 @@ class CpuTarget:
                 return nbytes / rate
         return nbytes / self.dram_rate
 
+    @property
+    def vector_bytes(self) -> int:
+        """Width of a vector in bytes."""
+        return self.vector_bits // 8
+
     def lanes(self, element_bits: int) -> int:
         """How many elements of `element_bits` bits one vector holds."""
         return self.vector_bits // element_bits

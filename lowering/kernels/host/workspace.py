@@ -54,13 +54,11 @@ def workspace_bytes(body: KernelBody, config: str, constants: Collection[int]) -
     """
     if not any(family in CONTRACTIONS for family in families_of(config)):
         return 0
-    contraction = body.contraction
-    if isinstance(contraction, Refusal):
-        return 0
-    constant = contraction.has_constant_weights(constants)
-    launches = [plan_kernel(body, config, cpu) for cpu in register_files()]
-    return max(
-        layout_workspace(each, constant_weights=constant).nbytes
-        for each in launches
-        if isinstance(each, HostLaunch)
-    )
+    needed = 0
+    for cpu in register_files():
+        contraction = body.contraction(cpu)
+        launch = plan_kernel(body, config, cpu)
+        if not isinstance(contraction, Refusal) and isinstance(launch, HostLaunch):
+            constant = contraction.has_constant_weights(constants)
+            needed = max(needed, layout_workspace(launch, constant_weights=constant).nbytes)
+    return needed

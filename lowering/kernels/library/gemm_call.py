@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from convir.dialects.kernel import ops as kernel
 
 
-GEMM_MIN_FLOPS = 1 << 15
-"""Below this a library call costs more than the loops do: its set-up is some 10 µs."""
-
-
 @dataclass(frozen=True)
 class GemmCall:
     """A kernel that is one GEMM: which argument is which operand."""
@@ -57,18 +53,6 @@ def match_gemm(callee: kernel.FuncOp) -> GemmCall | Refusal:
     if not isinstance(init, BlockArgument):
         return Refusal("its init is neither zero nor an argument")
     return GemmCall(layout, lhs.root.index, rhs.root.index, init.index)
-
-
-def library_gemm(function: kernel.FuncOp) -> GemmCall | Refusal:
-    """The GEMM that a kernel is, or why it is none that pays for a library call."""
-    call = match_gemm(function)
-    if isinstance(call, Refusal):
-        return call
-    layout = call.layout
-    flops = 2 * layout.batch * layout.m * layout.n * layout.k
-    if flops < GEMM_MIN_FLOPS:
-        return Refusal(f"{flops} FLOPs do not pay for a library call")
-    return call
 
 
 def _before_rounding(op: Operation) -> Operation:

@@ -10,6 +10,8 @@ from convir.analysis.slices import SliceView
 from convir.analysis.values.scalars import scalar_constant
 from convir.dialects.context import read_module
 
+pytestmark = pytest.mark.fast
+
 CONSTANTS = """
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index

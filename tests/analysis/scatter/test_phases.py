@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.analysis.scatter.phases import ScatteredWindow
 from convir.dialects.conv.windows import Window
+
+pytestmark = pytest.mark.fast
 
 windows = st.builds(
     ScatteredWindow,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from convir.analysis.scatter.placement import (
     simplified,
     split,
 )
+
+pytestmark = pytest.mark.fast
 
 
 def number(value: object) -> int:

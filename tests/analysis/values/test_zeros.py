@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import SSAValue
 
+pytestmark = pytest.mark.fast
+
 
 def returned(body: str, result: str, arguments: str = "") -> tuple[ModuleOp, SSAValue]:
     """The module of a function, and the value that it returns."""

@@ -7,6 +7,8 @@ import pytest
 from convir.dialects.compat.equivalence import is_equivalent
 from convir.dialects.context import read_module
 
+pytestmark = pytest.mark.fast
+
 ROUNDED = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4xf32>

@@ -19,6 +19,8 @@ from xdsl.traits import MemoryEffectKind, get_effects
 from convir.dialects.compat import install
 from convir.dialects.context import read_module
 
+pytestmark = pytest.mark.fast
+
 PURE = """
 func.func @f(%t: tensor<4xf32>, %c: i8, %x: f32) {
   %e = tensor.empty() : tensor<f32>

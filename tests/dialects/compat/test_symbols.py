@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
 from convir.dialects.context import read_module
+
+pytestmark = pytest.mark.fast
 
 TWO = """
 func.func private @one()

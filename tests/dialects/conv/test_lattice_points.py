@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convir.dialects.conv.lattice_points import Rectangle, floor_sum
 from convir.dialects.conv.windows import Window
+
+pytestmark = pytest.mark.fast
 
 rectangles = st.builds(
     Rectangle,

@@ -13,6 +13,8 @@ from convir.dialects.conv.geometry import Direction, Geometry
 from convir.dialects.conv.problem import ELEMENT_BYTES, ConvProblem
 from convir.frontends.miopen import parse_line
 
+pytestmark = pytest.mark.fast
+
 POINTWISE = ConvProblem(
     Direction.DGRAD,
     "f16",

@@ -10,6 +10,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from convir.dialects.conv.layouts import Layout
 from convir.dialects.conv.windows import Window, output_shape
 
+pytestmark = pytest.mark.fast
+
 
 def reads(window: Window, input_size: int, outputs: int) -> dict[tuple[int, int], int]:
     """(output position, tap) to the input position it reads, where that is not padding."""

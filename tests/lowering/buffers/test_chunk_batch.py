@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
 import pytest
 from conv_lines import NHWC
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 from convir.api.compile import compile as convir_compile
+from convir.dialects.context import new_context
 from convir.dialects.diagnostics import DiagnosticError
 from convir.frontends.conv_module import module_of_line
 from convir.frontends.miopen import parse_line
+from convir.lowering.buffers.chunk_batch import ChunkedLowering
+from convir.lowering.pipeline import lowering_passes
+from convir.passes import run
+from convir.passes.manager.remarks import collect
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp, TensorType
+
+pytestmark = pytest.mark.fast
 
 # f16: the contraction and the padding take temporaries.
 FPROP = f"convfp16 -n 7 -c 8 -H 9 -W 9 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1 {NHWC}"
@@ -28,6 +44,33 @@ def test_chunks_give_the_same_bits_in_less_memory() -> None:
     rng = np.random.default_rng(0)
     arguments = [rng.standard_normal(s.shape).astype(s.dtype) for s in whole.inputs]
     assert np.array_equal(whole(*arguments), chunked(*arguments))
+
+
+@dataclass(frozen=True)
+class _Lowerings(ModulePass):
+    """Counts the modules that it sees."""
+
+    name = "count"
+    sizes: list[int] = field(default_factory=list[int])
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        (function,) = (f for f in op.ops if isinstance(f, FuncOp))
+        first = cast("TensorType[Any]", function.body.block.args[0].type)
+        self.sizes.append(first.get_shape()[0])
+
+
+@pytest.mark.parametrize("budget", [20_000, 50_000, 100_000])
+def test_few_lowerings_find_the_largest_chunk(budget: int) -> None:
+    line = FPROP.replace("-n 7", "-n 64").replace("-p 1 -q 1", "-p 1 -q 1 -u 2 -v 2")
+    module = module_of_line(parse_line(line.replace("-F 1", "-F 2")))
+    module = run(module, "convert-conv-to-linalg").module
+    count = _Lowerings()
+    with collect() as remarks:
+        driver = ChunkedLowering((count, *lowering_passes()[1:]), budget)
+        driver.apply(new_context(), module)
+    size = int(remarks[-1].reason.split()[-2])
+    assert {size, size + 1} <= set(count.sizes)
+    assert len(count.sizes) <= 7  # what halving alone takes
 
 
 def test_a_budget_that_is_enough_changes_nothing() -> None:

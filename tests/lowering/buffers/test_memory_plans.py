@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp
@@ -11,6 +12,8 @@ from xdsl.dialects.func import FuncOp
 from convir.dialects.context import read_module
 from convir.dialects.rt import ops as rt
 from convir.lowering.buffers.plan_memory import aligned, plan_memory
+
+pytestmark = pytest.mark.fast
 
 SIZES = st.lists(st.integers(0, 1500), min_size=1, max_size=8)
 

@@ -6,16 +6,14 @@ what the page says to write is all that differs.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from gpu import cupy_or_skip, nvrtc_or_skip
+from how_to import ROOT, link, output_of
 
-ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "add-a-kernel-family.md").read_text(encoding="utf-8")
 FILE = re.compile(r"`(channel_scale/[^`]+)`(?:(?!```).)*?```(\w+)\n(.*?)```", re.DOTALL)
 KERNELS = Path("lowering") / "kernels"
@@ -59,7 +57,7 @@ def commands() -> list[str]:
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a package `convir` to which the page has been added."""
     folder = tmp_path_factory.mktemp("page")
-    link(ROOT, folder / "convir", list(FAMILIES.parts))
+    link(ROOT, folder / "convir", [FAMILIES / "channel_scale", REGISTRY])
     files = FILE.findall(PAGE)
     names = [Path(name).name for name, _, _ in files]
     assert sorted(names) == ["__init__.py", "family.py", "kernel.cuh", "problem.py"]
@@ -72,45 +70,25 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = text.replace(FIRST_IMPORT, f"{imported}\n{FIRST_IMPORT}", 1)
     text = text.replace(ENTRIES, f"{ENTRIES}{entry}\n", 1)
     registry = folder / "convir" / REGISTRY
-    registry.unlink()
     registry.write_text(text, encoding="utf-8")
     return folder
 
 
-def link(source: Path, target: Path, opened: list[str]) -> None:
-    """A folder of links to what is in another one; the folders `opened`, nested, are real."""
-    target.mkdir()
-    for path in source.iterdir():
-        if path.name.startswith(".") or path.name == "__pycache__":
-            continue
-        if opened and path.name == opened[0]:
-            link(path, target / path.name, opened[1:])
-        else:
-            (target / path.name).symlink_to(path)
-
-
-def output_of(command: list[str], package: Path) -> str:
+def seen_by(command: list[str], package: Path) -> str:
     """What a command writes that sees the package."""
-    paths = os.pathsep.join((str(package), str(ROOT / "tests" / "support")))
-    bin_folder = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PYTHONPATH": paths, "PATH": bin_folder}
-    done = subprocess.run(
-        command, cwd=package, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return output_of(command, package, [package, ROOT / "tests" / "support"])
 
 
 def test_it_is_selected_by_its_prediction_and_compiles(package: Path) -> None:
     nvrtc_or_skip()
     imported, selected, printed, _ = commands()
-    output_of(["bash", "-c", imported], package)
+    seen_by(["bash", "-c", imported], package)
     (quoted,) = re.findall(r'"(.*?)"', imported, re.DOTALL)
     line = " ".join(quoted.replace("\\\n", " ").split())
     program = f"LINE = {line!r}\n{COMPARED}"
-    assert output_of([sys.executable, "-c", program], package) == "channel-scale threads=256\n"
-    assert '"channel-scale threads=256"' in output_of(["bash", "-c", selected], package)
-    output_of(["bash", "-c", printed], package)
+    assert seen_by([sys.executable, "-c", program], package) == "channel-scale threads=256\n"
+    assert '"channel-scale threads=256"' in seen_by(["bash", "-c", selected], package)
+    seen_by(["bash", "-c", printed], package)
     assert '#include "channel_scale/kernel.cuh"' in (package / "scale.cu").read_text()
 
 
@@ -118,4 +96,4 @@ def test_it_is_selected_by_its_prediction_and_compiles(package: Path) -> None:
 def test_it_computes_what_the_program_says(package: Path) -> None:
     cupy_or_skip()
     imported, _, _, checked = commands()
-    output_of(["bash", "-c", f"{imported}\n{checked}"], package)
+    seen_by(["bash", "-c", f"{imported}\n{checked}"], package)

@@ -14,15 +14,12 @@ from convir.api.compile import compile as compile_module
 from convir.dialects.context import read_module
 from convir.lowering.bodies.contraction import read_kernel
 from convir.lowering.kernels.host.implicit_gemm import blocking
+from convir.lowering.kernels.host.target import target
+from convir.lowering.kernels.target import cpu_costs, named
 from convir.passes import run
-from convir.passes.batch_gemms.pass_ import (
-    CACHE_BYTES,
-    IN_PLACE_ROWS,
-    MOST_LOST,
-    Traffic,
-    choose_chunks,
-    chunks_of,
-)
+from convir.passes.batch_gemms.costs import Traffic, choose_chunks, chunks_of
+from convir.passes.machine_costs import ASSUMED, ASSUMED_SIZE
+from convir.passes.manager.quantities import bytes_text
 from convir.reference import evaluate
 
 if TYPE_CHECKING:
@@ -176,22 +173,23 @@ BUDGETS = st.sampled_from(["", *(f" workspace-bytes={b}" for b in (300, 2 * BYTE
 @given(
     form=FORMS,
     budget=BUDGETS,
-    device=st.sampled_from(["host", "cuda"]),
+    reads_images=st.booleans(),
     seed=st.integers(0, 9),
 )
 def test_batched_samples_are_the_same_samples(
-    form: Form, budget: str, device: str, seed: int
+    form: Form, budget: str, reads_images: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     arguments = [rng.integers(-4, 5, shape).astype(np.float32) for shape in form.shapes]
     module = read_module(form.text)
     expected = evaluate(module, "main", arguments)
-    result = run(module, f"batch-gemms{{device={device}{budget}}}")
+    costs = ASSUMED if reads_images else named("h200").costs
+    result = run(module, f'batch-gemms{{costs="{costs}"{budget}}}')
     batched = result.module
     (remark,) = (remark for remark in result.remarks if remark.fired)
     assert "scf.for" not in str(batched)
     # Three taps of few positions: the matrix is larger than the image, and the host reads that.
-    assert ("images are read in place" in remark.reason) == (device == "host")
+    assert ("images are read in place" in remark.reason) == reads_images
     np.testing.assert_array_equal(evaluate(batched, "main", arguments), expected)
 
 
@@ -201,14 +199,14 @@ def test_batched_loops_run_on_the_host(form: Form, budget: str) -> None:
     rng = np.random.default_rng(0)
     arguments: list[Any] = [rng.integers(-4, 5, s).astype(np.float32) for s in form.shapes]
     (expected,) = evaluate(read_module(form.text), "main", arguments)
-    passes = f"batch-gemms{{device=host{budget}}},canonicalize,cse"
+    passes = f'batch-gemms{{costs="{ASSUMED}"{budget}}},canonicalize,cse'
     compiled = compile_module(form.text, passes, device="host")
     out = np.full(expected.shape, np.nan, np.float32)
     compiled(*arguments, out=out)
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("rows", [IN_PLACE_ROWS, IN_PLACE_ROWS + 1])
+@pytest.mark.parametrize("rows", [int(ASSUMED.in_place_rows), int(ASSUMED.in_place_rows) + 1])
 def test_what_the_remark_says_of_workspace_is_what_the_plan_has(rows: int) -> None:
     w, x, y = ([rows, 24], [4, 24, 32], [4, rows, 32])
     text = f"""
@@ -230,13 +228,56 @@ def test_what_the_remark_says_of_workspace_is_what_the_plan_has(rows: int) -> No
         return %r : {tensor(y)}
       }}"""
     (remark,) = run(text, "batch-gemms").remarks
-    assert ("which need no workspace" in remark.reason) == (rows == IN_PLACE_ROWS)
+    assert ("which need no workspace" in remark.reason) == (rows == int(ASSUMED.in_place_rows))
     compiled = compile_module(text, "batch-gemms,canonicalize,cse", device="host")
-    assert rows > IN_PLACE_ROWS or compiled.program.arena_bytes == 0
+    assert rows > int(ASSUMED.in_place_rows) or compiled.program.arena_bytes == 0
 
 
 def test_the_pass_expects_what_the_kernels_do() -> None:
-    assert (IN_PLACE_ROWS, MOST_LOST) == (blocking.IN_PLACE_ROWS, read_kernel.MOST_LOST)
+    for costs in (ASSUMED, cpu_costs(target())):
+        kernels = (blocking.IN_PLACE_ROWS, read_kernel.MOST_LOST)
+        assert (costs.in_place_rows, costs.lanes_per_idle) == kernels
+
+
+OPEN_COLUMNS = """
+  func.func @main(%x: tensor<4x3xf32>, %w: tensor<6x3xf32>, %of: tensor<?xf32>,
+                  %y: tensor<4x6x2xf32>) -> tensor<4x6x2xf32> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %zero = arith.constant 0.0 : f32
+    %n = tensor.dim %of, %c0 : tensor<?xf32>
+    %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %y) -> (tensor<4x6x2xf32>) {
+      %xi = tensor.extract_slice %x[%i, 0] [1, 3] [1, 1] : tensor<4x3xf32> to tensor<3xf32>
+      %ec = tensor.empty(%n) : tensor<3x?xf32>
+      %cols = linalg.broadcast ins(%xi : tensor<3xf32>) outs(%ec : tensor<3x?xf32>) dimensions = [1]
+      %e = tensor.empty(%n) : tensor<6x?xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<6x?xf32>) -> tensor<6x?xf32>
+      %p = linalg.matmul ins(%w, %cols : tensor<6x3xf32>, tensor<3x?xf32>)
+          outs(%z : tensor<6x?xf32>) -> tensor<6x?xf32>
+      %et = tensor.empty() : tensor<6x2xf32>
+      %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>,
+          affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+          ins(%p : tensor<6x?xf32>) outs(%et : tensor<6x2xf32>) {
+      ^bb0(%v: f32, %o: f32):
+        linalg.yield %v : f32
+      } -> tensor<6x2xf32>
+      %s = tensor.insert_slice %t into %acc[%i, 0, 0] [1, 6, 2] [1, 1, 1]
+          : tensor<6x2xf32> into tensor<4x6x2xf32>
+      scf.yield %s : tensor<4x6x2xf32>
+    }
+    return %r : tensor<4x6x2xf32>
+  }"""
+
+
+def test_open_sizes_are_assumed_but_not_within_a_limit() -> None:
+    (assumed,) = run(OPEN_COLUMNS, "batch-gemms").remarks
+    columns = 4 * 3 * ASSUMED_SIZE * 4  # of all samples, written once and packed once
+    assert assumed.reason.startswith(f"4 samples at once: {2 * columns} bytes of workspace")
+    limited, *_ = run(OPEN_COLUMNS, "batch-gemms{workspace-bytes=100000}").remarks
+    assert limited.reason == (
+        "4 samples in turns: their workspace has open sizes, and 100000 bytes at most"
+    )
 
 
 def test_chunks_are_few_and_even() -> None:
@@ -249,14 +290,15 @@ def test_chunks_are_few_and_even() -> None:
 
 
 def test_what_is_shared_decides_between_chunks_and_all_at_once() -> None:
-    within = CACHE_BYTES["host"] // 2
-    assert choose_chunks(8, Traffic(within, 0), "host", None)[0] == [2] * 4
+    within = int(ASSUMED.cache_bytes) // 2
+    assert choose_chunks(8, Traffic(within, 0), ASSUMED, None)[0] == [2] * 4
     # Three more launches pack what is shared again, which exceeds the workspace of all.
-    assert choose_chunks(8, Traffic(within, 3 * within), "host", None)[0] == [8]
-    assert choose_chunks(8, Traffic(within, 2 * within), "host", None)[0] == [2] * 4
-    chunks, reason = choose_chunks(8, Traffic(within, 3 * within), "host", 2 * within)
+    assert choose_chunks(8, Traffic(within, 3 * within), ASSUMED, None)[0] == [8]
+    assert choose_chunks(8, Traffic(within, 2 * within), ASSUMED, None)[0] == [2] * 4
+    chunks, reason = choose_chunks(8, Traffic(within, 3 * within), ASSUMED, 2 * within)
     assert chunks == [2] * 4
-    assert f"{2 * within} bytes of workspace, as {8 * within} exceed {2 * within}" in reason
+    kept, whole = bytes_text(2 * within), bytes_text(8 * within)
+    assert f"{kept} of workspace, as {whole} exceed {kept}" in reason
 
 
 @pytest.mark.parametrize("budget", [512 * BYTES, 40 * BYTES])

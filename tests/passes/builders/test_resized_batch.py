@@ -13,6 +13,8 @@ from convir.passes.builders.resized_batch import with_batch
 from convir.reference import evaluate, find_function
 from convir.reference.checking.inputs import random_arguments
 
+pytestmark = pytest.mark.fast
+
 EXAMPLES = sorted(Path(__file__).resolve().parents[3].glob("examples/*.mlir"))
 
 SMALL = """

@@ -13,6 +13,8 @@ from convir.passes.convert_strided_insert_slice_to_generic.costs import (
     one_pass_us,
 )
 
+pytestmark = pytest.mark.fast
+
 COSTS = named("h200").costs
 
 

@@ -13,19 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.pattern_rewriter import PatternRewriteWalker
 
 from convir.analysis.contraction import contraction_dims
 from convir.analysis.refusal import Refusal
 from convir.analysis.scatter.scattered_tensor import Scatter, scatter_of
 from convir.api.compile import compile as convir_compile
-from convir.dialects.context import read_module
+from convir.dialects.context import new_context, read_module
 from convir.dialects.conv.geometry import Direction
 from convir.dialects.kernel.ops import RegionOp
 from convir.frontends.conv_module import function_of, module_of_line
 from convir.frontends.miopen import parse_line
 from convir.passes import run
-from convir.passes.decompose_strided_dgrad.pass_ import PASS, DecomposeContraction
+from convir.passes.decompose_strided_dgrad.pass_ import DecomposeStridedDgradPass
 from convir.passes.machine_costs import ASSUMED
 from convir.reference import evaluate
 from convir.reference.checking.check import check
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
 
     from convir.dialects.conv.problem import ConvProblem
 
-FORCED = f"{PASS}{{force=true}}"
+DECOMPOSE = DecomposeStridedDgradPass.name
+
+FORCED = f"{DECOMPOSE}{{force=true}}"
 
 
 def flops(module: ModuleOp) -> int:
@@ -306,17 +307,17 @@ def upsamplings(draw: st.DrawFn) -> ConvProblem:
 def test_pixel_shuffles_are_exact(problem: ConvProblem) -> None:
     before = run(ModuleOp([function_of("main", problem)]), "convert-conv-to-linalg").module
     after = before.clone()
-    dear_phases = DecomposeContraction(replace(ASSUMED, phase_us=1e9), force=True)
-    PatternRewriteWalker(dear_phases).rewrite_module(after)
+    dear_phases = str(replace(ASSUMED, phase_us=1e9))
+    DecomposeStridedDgradPass(force=True, costs=dear_phases).apply(new_context(), after)
     report = check(before, read_module(str(after)), "main")
     assert (report.passed, report.exact) == (True, True), f"{report}\n{before}\n{after}"
     if splits(problem):
         assert all(op.name != "tensor.insert_slice" for op in after.walk()), f"{before}\n{after}"
 
 
-LIT = Path(__file__).parents[3] / "lit" / "passes" / PASS
-REWRITTEN = (LIT / f"{PASS}.mlir").read_text()
-REFUSED = (LIT / f"{PASS}-refused.mlir").read_text()
+LIT = Path(__file__).parents[3] / "lit" / "passes" / DECOMPOSE
+REWRITTEN = (LIT / f"{DECOMPOSE}.mlir").read_text()
+REFUSED = (LIT / f"{DECOMPOSE}-refused.mlir").read_text()
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
@@ -324,10 +325,11 @@ def functions(module: ModuleOp) -> list[FuncOp]:
 
 
 @pytest.mark.parametrize(
-    "name", [function.sym_name.data for function in functions(read_module(REWRITTEN, PASS))]
+    "name",
+    [function.sym_name.data for function in functions(read_module(REWRITTEN, DECOMPOSE))],
 )
 def test_rewritten_lit_cases_compute_the_same(name: str) -> None:
-    before = read_module(REWRITTEN, PASS)
+    before = read_module(REWRITTEN, DECOMPOSE)
     after = run(before, FORCED).module
     old, new = (
         next(f for f in functions(module) if f.sym_name.data == name) for module in (before, after)
@@ -338,8 +340,8 @@ def test_rewritten_lit_cases_compute_the_same(name: str) -> None:
 
 
 def test_refused_lit_cases_are_left_as_they_are() -> None:
-    before = read_module(REFUSED, PASS)
-    assert str(run(before, PASS).module) == str(before)
+    before = read_module(REFUSED, DECOMPOSE)
+    assert str(run(before, DECOMPOSE).module) == str(before)
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,20 @@ from convir.passes import UNIVERSE, run
 from convir.passes.manager import remarks
 from convir.passes.manager.fixpoint import FixpointPass, unrolled
 from convir.passes.manager.pass_manager import PassCrashError
-from convir.passes.manager.pipeline_text import PipelineError, named_pipeline, parse_pipeline
+from convir.passes.manager.pipeline_text import (
+    PipelineError,
+    named_pipeline,
+    parse_pipeline,
+    with_defaults,
+)
 from convir.passes.manager.registry import ALL_PASSES, CONVIR_PASSES, LOWERING_PASSES
 from convir.passes.pipelines import PIPELINES
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
+
+pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,7 +75,7 @@ def test_run_takes_passes_and_texts_in_one_sequence() -> None:
     result = run(TEXT, (_RemarkOnConstants(), "canonicalize,dce", _RemarkOnConstants()))
     (remark,) = result.remarks
     assert remark == remarks.Remark(
-        "remark-on-constants", "arith.constant", "<string>:2:8", False, "only looking"
+        "remark-on-constants", "arith.constant", "<string>:2:8", False, "only looking", function="f"
     )
 
 
@@ -238,3 +245,30 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "drop-whole-insert-slice rewrote tensor.insert_slice at <string>:6:12" in out
     assert "drop-whole-insert-slice left tensor.insert_slice at <string>:7:12" in out
     assert out.count("tensor.insert_slice %") == 1
+
+
+def test_run_checks_each_pass_and_takes_its_time() -> None:
+    result = run(TEXT, "canonicalize,dce", check_each=True, timing=True)
+    (check,) = result.checks
+    assert check.severity == "remark"
+    assert check.message.endswith("(in @f)")
+    assert "agrees" in check.message
+    assert "pass 1 canonicalize" in result.seconds
+    assert run(TEXT, "dce").checks == ()
+    assert run(TEXT, "dce").seconds == {}
+
+
+@pytest.mark.parametrize("name", [*CONVIR_PASSES, *LOWERING_PASSES])
+def test_what_is_printed_of_a_pass_parses(name: str) -> None:
+    pass_class = ALL_PASSES[name]()
+    text = with_defaults(pass_class)
+    if pass_class.required_fields():
+        assert "=<" in text
+        return
+    (parsed,) = parse_pipeline(text)
+    assert parsed == pass_class()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_what_is_printed_of_a_pipeline_parses(name: str) -> None:
+    assert parse_pipeline(",".join(map(str, PIPELINES[name]))) == PIPELINES[name]

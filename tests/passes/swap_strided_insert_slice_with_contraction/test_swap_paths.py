@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.passes.manager.pass_manager import run
-from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import PASS
+from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import (
+    SwapStridedInsertSliceWithContractionPass,
+)
 from convir.reference.checking.check import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SWAP = SwapStridedInsertSliceWithContractionPass.name
 
 MAX_ELEMENTS = 400
 MAX_RANK = 4
@@ -180,14 +184,14 @@ def functions(draw: st.DrawFn) -> str:
 @given(functions())
 def test_the_result_is_the_same(text: str) -> None:
     before = read_module(text, "path.mlir")
-    result = run(before, PASS)
+    result = run(before, SWAP)
     report = check(before, result.module, "main")
     assert (report.passed, report.exact) == (True, True), f"{report}\n{text}\n{result.module}"
 
 
 def test_the_paths_are_not_vacuous() -> None:
     def fires_behind_a_reshape(text: str) -> bool:
-        fired = any(remark.fired for remark in run(text, PASS).remarks)
+        fired = any(remark.fired for remark in run(text, SWAP).remarks)
         return fired and "tensor.collapse_shape" in text and "tensor.insert_slice" in text
 
     find(functions(), fires_behind_a_reshape, settings=settings(max_examples=500, deadline=None))

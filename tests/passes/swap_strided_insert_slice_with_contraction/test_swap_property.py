@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 
 from convir.dialects.context import read_module
 from convir.passes.manager.pass_manager import run
-from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import MIN_PADDING_SAVING, PASS
+from convir.passes.swap_strided_insert_slice_with_contraction.pass_ import (
+    MIN_PADDING_SAVING,
+    SwapStridedInsertSliceWithContractionPass,
+)
 from convir.reference.checking.check import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+SWAP = SwapStridedInsertSliceWithContractionPass.name
 
 
 @dataclass(frozen=True)
@@ -339,7 +345,7 @@ def cases(draw: st.DrawFn) -> Case:
 def test_the_result_is_the_same_and_the_pass_fires_when_it_must(case: Case) -> None:
     text = Text(case).module()
     before = read_module(text, "case.mlir")
-    result = run(before, PASS)
+    result = run(before, SWAP)
     fired = any(remark.fired for remark in result.remarks)
     assert fired == must_fire(case), text
     report = check(before, result.module, "main")

@@ -10,6 +10,8 @@ from convir.reference import FloatFormat, evaluate, find_function
 from convir.reference.checking.check import Budget, Checker, check
 from convir.reference.checking.inputs import Distribution, random_arguments
 
+pytestmark = pytest.mark.fast
+
 SCALE = """
 func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {{
   %c = arith.constant dense<{factor}> : tensor<4x8xf32>

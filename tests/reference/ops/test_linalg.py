@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import AffineMapAttr
     from xdsl.ir.affine import AffineExpr, AffineMap
 
+pytestmark = pytest.mark.fast
+
 Array = npt.NDArray[Any]
 
 WORKSPACES = (1, 200, 1 << 20)

@@ -12,6 +12,8 @@ from convir.reference import EvaluationError, FloatFormat, evaluate
 from convir.reference.checking.check import Checker
 from convir.reference.checking.inputs import Distribution
 
+pytestmark = pytest.mark.fast
+
 PROGRAM = """
 kernel.func @square(%a: tensor<2x3xf16>) -> tensor<2x3xf16> {
   %0 = arith.mulf %a, %a : tensor<2x3xf16>

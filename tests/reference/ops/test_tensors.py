@@ -12,6 +12,8 @@ import pytest
 from convir.dialects.context import parse_module
 from convir.reference import EvaluationError, evaluate
 
+pytestmark = pytest.mark.fast
+
 Array = npt.NDArray[Any]
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -250,3 +251,55 @@ def test_streams_read_values_too(tmp_path: Any) -> None:
         stream.process(made)
     with pytest.raises(TypeError, match="is a masked array"):
         stream.prepare(X, made)
+
+
+def test_tensors_in_are_tensors_out(torch: Any, double: Any, dynamic: Any) -> None:
+    for executable in (double, dynamic):
+        result = executable(torch.from_numpy(X.copy()))
+        assert isinstance(result, torch.Tensor)
+        np.testing.assert_array_equal(result.numpy(), 2 * X)
+        assert type(executable(X)) is np.ndarray
+
+
+BFLOAT16_TEXT = TEXT.replace("f32", "bf16")
+
+
+def test_bfloat16_goes_in_and_comes_out_as_it_came(torch: Any) -> None:
+    compiled: Any = convir_compile(BFLOAT16_TEXT, device="host")
+    array = X.astype(ml_dtypes.bfloat16)
+    result = compiled(array)
+    assert (type(result), result.dtype) == (np.ndarray, ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(result, (2 * X).astype(ml_dtypes.bfloat16))
+    tensor = torch.from_numpy(X.copy()).to(torch.bfloat16)
+    for given in (tensor, tensor.T.contiguous().T, torch._neg_view(-tensor)):
+        result = compiled(given)
+        assert result.dtype == torch.bfloat16
+        assert torch.equal(result, 2 * tensor)
+    out = torch.empty(2, 3, dtype=torch.bfloat16)
+    assert compiled(array, out=out) is not None
+    assert torch.equal(out, 2 * tensor)
+    with pytest.raises(TypeError, match="bfloat16, the program's is float32"):
+        convir_compile(TEXT, device="host")(tensor)
+
+
+def test_bfloat16_of_other_libraries_is_read_as_ml_dtypes(torch: Any) -> None:
+    """NumPy's DLPack knows no bf16; such arrays say their dtype and convert themselves."""
+
+    class Foreign:
+        shape, dtype = (2, 3), np.dtype(ml_dtypes.bfloat16)
+
+        def __init__(self) -> None:
+            self.tensor = torch.from_numpy(X.copy()).to(torch.bfloat16)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.tensor.__dlpack_device__()
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.tensor.__dlpack__(**options)
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self.tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+    compiled: Any = convir_compile(BFLOAT16_TEXT, device="host")
+    expected = (2 * X).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(compiled(Foreign()), expected)

@@ -37,6 +37,8 @@ from convir.runtime.program import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.fast
+
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 SPEC = TensorSpec((2, 3), F32)
 OUT = Buffer(Space.OUTPUT, 0, 0, (2, 3), F32)

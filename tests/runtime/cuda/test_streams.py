@@ -53,14 +53,15 @@ def test_pytorch_streams_and_tensors(cupy: Any) -> None:
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         on_device = [x.cuda(non_blocking=True) for x in (a, b)]
-        y = torch.from_dlpack(executable(*on_device, stream=stream))
+        y = executable(*on_device, stream=stream)
+        assert (type(y), y.device) == (torch.Tensor, on_device[0].device)
         assert np.array_equal(y.cpu().numpy(), expected)
     out = torch.full((3, SIZE, SIZE), float("nan"), device="cuda")
     torch.cuda.synchronize()
     executable(*on_device, out=out)
     cupy.cuda.Device().synchronize()
     assert np.array_equal(out.cpu().numpy(), expected)
-    assert np.array_equal(cupy.asnumpy(executable(a, b)), expected), "tensors of the host"
+    assert np.array_equal(executable(a, b).cpu().numpy(), expected), "tensors of the host"
     with pytest.raises(TypeError, match="out 0 lies on the host, the program on cuda:0"):
         executable(a, b, out=torch.zeros(3, SIZE, SIZE))
 
@@ -82,9 +83,16 @@ def test_bfloat16_tensors_of_pytorch(cupy: Any) -> None:
     torch.cuda.synchronize()
     expected = -np.arange(64)
     for argument in (x, x.view(torch.int16)):
-        y = cupy.asnumpy(executable(argument))
-        assert y.dtype == BFLOAT16
-        assert np.array_equal(y.astype(np.float32), expected)
+        y = executable(argument)
+        assert y.dtype == torch.bfloat16
+        assert np.array_equal(y.float().cpu().numpy(), expected)
+    y = executable(np.arange(64).astype(BFLOAT16))
+    assert y.dtype == BFLOAT16
+    assert np.array_equal(cupy.asnumpy(y).astype(np.float32), expected)
+    out = torch.zeros_like(x)
+    executable(x, out=out)
+    cupy.cuda.Device().synchronize()
+    assert np.array_equal(out.float().cpu().numpy(), expected)
 
 
 def spin(cupy: Any, stream: Any, milliseconds: int) -> None:
@@ -126,7 +134,7 @@ def test_imports_wait_for_what_computes_them(cupy: Any) -> None:
         x += 1
         y = executable(x, stream=mine)
     mine.synchronize()
-    assert np.array_equal(cupy.asnumpy(y), np.full(64, -1, np.float32))
+    assert np.array_equal(y.cpu().numpy(), np.full(64, -1, np.float32))
 
 
 def test_graphs_on_their_own_buffers(cupy: Any) -> None:

@@ -80,7 +80,7 @@ def test_pytorch_tensors_and_streams(cupy: Any) -> None:
     stream = torch.cuda.Stream(device="cuda:1")
     with torch.cuda.stream(stream):
         here = [torch.from_numpy(x).to("cuda:1") for x in (a, b)]
-        y = torch.from_dlpack(executable(*here, stream=stream))
+        y = executable(*here, stream=stream)
         assert y.device.index == 1
         assert np.array_equal(y.cpu().numpy(), product(a, b))
     with pytest.raises(ValueError, match="argument 0 lies on cuda:0, the program on cuda:1"):

@@ -19,6 +19,8 @@ from convir.runtime.read_program import read_program
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.fast
+
 # value = 3 * value + constant for each item, so that order matters.
 STEP = """
 define void @step(ptr %args, i64 %begin, i64 %end, i64 %worker) {

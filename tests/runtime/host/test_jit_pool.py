@@ -17,6 +17,8 @@ from convir.runtime.host.pool import ThreadPool, shared_pool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.fast
+
 # Counts every visit of an item, and burns time on it, so that workers overlap.
 COUNT = """
 define void @count(ptr %visits, i64 %begin, i64 %end, i64 %worker) {

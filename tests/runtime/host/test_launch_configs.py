@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from convir.dialects.context import read_module
 from convir.lowering.implementations import CUDA, HOST, config_of
 from convir.runtime.program import Launch
 from convir.runtime.read_program import read_program
+
+pytestmark = pytest.mark.fast
 
 TEXT = """
 kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {configs = {cuda = "a"}} {

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.host.launch import Stage
     from convir.lowering.kernels.host.target import CpuTarget
 
+pytestmark = pytest.mark.fast
+
 ADD = """
 func.func @main(%x: tensor<NxMxf32>) -> tensor<NxMxf32> {
   %0 = arith.addf %x, %x : tensor<NxMxf32>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convir.lowering.kernels.target import named
 from convir.lowering.pipeline import lowering_passes
 from convir.passes.assign_layout import LAYOUTS, AssignLayoutPass
 from convir.passes.batch_gemms.pass_ import BatchGemmsPass
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 DEVICES = ("host", "host", "cuda")
+COSTS = ("", "", str(named("h200").costs))
+"""Those of products that read images and pack, and of a library that does neither."""
 
 
 def _scatters(c: Choices, program: Program) -> ModulePass:
@@ -39,9 +42,7 @@ def _scatters(c: Choices, program: Program) -> ModulePass:
 
 OPTIONS: dict[str, Callable[[Choices, Program], ModulePass]] = {
     "assign-layout": lambda c, _: AssignLayoutPass(c.pick(LAYOUTS), c.pick(DEVICES)),
-    "batch-gemms": lambda c, _: BatchGemmsPass(
-        c.pick((None, 0, 64, 1024, 1 << 20)), c.pick(DEVICES)
-    ),
+    "batch-gemms": lambda c, _: BatchGemmsPass(c.pick((None, 0, 64, 1024, 1 << 20)), c.pick(COSTS)),
     "bind-sizes": lambda _, program: BindSizesPass(
         tuple(spelled(argument.shape) for argument in program.arguments)
     ),

@@ -12,7 +12,7 @@ func.func @unexpected() { return %undeclared : i32 }
 // -----
 
 // CHECK: verify-diagnostics-fails.mlir:16:{{[0-9]+}}: error: unexpected error: {{.*}}undeclared
-// CHECK-NEXT: verify-diagnostics-fails.mlir:16:1: error: expected error "other text" was not produced
+// CHECK: verify-diagnostics-fails.mlir:16:1: error: expected error "other text" was not produced
 func.func @text() { return %undeclared : i32 } // expected-error {{other text}}
 
 // -----

@@ -164,10 +164,10 @@ struct FewInputChannels {
             constexpr int tile = decltype(i)::value / 4, j = decltype(i)::value % 4;
             auto& d = sum[tile][group.value * 4 + j];
             if constexpr (is_double) {
-              multiply_add<T>(d, low[tile][0], low[tile][1], high[tile][0], high[tile][1],
+              multiply_add<T>(d, {low[tile][0], low[tile][1], high[tile][0], high[tile][1]},
                               word(b0, j), word(b1, j));
             } else {
-              multiply_add<T>(d, low[tile][0], low[tile][1], word(b0, j));
+              multiply_add<T>(d, low[tile], word(b0, j));
             }
           });
         });

@@ -89,8 +89,7 @@ struct FewOutputChannels {
           const int row = (window * kTiles + tile.value) * 8 + threadIdx.x % 8;
           const int in_channels = (k_warp * kKSteps + step) * 16;
           const unsigned matrix = shared + row * kWeightPitch + in_channels * 2;
-          weight[window][step][tile.value][0] = load_matrix(matrix);
-          weight[window][step][tile.value][1] = load_matrix(matrix + 16);
+          load_matrices(weight[window][step][tile.value], matrix + threadIdx.x / 8 % 2 * 16);
         });
       });
     });
@@ -112,7 +111,7 @@ struct FewOutputChannels {
           static_for<kTiles>([&](auto tile) {
             if constexpr (reads(tile.value / kRunTiles, row, col)) {
               const auto& b = weight[row * P::window_cols + col][step][tile.value];
-              multiply_add<T>(sum[tile.value], a[0], a[1], a[2], a[3], b[0], b[1]);
+              multiply_add<T>(sum[tile.value], a, b[0], b[1]);
             }
           });
         });

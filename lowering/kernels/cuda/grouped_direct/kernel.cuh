@@ -93,7 +93,7 @@ struct GroupedDirect {
   static_assert(S::step_pixels == kPixelWarps * S::tiles * kTile);
   static_assert(kSharedBytes == S::shared_bytes);
 
-  unsigned weight[kWgmma ? 1 : larger(1, kTaps)][kWarpInChannels / 8][kOutChannelTiles];
+  unsigned weight[kWgmma ? 1 : larger(1, kTaps)][kWarpInChannels / 8][kOutChannelTiles][1];
   unsigned long long descriptor;  // of the slice's first weights, for wgmma
 
   // Copies the weights of channel block `block`; groups that are merged have zeros between them.
@@ -151,11 +151,12 @@ struct GroupedDirect {
           if constexpr (kInChannelsInnermost) {
             constexpr int in_slice = k * 8 / P::in_channels;
             const int row = (group + in_slice) * P::out_channels + column + n * 8 + lane;
-            weight[tap][k][n] = load_matrix(matrix + row * kWeightPitch + k * 8 % P::in_channels * 2);
+            load_matrices(weight[tap][k][n],
+                          matrix + row * kWeightPitch + k * 8 % P::in_channels * 2);
           } else {
             const int row = group * P::in_channels + k * 8 + lane;
-            weight[tap][k][n] =
-                load_matrix_transposed(matrix + row * kWeightPitch + (column + n * 8) * 2);
+            load_transposed(weight[tap][k][n],
+                            matrix + row * kWeightPitch + (column + n * 8) * 2);
           }
         });
       });
@@ -194,14 +195,15 @@ struct GroupedDirect {
                 static_for<taps / 2>([&](auto pair_) {
                   constexpr int j = decltype(pair_)::value * 2;
                   constexpr int x = P::phases[p].col_tap[j], y = P::phases[p].col_tap[j + 1];
-                  multiply_add<T>(d, pixel[x][half * 2], pixel[x][half * 2 + 1],
-                                  pixel[y][half * 2], pixel[y][half * 2 + 1],
-                                  weight[first + j][k][n], weight[first + j + 1][k][n]);
+                  multiply_add<T>(d,
+                                  {pixel[x][half * 2], pixel[x][half * 2 + 1],
+                                   pixel[y][half * 2], pixel[y][half * 2 + 1]},
+                                  weight[first + j][k][n][0], weight[first + j + 1][k][n][0]);
                 });
                 if constexpr (taps % 2 != 0) {
                   constexpr int x = P::phases[p].col_tap[taps - 1];
-                  multiply_add<T>(d, pixel[x][half * 2], pixel[x][half * 2 + 1],
-                                  weight[first + taps - 1][k][n]);
+                  multiply_add<T>(d, {pixel[x][half * 2], pixel[x][half * 2 + 1]},
+                                  weight[first + taps - 1][k][n][0]);
                 }
               });
             });
@@ -212,9 +214,9 @@ struct GroupedDirect {
               static_for<kOutChannelTiles>([&](auto n_) {
                 constexpr int n = decltype(n_)::value;
                 constexpr int k = chunk * 2;
-                multiply_add<T>(sum[index][k * 8 / P::in_channels * kOutChannelTiles + n], pixel[x][0],
-                                pixel[x][1], pixel[x][2], pixel[x][3], weight[first + j][k][n],
-                                weight[first + j][k + 1][n]);
+                multiply_add<T>(sum[index][k * 8 / P::in_channels * kOutChannelTiles + n],
+                                pixel[x], weight[first + j][k][n][0],
+                                weight[first + j][k + 1][n][0]);
               });
             });
           }

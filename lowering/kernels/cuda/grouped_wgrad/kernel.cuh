@@ -151,7 +151,7 @@ struct GroupedWgrad {
     unsigned y[S::unroll_rows][kWarpChannels / 16][4];
     static_for<S::unroll_rows>([&](auto u) {
       static_for<kWarpChannels / 16>([&](auto n) {
-        load_matrices_transposed(
+        load_transposed(
             y[u.value][n.value],
             Gradients::template further<n.value * 16>(at.gradients[u.value]));
       });
@@ -162,7 +162,7 @@ struct GroupedWgrad {
         constexpr int j = decltype(j_)::value;
         unsigned x[4];
         if constexpr (reads_row(window_row)) {
-          load_matrices_transposed(x, at.taps[j] + at.lines[window_row]);
+          load_transposed(x, at.taps[j] + at.lines[window_row]);
         }
         static_for<S::unroll_rows>([&](auto u_) {
           constexpr int u = decltype(u_)::value;
@@ -170,7 +170,7 @@ struct GroupedWgrad {
           if constexpr (i >= 0) {
             static_for<kWarpChannels / 8>([&](auto n_) {
               constexpr int n = decltype(n_)::value;
-              multiply_add<T>(sum[i][j][n], x[0], x[1], x[2], x[3], y[u][n / 2][n % 2 * 2],
+              multiply_add<T>(sum[i][j][n], x, y[u][n / 2][n % 2 * 2],
                               y[u][n / 2][n % 2 * 2 + 1]);
             });
           }

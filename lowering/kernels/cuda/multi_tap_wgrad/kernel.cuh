@@ -21,8 +21,7 @@
 #include "load/tiles.cuh"
 #include "multi_tap_wgrad/accumulators.cuh"
 #include "multi_tap_wgrad/tile.cuh"
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "schedule/partition.cuh"
 
@@ -137,61 +136,65 @@ struct Filler {
 };
 
 template <class P, class C, class S>
-__device__ __forceinline__ void load_role(const Filler<P, C>& filler, unsigned full, unsigned empty,
-                                          unsigned drained) {
-  PipelineState<C::kStages> filling;
-  partition::Work work;
-  unsigned tiles = 0;
-  for (typename S::Walk walk(blockIdx.x); walk.next(work); ++tiles) {
+__device__ __forceinline__ void load_role(const Filler<P, C>& filler,
+                                          const Pipeline<C::kStages>& pipeline, Drain drain) {
+  const partition::Tiles<S> tiles = {static_cast<int>(blockIdx.x)};
+  produce(tiles, pipeline, [&](const partition::Work& work, Producer<C::kStages>& fill) {
     const Place<P, C> place(work.tile);
-    if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
+    drain.wait();
     const int steps = work.end - work.begin;
     filler.fill_lead(place, work.begin);
     for (int step = 0; step < steps; ++step) {
-      wait_barrier(empty + 8 * filling.stage, filling.phase ^ 1);
-      filler.fill_step(place, work.begin, step, filling.stage);
-      arrive_after_copies(full + 8 * filling.stage);
-      filling.advance();
+      fill([&](int stage, unsigned full) {
+        filler.fill_step(place, work.begin, step, stage);
+        arrive_after_copies(full);
+      });
     }
-  }
+  });
 }
 
 template <class P, class C, class S, class Epilogue>
 __device__ __forceinline__ void consumer_role(char* shared, typename Epilogue::Stored* out,
                                           float* workspace, unsigned* flags, int thread,
-                                          unsigned full, unsigned empty, unsigned drained) {
+                                          const Pipeline<C::kStages>& pipeline,
+                                          const Drain& drain) {
   using L = Layout<P, C>;
-  PipelineState<C::kStages> reading, done;
-  partition::Work work;
-  for (typename S::Walk walk(blockIdx.x); walk.next(work);) {
+  const auto multiply = [&](const partition::Work& work, Accumulators<P, C>& accumulators,
+                            Consumer<C::kStages>& full) {
     const Place<P, C> place(work.tile);
     const int steps = work.end - work.begin;
-    Accumulators<P, C> accumulators;
     accumulators.clear();
-    int ring = L::kLead;
-    const auto release = [&] {
+    int ring = L::kLead, held = 0;
+    const auto release = [&](int stage) {
       __syncwarp();
-      arrive_for_warp(empty + 8 * done.stage);
-      done.advance();
+      full.release(stage);
     };
     for (int step = 0; step < steps; ++step) {
-      wait_barrier(full + 8 * reading.stage, reading.phase);
+      full.wait();
       see_copies<C>();
-      accumulators.multiply(shared, reading.stage, ring * L::kChunk, place.set, thread, [&] {
-        if (C::kIsWgmma ? step > 0 : true) release();
+      accumulators.multiply(shared, full.at.stage, ring * L::kChunk, place.set, thread, [&] {
+        if (!C::kIsWgmma) release(full.at.stage);
+        if (C::kIsWgmma && step > 0) release(held);
       });
-      reading.advance();
+      held = full.at.stage;
+      full.at.advance();
       ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
     }
     accumulators.finish();
-    if (C::kIsWgmma) release();
-    L::Groups::sync();  // nobody reads the pipeline any more
-    typename L::Kept kept(accumulators, shared, thread);
-    L::Groups::sync();  // the exchanged accumulators have been read
-    finish_tile<P, C, S, Epilogue>(work, place, kept, shared, out, workspace, flags, thread);
-    __syncwarp();
-    arrive_for_warp(drained);
-  }
+    if (C::kIsWgmma) release(held);
+    return true;
+  };
+  const partition::Tiles<S> tiles = {static_cast<int>(blockIdx.x)};
+  consume<Accumulators<P, C>>(
+      tiles, pipeline, multiply,
+      [&](const partition::Work& work, const Accumulators<P, C>& accumulators) {
+        L::Groups::sync();  // nobody reads the pipeline any more
+        typename L::Kept kept(accumulators, shared, thread);
+        L::Groups::sync();  // the exchanged accumulators have been read
+        finish_tile<P, C, S, Epilogue>(work, Place<P, C>(work.tile), kept, shared, out, workspace,
+                                       flags, thread);
+        drain.arrive();
+      });
 }
 
 template <class P, class C, class S, class Epilogue>
@@ -201,24 +204,23 @@ __device__ __forceinline__ void run_with_roles(char* shared, const typename P::E
                                                unsigned* flags) {
   using L = Layout<P, C>;
   constexpr int kConsumerWarps = L::kConsumerThreads / 32;
-  const unsigned full = shared_address(shared + L::kBarriersAt);
-  const unsigned empty = full + 8 * C::kStages;
-  const unsigned drained = empty + 8 * C::kStages;
+  const Pipeline<C::kStages> pipeline(shared_address(shared + L::kBarriersAt));
+  const Drain drain{pipeline.full + pipeline.kBytes};
   if (threadIdx.x == 0) {
-    init_stages<C::kStages>(full, empty, L::kLoadThreads, kConsumerWarps * kWarpArrivals);
-    init_barrier(drained, kConsumerWarps * kWarpArrivals);
+    pipeline.init(L::kLoadThreads, kConsumerWarps * kWarpArrivals);
+    init_barrier(drain.barrier, kConsumerWarps * kWarpArrivals);
   }
   __syncthreads();
-  using Both = Roles<C::kTradesRegisters, kProducerRegisters, kConsumerRegisters<C::kLoadWarps>>;
-  if (threadIdx.x < L::kLoadThreads) {
-    Both::become_producer();
-    const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
-    load_role<P, C, S>(filler, full, empty, drained);
-  } else {
-    Both::become_consumer();
-    consumer_role<P, C, S, Epilogue>(shared, out, workspace, flags, threadIdx.x - L::kLoadThreads,
-                                 full, empty, drained);
-  }
+  Roles<C::kTradesRegisters, kProducerRegisters, kConsumerRegisters<C::kLoadWarps>>::run(
+      threadIdx.x < L::kLoadThreads,
+      [&] {
+        const Filler<P, C> filler{shared, x, y, static_cast<int>(threadIdx.x)};
+        load_role<P, C, S>(filler, pipeline, drain);
+      },
+      [&] {
+        consumer_role<P, C, S, Epilogue>(shared, out, workspace, flags,
+                                         threadIdx.x - L::kLoadThreads, pipeline, drain);
+      });
 }
 
 template <class P, class C, class S, class Epilogue>

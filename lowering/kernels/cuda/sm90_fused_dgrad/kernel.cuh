@@ -20,8 +20,7 @@
 
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
@@ -118,32 +117,41 @@ struct FusedDgradKernel {
   static_assert(Problem::kRun * Problem::kOutChannels % Config::kStoreChannels == 0);
   static_assert(kSharedBytes == Problem::kSharedBytes);
 
-  unsigned stages, weights, staging, full, empty, loaded;
+  unsigned stages, weights, staging, loaded;
+  Pipeline<kStages> pipeline;  // of the consumer
   int consumer;
 
-  __device__ FusedDgradKernel(const char* memory, int consumer) : consumer(consumer) {
-    const unsigned start = shared_address(memory);
-    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-    weights = stages + kConsumers * kStages * kBytesA;
-    staging = weights + kBytesB;
-    full = staging + kConsumers * 4 * WarpStaging::kBytes;
-    empty = full + kConsumers * kStages * 8;
-    loaded = empty + kConsumers * kStages * 8;
+  __device__ FusedDgradKernel(const char* memory, int consumer)
+      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
+               hopper::kAtomBytes),
+        weights(stages + kConsumers * kStages * kBytesA),
+        staging(weights + kBytesB),
+        loaded(staging + kConsumers * (4 * WarpStaging::kBytes + pipeline.kBytes)),
+        pipeline(staging + kConsumers * 4 * WarpStaging::kBytes + consumer * pipeline.kBytes),
+        consumer(consumer) {
     stages += consumer * kStages * kBytesA;
-    full += consumer * kStages * 8;
-    empty += consumer * kStages * 8;
   }
 
-  // One thread, of the first consumer.
+  // One thread of each consumer.
   __device__ void init_barriers() const {
-    init_stages<kConsumers * kStages>(full, empty, 1, 4);
-    init_barrier(loaded, 1);
+    pipeline.init(1, 4 * kWarpArrivals);
+    if (consumer == 0) init_barrier(loaded, 1);
     fence_barrier_init();
   }
 
-  __device__ int tile(int round) const {
-    return (round * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * kConsumers + consumer;
-  }
+  // The tiles of a consumer: every other one of the block's.
+  struct Tiles {
+    int consumer;
+
+    template <class Body>
+    __device__ __forceinline__ void for_each(Body&& body) const {
+      const int step = static_cast<int>(gridDim.x) * kConsumers;
+      for (int tile = static_cast<int>(blockIdx.x) * kConsumers + consumer; tile < kTiles;
+           tile += step) {
+        body(tile);
+      }
+    }
+  };
 
   // One thread: all matrices of B.
   __device__ void load_weights(const hopper::TensorMap& b) const {
@@ -161,27 +169,21 @@ struct FusedDgradKernel {
 
   // One thread of each consumer: the tiles of A of every shift.
   __device__ void produce(const hopper::TensorMap& a) const {
-    PipelineState<kStages> ring;
-    for (int round = 0; tile(round) < kTiles; ++round) {
-      int x[kMaxAxes], at[5] = {};
-      pixels_of(tile(round) * kRows, Problem::sizes, x);
-#pragma unroll
-      for (int axis = 0; axis < Problem::kSpatial; ++axis) {
-        at[1 + axis] = x[axis] * Problem::steps[axis] + Problem::corner[axis];
-      }
-      at[1 + Problem::kSpatial] = x[kMaxAxes - 1];
+    convir::produce(Tiles{consumer}, pipeline, [&](int tile, Producer<kStages>& produce) {
+      int at[5] = {};
+      window_at<Problem::kSpatial>(tile * kRows, Problem::sizes, Problem::steps, Problem::corner,
+                                   at);
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         at[0] = chunk * kBlockK;
         for (int i = 0; i < Problem::kShifts; ++i) {
-          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
-          arrive_expecting(full + ring.stage * 8, kBytesA);
-          hopper::load_im2col<Problem::kSpatial>(stages + ring.stage * kBytesA, &a,
-                                                 full + ring.stage * 8, at,
-                                                 Problem::shift(i).offset);
-          ring.advance();
+          produce([&](int stage, unsigned barrier) {
+            arrive_expecting(barrier, kBytesA);
+            hopper::load_im2col<Problem::kSpatial>(stages + stage * kBytesA, &a, barrier, at,
+                                                   Problem::shift(i).offset);
+          });
         }
       }
-    }
+    });
   }
 
   using Accumulators = float[kWidth / 2];
@@ -217,38 +219,31 @@ struct FusedDgradKernel {
                                     ? hopper::kDescriptorStep<hopper::kMajorK>
                                     : 16 * kRowBytesB / 16;
 
-  __device__ __forceinline__ void release(int slot) const {
-    if (threadIdx.x % 32 == 0) arrive(empty + slot * 8);
-  }
-
   // A warpgroup of each consumer.
   __device__ __forceinline__ void consume(Output* c, const Pointers& operands) const {
     const int warp = threadIdx.x % kWarpgroup / 32;
-    PipelineState<kStages> ring;
     wait_barrier(loaded, 0);
-    for (int round = 0; tile(round) < kTiles; ++round) {
-      Accumulators d;
+    const auto reduce = [&](int, Accumulators& d, Consumer<kStages>& full) {
 #pragma unroll
       for (int i = 0; i < kWidth / 2; ++i) d[i] = 0;
-      int held = -1;
+      mma::Mainloop<kStages> mainloop(full);
 #pragma unroll 1
       for (int chunk = 0; chunk < kChunksK; ++chunk) {
         static_for<Problem::kShifts>([&](auto shift) {
-          wait_barrier(full + ring.stage * 8, ring.phase);
-          mma::issue(d, [&] {
-            multiply<decltype(shift)::value>(d, stages + ring.stage * kBytesA,
+          mainloop.step(d, [&](int stage, bool) {
+            multiply<decltype(shift)::value>(d, stages + stage * kBytesA,
                                              weights + chunk * (kMatrices * kMatrixBytes));
           });
-          if (held >= 0) release(held);
-          held = ring.stage;
-          ring.advance();
         });
       }
-      mma::drain(d);
-      release(held);
-      store(d, tile(round) * kRows + warp * kWarpRows,
-            staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
-    }
+      mainloop.finish(d);
+      return true;
+    };
+    convir::consume<Accumulators>(
+        Tiles{consumer}, pipeline, reduce, [&](int tile, const Accumulators& d) {
+          store(d, tile * kRows + warp * kWarpRows,
+                staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
+        });
   }
 
   static __device__ __forceinline__ FusedDgradRow row_at(int number) {
@@ -305,8 +300,8 @@ __device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue:
   using Kernel = FusedDgradKernel<Problem, Config>;
   extern __shared__ char memory[];
   const int warpgroup = threadIdx.x / Kernel::kWarpgroup;
-  if (threadIdx.x == 0) {
-    Kernel(memory, 0).init_barriers();
+  if (threadIdx.x < Kernel::kConsumers) {
+    Kernel(memory, threadIdx.x).init_barriers();
   } else if (threadIdx.x == 32) {
     hopper::prefetch_map(&a);
     hopper::prefetch_map(&b);
@@ -314,19 +309,17 @@ __device__ __forceinline__ void contract_fused_dgrad(typename Problem::Epilogue:
     touch(Problem::shift(threadIdx.x - 64).offset[0]);
   }
   __syncthreads();
-  using Both = Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>;
-  if (warpgroup == 0) {
-    Both::become_producer();
-    const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kConsumers);
-    if (threadIdx.x < 32 * Kernel::kConsumers) {
-      if (threadIdx.x % 32 == 0) kernel.produce(a);
-    } else if (threadIdx.x == 32 * Kernel::kConsumers) {
-      kernel.load_weights(b);
-    }
-  } else {
-    Both::become_consumer();
-    Kernel(memory, warpgroup - 1).consume(c, operands);
-  }
+  Roles<true, kProducerRegisters, Kernel::kConsumerRegisters>::run(
+      warpgroup == 0,
+      [&] {
+        const Kernel kernel(memory, threadIdx.x / 32 % Kernel::kConsumers);
+        if (threadIdx.x < 32 * Kernel::kConsumers) {
+          if (threadIdx.x % 32 == 0) kernel.produce(a);
+        } else if (threadIdx.x == 32 * Kernel::kConsumers) {
+          kernel.load_weights(b);
+        }
+      },
+      [&] { Kernel(memory, warpgroup - 1).consume(c, operands); });
 }
 
 }  // namespace convir::wgmma

@@ -9,8 +9,7 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tma.cuh"
@@ -101,7 +100,7 @@ class Sm90GroupedDirect {
             } else if constexpr (kInChannelsInnermost) {
               load_matrices(fragment, matrix + step * 32);
             } else {
-              load_matrices_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
+              load_transposed(fragment, matrix + step * 16 * L::kWeightPitch);
             }
           }
         }

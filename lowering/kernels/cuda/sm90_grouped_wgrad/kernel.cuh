@@ -85,9 +85,8 @@ class Sm90GroupedWgrad {
       kFirstFours + kWarps * window_rows(1) * kEights - kWarps / 2 * kEights;
   using Accumulators = PublishedAccumulators<S, kFours * 32>;
 
-  static constexpr int kFull = larger(S::stages * kSlotBytes, Accumulators::kBytes);
-  static constexpr int kEmpty = kFull + S::stages * 8;
-  static_assert(kEmpty + S::stages * 8 == S::shared_bytes);
+  static constexpr int kBarriers = larger(S::stages * kSlotBytes, Accumulators::kBytes);
+  static_assert(kBarriers + Pipeline<S::stages>::kBytes == S::shared_bytes);
   static_assert(S::threads == kConsumerThreads + 32 && S::producer_warps == 1, "a warp asks for copies");
 
   // The strips of a block.
@@ -102,19 +101,16 @@ class Sm90GroupedWgrad {
   static __device__ __forceinline__ void load_all(const hopper::TensorMap* a,
                                                   const hopper::TensorMap* c, const Range& range,
                                                   int group, unsigned shared) {
-    PipelineState<S::stages> ring;
+    Producer<S::stages> fill(Pipeline<S::stages>(shared + kBarriers));
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
-      if (strip >= range.begin + S::stages) {
-        wait_barrier(shared + kEmpty + ring.stage * 8, ring.phase ^ 1);
-      }
-      const unsigned full = shared + kFull + ring.stage * 8;
-      const unsigned to = shared + ring.stage * kSlotBytes;
       const int image = strip / kStrips, row = strip % kStrips * S::rows;
-      arrive_expecting(full, kCopyOfA + kCopyOfC);
-      load(to, c, full, group, 0, row - kDown, image);
-      load(to + kBytesOfC, a, full, group, P::col_origin, row + P::row_origin, image);
-      ring.advance();
+      fill([&](int stage, unsigned full) {
+        const unsigned to = shared + stage * kSlotBytes;
+        arrive_expecting(full, kCopyOfA + kCopyOfC);
+        load(to, c, full, group, 0, row - kDown, image);
+        load(to + kBytesOfC, a, full, group, P::col_origin, row + P::row_origin, image);
+      });
     }
   }
   static __device__ __forceinline__ void load(unsigned to, const hopper::TensorMap* map,
@@ -143,7 +139,7 @@ class Sm90GroupedWgrad {
     // reads registers until the next one but one is under way.
     unsigned x[kTurn][4];
     const auto load = [&](auto to, int tile) {
-      load_matrices_transposed(x[to.value % kTurn], from + tile * kTileBytes);
+      load_transposed(x[to.value % kTurn], from + tile * kTileBytes);
     };
     const auto add = [&](auto of, int tile) {
       hopper::wgmma_fence();
@@ -249,13 +245,13 @@ class Sm90GroupedWgrad {
     float sum[kAccumulators];
 #pragma unroll
     for (int i = 0; i < kAccumulators; ++i) sum[i] = 0.0f;
-    PipelineState<S::stages> ring;
+    Consumer<S::stages> full(Pipeline<S::stages>(shared + kBarriers));
 #pragma unroll 1
     for (int strip = range.begin; strip < range.end; ++strip) {
-      wait_barrier(shared + kFull + ring.stage * 8, ring.phase);
-      multiply<kGroup>(sum, shared + ring.stage * kSlotBytes);
-      if (threadIdx.x % 32 == 0) arrive(shared + kEmpty + ring.stage * 8);
-      ring.advance();
+      full.wait();
+      multiply<kGroup>(sum, shared + full.at.stage * kSlotBytes);
+      full.release(full.at.stage);
+      full.at.advance();
     }
     const int warp = threadIdx.x / 32 % kWarps, count = four_count(kGroup, warp);
     float4* to = published + first_four(kGroup, warp) * 32 + threadIdx.x % 32;
@@ -275,7 +271,7 @@ class Sm90GroupedWgrad {
     const int group = blockIdx.x % P::groups, split = blockIdx.x / P::groups;
     const Range range(split);
     if (threadIdx.x == kConsumerThreads) {
-      init_stages<S::stages>(shared + kFull, shared + kEmpty, 1, kConsumerThreads / 32);
+      Pipeline<S::stages>(shared + kBarriers).init(1, kConsumerThreads / 32 * kWarpArrivals);
       fence_barrier_init();
     }
     constexpr int kZeros = kZeroPixels * kPixelBytes / 4;

@@ -20,11 +20,11 @@
 
 #include "epilogue/wgmma_store.cuh"
 #include "mma/sm90_tile.cuh"
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "schedule/wgmma_schedule.cuh"
@@ -87,26 +87,23 @@ struct Kernel {
   static constexpr int kChunksK = (Problem::kInChannels + kBlockK - 1) / kBlockK;
   static constexpr int kNTiles = (Problem::kOutChannels + kBlockN - 1) / kBlockN;
 
-  unsigned stages, staging, zeros, full, empty;
-  unsigned progress;  // how many stages were loaded
-  int block, blocks, warp;  // of the launch, and of the block
+  using Tiles = wgmma::Tiles<Problem, kNTiles>;
 
-  __device__ explicit Kernel(char* memory) {
-    const unsigned start = shared_address(memory);
-    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-    staging = stages + kStages * kStageBytes;
-    zeros = staging + kStagingBytes;
-    full = zeros + kZeroBytes;
-    empty = full + kStages * 8;
-    progress = empty + kStages * 8;
-    warp = threadIdx.x / 32;
-    block = blockIdx.x;
-    blocks = gridDim.x;
-  }
+  unsigned stages, staging, zeros;
+  Pipeline<kStages> pipeline;
+  unsigned progress;  // how many stages were loaded
+
+  __device__ explicit Kernel(char* memory)
+      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
+               hopper::kAtomBytes),
+        staging(stages + kStages * kStageBytes),
+        zeros(staging + kStagingBytes),
+        pipeline(zeros + kZeroBytes),
+        progress(zeros + kZeroBytes + pipeline.kBytes) {}
 
   // One thread, of the first warp.
   __device__ void init_barriers() const {
-    init_stages<kStages>(full, empty, 1, Config::kSharing * 4);
+    pipeline.init(1, Config::kSharing * 4 * kWarpArrivals);
     hopper::counter_init(progress);
     fence_barrier_init();
   }
@@ -121,10 +118,7 @@ struct Kernel {
     }
   }
 
-  __device__ __forceinline__ bool tile_in_order(int next, Tile& tile) const {
-    return tile_of<Problem>(block, blocks, next, kNTiles, tile);
-  }
-  __device__ int m_of(const Tile& tile) const { return tile.m * kBlockM; }
+  static __device__ int m_of(const Tile& tile) { return tile.m * kBlockM; }
 
   template <class... Maps>
   static __device__ __forceinline__ const hopper::TensorMap* pick(int i,
@@ -137,31 +131,22 @@ struct Kernel {
     }
   }
 
-  // One thread: fills the ring of stages, tile after tile.
+  // One thread: fills the stages of a tile.
   template <class... Maps>
-  __device__ __forceinline__ void produce(const hopper::TensorMap& b, const Maps&... a) const {
-    PipelineState<kStages> ring;
-    Tile tile;
-    for (int next = 0; tile_in_order(next, tile); ++next) {
-      const Phase& phase = Problem::phase(tile.phase);
-      const hopper::TensorMap* map = pick(phase.map, a...);
-      const int m = m_of(tile), n = tile.n * kBlockN;
-      int at[5] = {0, m, 0, 0, 0};
-      if constexpr (Problem::kSpatial > 0) {
-        int x[kMaxAxes];
-        pixels_of(m, phase.sizes, x);
-#pragma unroll
-        for (int axis = 0; axis < Problem::kSpatial; ++axis) {
-          at[1 + axis] = x[axis] * phase.steps[axis] + phase.corner[axis];
-        }
-        at[1 + Problem::kSpatial] = x[kMaxAxes - 1];
-      }
-      for (int i = 0; i < phase.taps; ++i) {
-        const Tap& tap = Problem::tap(phase.first_tap + i);
-        for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          wait_barrier(empty + ring.stage * 8, ring.phase ^ 1);
-          const unsigned barrier = full + ring.stage * 8;
-          const unsigned to = stages + ring.stage * kStageBytes;
+  __device__ __forceinline__ void load(const Tile& tile, Producer<kStages>& produce,
+                                       const hopper::TensorMap& b, const Maps&... a) const {
+    const Phase& phase = Problem::phase(tile.phase);
+    const hopper::TensorMap* map = pick(phase.map, a...);
+    const int m = m_of(tile), n = tile.n * kBlockN;
+    int at[5] = {0, m, 0, 0, 0};
+    if constexpr (Problem::kSpatial > 0) {
+      window_at<Problem::kSpatial>(m, phase.sizes, phase.steps, phase.corner, at);
+    }
+    for (int i = 0; i < phase.taps; ++i) {
+      const Tap& tap = Problem::tap(phase.first_tap + i);
+      for (int chunk = 0; chunk < kChunksK; ++chunk) {
+        produce([&](int stage, unsigned barrier) {
+          const unsigned to = stages + stage * kStageBytes;
           arrive_expecting(barrier, kStageBytes);
           at[0] = chunk * kBlockK;
           if constexpr (Problem::kSpatial > 0) {
@@ -171,8 +156,7 @@ struct Kernel {
           }
           load_b(to + kBytesA, &b, barrier, n, tap.weight, at[0]);
           hopper::counter_advance(progress);
-          ring.advance();
-        }
+        });
       }
     }
   }
@@ -192,26 +176,25 @@ struct Kernel {
   // A few warps: zeros for zero-filled outputs, while others load and multiply.
   __device__ __forceinline__ void fill(Output* c, int warp, int warps) const {
     int before = 0;
-    Tile tile;
     if constexpr (Problem::kCellZeroFills > 0 && Problem::kFusedZeroFills == 0) {
       for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
         fill_chunk(zeros + i * kChunkBytes, zero_fill_pair<Problem>());
       hopper::fence_proxy();
       hopper::named_sync(kFillBarrier, warps * 32);
-      for (int next = 0; tile_in_order(next, tile); ++next) {
+      Tiles().for_each([&](const Tile& tile) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
         fill_cells<Problem, kBlockM, kNTiles, kZeroBytes>(
             c, phase, m_of(tile), tile.n, zeros, progress, before, iterations, warp, warps);
         before += iterations;
-      }
+      });
       hopper::wait_stores_read();
     }
     if constexpr (Problem::kZeroFills > 0) {
       int iterations = 0;
-      for (int next = 0; tile_in_order(next, tile); ++next) {
+      Tiles().for_each([&](const Tile& tile) {
         iterations += Problem::phase(tile.phase).taps * kChunksK;
-      }
+      });
       store_zero_fills<Problem>(c, progress, iterations, warp, warps);
     }
   }
@@ -221,66 +204,51 @@ struct Kernel {
   // Two warpgroups: multiply the stages of their tiles, and store.
   __device__ __forceinline__ void consume(int consumer, Output* c,
                                           const Pointers& operands) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+    const int warp = threadIdx.x % kWarpgroup / 32;
     const int first_row = Config::kIsPingPong ? 0 : consumer * Config::kWarpgroupTiles * 64;
-    PipelineState<kStages> ring;
-    Tile tile;
     bool is_mine = !Config::kIsPingPong || consumer == 0;
     if (Config::kIsPingPong && consumer == 1) pass_pingpong(consumer);
-    for (int next = 0; tile_in_order(next, tile); ++next) {
+    const auto multiply = [&](const Tile& tile, Accumulators& d, Consumer<kStages>& full) {
       const Phase& phase = Problem::phase(tile.phase);
       if (!is_mine) {
-        ring.advance(phase.taps * kChunksK);
+        full.at.advance(phase.taps * kChunksK);
         is_mine = true;
-        continue;
+        return false;
       }
       is_mine = !Config::kIsPingPong;
       // Stages are waited for in their order, as a barrier tells only this round from the last.
       if constexpr (Config::kIsPingPong) hopper::named_sync(1 + consumer, kConsumers * kWarpgroup);
-      Accumulators d;
-      int held = 0;
-      bool is_first = true;
+      mma::Mainloop<kStages> mainloop(full);
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
-          wait_barrier(full + ring.stage * 8, ring.phase);
-          const unsigned a = stages + ring.stage * kStageBytes + first_row * kRowBytes;
-          const unsigned b = stages + ring.stage * kStageBytes + kBytesA;
-          hopper::hold(d);
-          hopper::wgmma_fence();
           // All of a chunk even if its input channels end before: a branch here makes the compiler
           // wait for every wgmma.
-          mma::multiply<Input, kBlockN, hopper::kMajorK, kMajorB, kBlockK, 64 * kRowBytes,
-                        kRowBytes / hopper::kStepBytes>(d, a, b, is_first);
-          hopper::wgmma_commit();
-          hopper::hold(d);
-          hopper::wgmma_wait<1>();
-          if (!is_first) release(held, lane);
-          held = ring.stage;
-          is_first = false;
-          ring.advance();
+          mainloop.step(d, [&](int stage, bool is_first) {
+            const unsigned a = stages + stage * kStageBytes + first_row * kRowBytes;
+            const unsigned b = stages + stage * kStageBytes + kBytesA;
+            mma::multiply<Input, kBlockN, hopper::kMajorK, kMajorB, kBlockK, 64 * kRowBytes,
+                          kRowBytes / hopper::kStepBytes>(d, a, b, is_first);
+          });
         }
       }
       if constexpr (Config::kIsPingPong) pass_pingpong(consumer);
-      hopper::wgmma_wait<0>();
-      hopper::hold(d);
-      release(held, lane);
-#pragma unroll
-      for (int j = 0; j < Config::kWarpgroupTiles; ++j) {
-        const int m = m_of(tile) + first_row + j * 64 + warp * kWarpRows;
-        store(phase, d[j], m, tile.n * kBlockN,
+      mainloop.finish(d);
+      return true;
+    };
+    const auto store_tile = [&](const Tile& tile, const Accumulators& d) {
+      const Phase& phase = Problem::phase(tile.phase);
+      static_for<Config::kWarpgroupTiles>([&](auto j) {
+        const int m = m_of(tile) + first_row + j.value * 64 + warp * kWarpRows;
+        store(phase, d[j.value], m, tile.n * kBlockN,
               staging + (consumer * 4 + warp) * WarpStaging::kBytes, c, operands);
-      }
-    }
+      });
+    };
+    convir::consume<Accumulators>(Tiles{}, pipeline, multiply, store_tile);
   }
 
   // The other warpgroup may multiply its tile.
   static __device__ __forceinline__ void pass_pingpong(int consumer) {
     hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
-  }
-
-  // The warp is done with a stage.
-  __device__ __forceinline__ void release(int slot, int lane) const {
-    if (lane == 0) arrive(empty + slot * 8);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
@@ -322,23 +290,23 @@ __device__ __forceinline__ void contract(typename Problem::Epilogue::Stored* c,
     hopper::prefetch_map(&b);
     (hopper::prefetch_map(&a), ...);
   } else if (threadIdx.x >= 64 && warpgroup == 0) {
-    touch_tables<Problem>(kernel.block, threadIdx.x - 64, kWarpgroup - 64);
+    touch_tables<Problem>(blockIdx.x, threadIdx.x - 64, kWarpgroup - 64);
   }
   __syncwarp();
   kernel.start();
-  using Both = Roles<true, kProducerRegisters, kConsumerRegisters>;
-  if (warpgroup == 0) {
-    Both::become_producer();
-    if (threadIdx.x == 0) {
-      kernel.produce(b, a...);
-    } else if (threadIdx.x >= 32) {
-      kernel.fill(c, kernel.warp - 1, kWarpgroup / 32 - 1);
-    }
-  } else {
-    Both::become_consumer();
-    kernel.consume(warpgroup - 1, c, operands);
-  }
-  __syncwarp();  // one end for all roles
+  const typename Kernel<Problem, Config>::Tiles tiles;
+  Roles<true, kProducerRegisters, kConsumerRegisters>::run(
+      warpgroup == 0,
+      [&] {
+        if (threadIdx.x == 0) {
+          produce(tiles, kernel.pipeline, [&](const Tile& tile, auto& fill) {
+            kernel.load(tile, fill, b, a...);
+          });
+        } else if (threadIdx.x >= 32) {
+          kernel.fill(c, threadIdx.x / 32 - 1, kWarpgroup / 32 - 1);
+        }
+      },
+      [&] { kernel.consume(warpgroup - 1, c, operands); });
 }
 
 }  // namespace convir::wgmma

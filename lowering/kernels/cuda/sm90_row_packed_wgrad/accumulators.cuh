@@ -3,6 +3,7 @@
 #pragma once
 
 #include "load/tiles.cuh"
+#include "ptx/mma_sync.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 

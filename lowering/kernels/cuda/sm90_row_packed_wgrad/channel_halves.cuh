@@ -13,7 +13,6 @@ namespace convir::row_packed_wgrad {
 template <class P, class C>
 struct Halves {
   using L = Layout<P, C>;
-  using State = PipelineState<C::kStages>;
   static constexpr int kFirst8 = (L::kStack8 + 1) / 2, kOthers8 = L::kStack8 - kFirst8;
   static constexpr int kMostProducts = 32;
   static constexpr int kSteps = C::kSplitSteps;  // of every split; 0 if they differ
@@ -27,19 +26,19 @@ struct Halves {
   // accumulators are sent between them, a few at a time.
   template <class Block, class Accumulators>
   static __device__ __forceinline__ void multiply(const Block& block, Accumulators& accumulators, int split,
-                                                  State& ring, int thread) {
+                                                  Consumer<C::kStages>& full, int thread) {
     const auto pushed = block.pushed();
     const auto sum = [&](int i) { return accumulators(i / 4)[i % 4]; };
     pushed.expect(split, thread);
     unsigned at[kSteps];
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      at[i] = block.stages + ring.stage * L::kStageBytes;
-      wait_barrier(block.full + 8 * ring.stage, ring.phase);
+      at[i] = block.stages + full.at.stage * L::kStageBytes;
+      full.wait();
       hopper::wgmma_fence();
 #pragma unroll
       for (int slab = 0; slab < L::kSlabs; ++slab) product<0, kFirst8>(accumulators, at[i], slab);
-      ring.advance();
+      full.at.advance();
     }
     hopper::wgmma_commit();
     product<kFirst8, kOthers8>(accumulators, at[0], 0);

@@ -15,8 +15,7 @@
 // lowering/kernels/cuda/sm90_row_packed_wgrad/launch.py writes.
 #pragma once
 
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
 #include "sm90_row_packed_wgrad/channel_halves.cuh"
@@ -37,26 +36,31 @@ struct Block {
                                   : C::kIsBulk  ? C::kLoadWarps * kWarpArrivals
                                                 : L::kLoadThreads;
 
-  char* memory;  // of the stages, and of their accumulators
-  unsigned stages, full, empty, drained, arrived;
+  using Tiles = partition::Tiles<S>;
+  using Work = partition::Work;
+  using Producer = convir::Producer<C::kStages>;
+  using Consumer = convir::Consumer<C::kStages>;
 
-  __device__ __forceinline__ explicit Block(char* shared) {
-    const unsigned start = shared_address(shared);
-    stages = L::round_up(start);
-    memory = shared + (stages - start);
-    full = stages + L::kBarriersAt;
-    empty = full + 8 * C::kStages;
-    drained = empty + 8 * C::kStages;
-    arrived = drained + 8;
-  }
+  unsigned stages;
+  char* memory;  // of the stages, and of their accumulators
+  Pipeline<C::kStages> pipeline;
+  Drain drain;
+  unsigned arrived;
+
+  __device__ __forceinline__ explicit Block(char* shared)
+      : stages(L::round_up(shared_address(shared))),
+        memory(shared + (stages - shared_address(shared))),
+        pipeline(stages + L::kBarriersAt),
+        drain{pipeline.full + pipeline.kBytes},
+        arrived(drain.barrier + 8) {}
 
   // Makes the barriers. Who asks for rows makes those that it needs itself, and asks for the first
   // ones before it meets the others: ask_rows(place, work).
   template <class AskRows>
   __device__ __forceinline__ void begin(AskRows&& ask_rows) const {
     if (threadIdx.x == 0) {
-      init_stages<C::kStages>(full, empty, 1 + kCopying, kConsumerWarps * kWarpArrivals);
-      init_barrier(drained, kConsumerWarps * kWarpArrivals);
+      pipeline.init(1 + kCopying, kConsumerWarps * kWarpArrivals);
+      init_barrier(drain.barrier, kConsumerWarps * kWarpArrivals);
       if constexpr (L::kIsClustered) init_barrier(arrived + 8 * C::kWaiting, 1);
       fence_barrier_init();
     }
@@ -78,55 +82,53 @@ struct Block {
   }
 
   __device__ __forceinline__ void load(const Filler<P, C>& filler) const {
-    PipelineState<C::kStages> ring;
-    partition::Work work;
-    unsigned tiles = 0;
-    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+    Drain drained = drain;
+    produce(Tiles{unit()}, pipeline, [&](const Work& work, Producer& fill) {
       const Place<P, C> place(work.tile);
-      if (tiles > 0) wait_barrier(drained, tiles - 1 & 1);
+      drained.wait();
       for (int i = work.begin; i < work.end; ++i) {
-        const unsigned stage = stages + ring.stage * L::kStageBytes;
         const Step<P, C> step(i);
-        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
-        filler.ask_x(place, step, stage, full + 8 * ring.stage);
-        filler.fill_y(place, step, stage + L::kXBytes);
-        arrive_after_copies(full + 8 * ring.stage);
-        ring.advance();
+        fill([&](int slot, unsigned full) {
+          const unsigned stage = stages + slot * L::kStageBytes;
+          filler.ask_x(place, step, stage, full);
+          filler.fill_y(place, step, stage + L::kXBytes);
+          arrive_after_copies(full);
+        });
       }
-    }
+    });
   }
 
   // The same where rows of dY arrive as they lie. Those of a block's first kTogether steps are
   // taken apart in one go, as nothing can be multiplied meanwhile.
   __device__ __forceinline__ void load(const Filler<P, C>& filler,
                                        const BulkRows<P, C>& rows) const {
-    PipelineState<C::kStages> ring;
     PipelineState<C::kWaiting> taken;
-    partition::Work work;
-    unsigned tiles = 0;
-    for (typename S::Walk walk(unit()); walk.next(work); ++tiles) {
+    Drain drained = drain;
+    produce(Tiles{unit()}, pipeline, [&](const Work& work, Producer& fill) {
       const Place<P, C> place(work.tile);
       const auto ask_x = [&](int step, int slot) {
-        filler.ask_x(place, Step<P, C>(step), stages + slot * L::kStageBytes, full + 8 * slot);
+        filler.ask_x(place, Step<P, C>(step), stages + slot * L::kStageBytes,
+                     pipeline.full + 8 * slot);
       };
       int i = work.begin;
-      if (tiles > 0) {
-        wait_barrier(drained, tiles - 1 & 1);
+      const bool is_first = drained.tiles == 0;
+      drained.wait();
+      if (!is_first) {
         for (int k = 0; k < C::kWaiting; ++k) {
           ask(rows, place, i + k, work.end, (taken.stage + k) % C::kWaiting);
         }
       } else if constexpr (C::kTogether > 1) {
         const int prologue = min(work.end - i, C::kTogether);
         for (int k = 0; k < prologue; ++k) ask_x(i + k, k);
-        fill_y<C::kTogether>(rows, place, i, prologue, work.end, ring, taken);
+        fill_y<C::kTogether>(rows, place, i, prologue, work.end, fill.at, taken);
         i += prologue;
       }
       for (; i < work.end; ++i) {
-        wait_barrier(empty + 8 * ring.stage, ring.phase ^ 1);
-        ask_x(i, ring.stage);
-        fill_y<1>(rows, place, i, 1, work.end, ring, taken);
+        fill.wait();
+        ask_x(i, fill.at.stage);
+        fill_y<1>(rows, place, i, 1, work.end, fill.at, taken);
       }
-    }
+    });
   }
   // Takes rows of some steps apart whose stages follow each other, and asks for those that come
   // where these were.
@@ -139,7 +141,7 @@ struct Block {
                                     stages + ring.stage * L::kStageBytes);
     hopper::fence_proxy();  // wgmma reads what was written
     __syncwarp();
-    for (int k = 0; k < steps; ++k) arrive_for_warp(full + 8 * (ring.stage + k));
+    for (int k = 0; k < steps; ++k) arrive_for_warp(pipeline.full + 8 * (ring.stage + k));
     ring.advance(steps);
     if (begin + C::kWaiting < end) {
       hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
@@ -160,25 +162,33 @@ struct Block {
   template <class Epilogue>
   __device__ __forceinline__ void multiply(typename Epilogue::Stored* out, float* workspace,
                                            unsigned* flags, int thread) const {
-    PipelineState<C::kStages> ring, done;
-    partition::Work work;
-    for (typename S::Walk walk(unit()); walk.next(work);) {
-      const Place<P, C> place(work.tile);
+    if constexpr (Halves<P, C>::kAreUsed) {
+      Consumer full(pipeline);
+      Work work;  // of a cluster's block the only one
+      typename S::Walk(unit()).next(work);
       Accumulators<P, C> accumulators;
       accumulators.clear();
-      if constexpr (Halves<P, C>::kAreUsed) {
-        Halves<P, C>::multiply(*this, accumulators, work.split, ring, thread);
-        return add_pushed<Epilogue>(place, work, out);
-      }
+      Halves<P, C>::multiply(*this, accumulators, work.split, full, thread);
+      return add_pushed<Epilogue>(Place<P, C>(work.tile), work, out);
+    }
+    const auto multiply_tile = [&](const Work& work, Accumulators<P, C>& accumulators,
+                                   Consumer& full) {
+      const Place<P, C> place(work.tile);
+      accumulators.clear();
       const int group = thread / kWarpgroupThreads;
       in_runs<P, C, S>(work, group, [&](int begin, int end, RingGroup<P, C>& rows) {
-        reduce(accumulators, place, begin, end, ring, done, rows, group);
+        reduce(accumulators, place, begin, end, full, rows, group);
       });
-      finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
-      hopper::fence_proxy();
-      __syncwarp();
-      arrive_for_warp(drained);
-    }
+      return true;
+    };
+    consume<Accumulators<P, C>>(
+        Tiles{unit()}, pipeline, multiply_tile,
+        [&](const Work& work, const Accumulators<P, C>& accumulators) {
+          const Place<P, C> place(work.tile);
+          finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
+          hopper::fence_proxy();
+          drain.arrive();
+        });
   }
 
   // Every warp copies, then multiplies.
@@ -187,18 +197,17 @@ struct Block {
                                                     typename Epilogue::Stored* out,
                                                     float* workspace, unsigned* flags) const {
     const int thread = threadIdx.x;
-    PipelineState<C::kStages> reading, writing;
-    partition::Work work;
-    for (typename S::Walk walk(unit()); walk.next(work);) {
+    PipelineState<C::kStages> writing;
+    const auto multiply_tile = [&](const Work& work, Accumulators<P, C>& accumulators,
+                                   Consumer& full) {
       const Place<P, C> place(work.tile);
-      Accumulators<P, C> accumulators;
       accumulators.clear();
       int filled = work.begin;
       const auto fill_next = [&] {
         if (filled < work.end) {
           const Step<P, C> step(filled);
           const unsigned stage = stages + writing.stage * L::kStageBytes;
-          filler.ask_x(place, step, stage, full + 8 * writing.stage);
+          filler.ask_x(place, step, stage, pipeline.full + 8 * writing.stage);
           filler.fill_y(place, step, stage + L::kXBytes);
           writing.advance();
         }
@@ -212,11 +221,11 @@ struct Block {
       int turn = L::kSlabGroups > 1 ? group : 0;
       for (int step = work.begin; step < work.end; ++step) {
         wait_copies<C::kStages - 2>();
-        wait_barrier(full + 8 * reading.stage, reading.phase);
+        full.wait();
         hopper::fence_proxy();  // cp.async wrote what wgmma reads
         __syncthreads();
         fill_next();
-        const unsigned stage = stages + reading.stage * L::kStageBytes;
+        const unsigned stage = stages + full.at.stage * L::kStageBytes;
         const Operands<P, C> operands(stage + tile_m, stage + L::kXBytes);
         for (int slab = turn; slab < L::kSlabs; slab += L::kSlabGroups) {
           accumulators.multiply(operands, slab, taps.shift);
@@ -224,12 +233,18 @@ struct Block {
         hopper::wgmma_wait<0>();
         accumulators.hold();
         if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
-        reading.advance();
+        full.at.advance();
       }
-      finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
-      hopper::fence_proxy();
-      __syncthreads();
-    }
+      return true;
+    };
+    consume<Accumulators<P, C>>(
+        Tiles{unit()}, pipeline, multiply_tile,
+        [&](const Work& work, const Accumulators<P, C>& accumulators) {
+          const Place<P, C> place(work.tile);
+          finish<Epilogue>(accumulators, place, work, out, workspace, flags, thread);
+          hopper::fence_proxy();
+          __syncthreads();
+        });
   }
 
   template <class Epilogue>
@@ -297,21 +312,17 @@ struct Block {
   // Groups have input channels of their own, or take turns of slabs; one frees a stage when it is
   // in the next.
   __device__ __forceinline__ void reduce(Accumulators<P, C>& accumulators, const Place<P, C>& place,
-                                         int begin, int end, PipelineState<C::kStages>& ring,
-                                         PipelineState<C::kStages>& done, RingGroup<P, C>& rows,
-                                         int group) const {
+                                         int begin, int end, Consumer& full,
+                                         RingGroup<P, C>& rows, int group) const {
     const Taps taps(place);
-    const auto release = [&] {
-      arrive_for_warp(empty + 8 * done.stage);
-      done.advance();
-    };
+    int held = 0;
     const unsigned tile_m = L::kShareAccumulators ? 0 : group * L::kXChannelsBytes;
     int turn = L::kSlabGroups > 1 ? group : 0;
     for (int step = begin; step < end; ++step) {
-      const unsigned stage = stages + ring.stage * L::kStageBytes;
+      const unsigned stage = stages + full.at.stage * L::kStageBytes;
       if (C::kIsRing && step > begin) rows.advance(false);
       const unsigned y = C::kIsRing ? stages + L::kRingAt + rows.bytes() : stage + L::kXBytes;
-      wait_barrier(full + 8 * ring.stage, ring.phase);
+      full.wait();
       if constexpr (!C::kIsBulk) hopper::fence_proxy();  // cp.async wrote what wgmma reads
       const Operands<P, C> operands(stage + tile_m, y);
       const auto staggered = [&](int slab, auto&&... a) {
@@ -326,7 +337,8 @@ struct Block {
         staggered(turn);
       }
       hopper::wgmma_wait<(C::kHasRegisters && L::kSlabs == L::kSlabGroups ? 0 : 1)>();
-      if (step > begin) release();
+      if (step > begin) full.release(held);
+      held = full.at.stage;
       if constexpr (C::kHasRegisters) {
 #pragma unroll
         for (int i = 1; i < L::kSlabs / L::kSlabGroups; ++i) {
@@ -343,11 +355,11 @@ struct Block {
         }
         if constexpr (L::kSlabs % L::kSlabGroups != 0) turn ^= 1;
       }
-      ring.advance();
+      full.at.advance();
     }
     hopper::wgmma_wait<0>();
     accumulators.hold();
-    release();
+    full.release(held);
   }
 };
 
@@ -358,7 +370,6 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   using L = Layout<P, C>;
   using B = Block<P, C, S>;
   constexpr int kWarps = L::kThreads / 32;
-  using Both = Roles<C::kTradesRegisters, kLoadRegisters<kWarps>, kConsumerRegisters<kWarps>>;
   extern __shared__ char shared[];
   const B block(shared);
   if (threadIdx.x == 0) hopper::prefetch_map(&x);
@@ -374,19 +385,22 @@ __device__ __forceinline__ void run(const TensorMap& x, const typename P::E* y,
   });
   if constexpr (!L::kHasRoles) {
     block.template copy_and_multiply<Epilogue>(filler, out, workspace, flags);
-  } else if (thread < L::kLoadThreads) {
-    Both::become_producer();
-    if constexpr (C::kIsRing) {
-      load_ring<P, C, S>(block, filler, {reinterpret_cast<const char*>(y), thread});
-    } else if constexpr (C::kIsBulk) {
-      block.load(filler, rows);
-    } else {
-      block.load(filler);
-    }
-    if constexpr (L::kIsClustered) block.template help_adding<Epilogue>(out);
   } else {
-    Both::become_consumer();
-    block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
+    Roles<C::kTradesRegisters, kLoadRegisters<kWarps>, kConsumerRegisters<kWarps>>::run(
+        thread < L::kLoadThreads,
+        [&] {
+          if constexpr (C::kIsRing) {
+            load_ring<P, C, S>(block, filler, {reinterpret_cast<const char*>(y), thread});
+          } else if constexpr (C::kIsBulk) {
+            block.load(filler, rows);
+          } else {
+            block.load(filler);
+          }
+          if constexpr (L::kIsClustered) block.template help_adding<Epilogue>(out);
+        },
+        [&] {
+          block.template multiply<Epilogue>(out, workspace, flags, thread - L::kLoadThreads);
+        });
   }
 }
 

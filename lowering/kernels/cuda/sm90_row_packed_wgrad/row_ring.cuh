@@ -9,7 +9,7 @@
 // and they wait where X of a later step will be, if there is room.
 #pragma once
 
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 
 namespace convir::row_packed_wgrad {
@@ -160,13 +160,14 @@ template <class P, class C, class S, class Block>
 __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>& filler,
                                           const RingRows<P, C>& rows) {
   using L = Layout<P, C>;
-  PipelineState<C::kStages> ring;
   PipelineState<C::kWaiting> asked, taken;
-  partition::Work work;
-  unsigned tiles = 0;
-  for (typename S::Walk walk(Block::unit()); walk.next(work); ++tiles) {
+  Drain drained = block.drain;
+  const partition::Tiles<S> tiles = {Block::unit()};
+  produce(tiles, block.pipeline, [&](const partition::Work& work, Producer<C::kStages>& fill) {
+    PipelineState<C::kStages>& ring = fill.at;
     const Place<P, C> place(work.tile);
-    if (tiles > 0) wait_barrier(block.drained, tiles - 1 & 1);
+    const bool is_asked = drained.tiles == 0;
+    drained.wait();
     RingGroup<P, C> group;
     RingChunk<P, C> next(work.begin), own(work.begin);
     const int last_stage = (ring.stage + C::kStages - 1) % C::kStages;
@@ -179,21 +180,21 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
       asked.advance();
       next.advance();
     };
-    for (int i = 0; i < C::kWaiting; ++i) ask(tiles == 0);
+    for (int i = 0; i < C::kWaiting; ++i) ask(is_asked);
     for (; own.step < work.end; own.advance()) {
       const bool starts = own.step == work.begin || starts_image<P, C>(own.step);
       if (own.first == (starts ? 0 : L::kHalo)) {
         if (own.step > work.begin) group.advance(starts);
-        wait_barrier(block.empty + 8 * ring.stage, ring.phase ^ 1);
+        fill.wait();
         // Behind the beginning of an image there is room for a step less.
         const int since = own.step % L::kRowSteps;
         if (since < C::kStages - 1 && own.step - since > work.begin) {
           PipelineState<C::kStages> after = ring;
           after.advance();
-          wait_barrier(block.empty + 8 * after.stage, after.phase ^ 1);
+          wait_barrier(block.pipeline.empty + 8 * after.stage, after.phase ^ 1);
         }
         filler.ask_x(place, Step<P, C>(own.step), block.stages + ring.stage * L::kStageBytes,
-                     block.full + 8 * ring.stage);
+                     fill.full());
       }
       wait_barrier(block.arrived + 8 * taken.stage, taken.phase);
       rows.take_apart(place, own, place_of(block, own, taken.stage, last_stage),
@@ -201,14 +202,14 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
       hopper::fence_proxy();  // wgmma reads what was written
       __syncwarp();
       if (own.is_last()) {
-        arrive_for_warp(block.full + 8 * ring.stage);
+        arrive_for_warp(fill.full());
         ring.advance();
       }
       hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
       ask();
       taken.advance();
     }
-  }
+  });
 }
 
 }  // namespace convir::row_packed_wgrad

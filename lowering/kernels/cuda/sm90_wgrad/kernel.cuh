@@ -1,7 +1,6 @@
 // The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
 #pragma once
 
-#include "pipeline/roles.cuh"
 #include "sm90_wgrad/producer.cuh"
 
 namespace convir::wgrad {
@@ -15,37 +14,35 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
   extern __shared__ char memory[];
   const Kernel kernel(memory);
   if (threadIdx.x == 0) kernel.init_barriers();
-  using Both = Roles<Config::kTradesRegisters, kProducerRegisters, kConsumerRegisters>;
-  if (threadIdx.x >= Config::kConsumerThreads) {
-    if (threadIdx.x == Config::kConsumerThreads) {
-      hopper::prefetch_map(&c);
-      hopper::prefetch_map(&a);
-    }
-    __syncwarp();
-    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-    Both::become_producer();
-    // Where copies begin is found while the barriers are made.
-    Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
-    hopper::named_sync(kReady, Config::kThreads);
-    while (ask.is_left()) ask();
-    __syncwarp();
-    if constexpr (Config::kIsPushed) {
-      // Over drained stages nobody writes before consumer warps have arrived, which have read all
-      // that is loaded there. What they still read is loaded to stages that they have given back,
-      // so these warps are here soon, even if arriving is to wait for all others: under racecheck
-      // it does.
-      if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
-      hopper::cluster_wait();
-    } else if constexpr (Kernel::kIsClustered) {
-      Kernel::Splits::stand_by();
-    }
-  } else {
-    __syncwarp();
-    if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
-    hopper::named_sync(kReady, Config::kThreads);
-    Both::become_consumer();
-    kernel.consume(out, workspace, flags, [] {});
+  if (threadIdx.x == Config::kConsumerThreads) {
+    hopper::prefetch_map(&c);
+    hopper::prefetch_map(&a);
   }
+  __syncwarp();
+  if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+  Roles<Config::kTradesRegisters, kProducerRegisters, kConsumerRegisters>::run(
+      threadIdx.x >= Config::kConsumerThreads,
+      [&] {
+        // Where copies begin is found while the barriers are made.
+        Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
+        hopper::named_sync(kReady, Config::kThreads);
+        while (ask.is_left()) ask();
+        __syncwarp();
+        if constexpr (Config::kIsPushed) {
+          // Over drained stages nobody writes before consumer warps have arrived, which have read
+          // all that is loaded there. What they still read is loaded to stages that they have given
+          // back, so these warps are here soon, even if arriving is to wait for all others: under
+          // racecheck it does.
+          if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
+          hopper::cluster_wait();
+        } else if constexpr (Kernel::kIsClustered) {
+          Kernel::Splits::stand_by();
+        }
+      },
+      [&] {
+        hopper::named_sync(kReady, Config::kThreads);
+        kernel.consume(out, workspace, flags, [] {});
+      });
 }
 
 // Consumer warps ask between two multiplications, into the stage that all have just given back.

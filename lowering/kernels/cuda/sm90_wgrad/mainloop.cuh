@@ -6,7 +6,7 @@
 #pragma once
 
 #include "mma/sm90_tile.cuh"
-#include "pipeline/state.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/named_barrier.cuh"
@@ -84,36 +84,36 @@ struct Kernel {
   static constexpr int kOfStep = kBlockK / 16;
   static constexpr int kOfLast = kIsWhole ? ((Problem::kPixels - 1) % kBlockK + 16) / 16 : kOfStep;
 
-  unsigned stages, staging, full, empty, pushed;
+  unsigned stages, staging;
+  Pipeline<kStages> pipeline;
+  unsigned pushed;
   float4* stage_memory;
 
-  __device__ explicit Kernel(char* memory) {
-    const unsigned start = shared_address(memory);
-    stages = (start + hopper::kAtomBytes - 1) / hopper::kAtomBytes * hopper::kAtomBytes;
-    staging = stages + kKept * kStageBytes;
-    full = stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0);
-    empty = full + kStages * 8;
-    pushed = empty + kStages * 8;
-    stage_memory = reinterpret_cast<float4*>(memory + (stages - start));
-  }
+  __device__ explicit Kernel(char* memory)
+      : stages((shared_address(memory) + hopper::kAtomBytes - 1) / hopper::kAtomBytes *
+               hopper::kAtomBytes),
+        staging(stages + kKept * kStageBytes),
+        pipeline(stages + kStages * kStageBytes + (kBeside > 0 ? kBeside : 0)),
+        pushed(pipeline.full + pipeline.kBytes),
+        stage_memory(reinterpret_cast<float4*>(memory + (stages - shared_address(memory)))) {}
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
     if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
-    init_stages<kStages>(full, empty, 1, Config::kConsumers * 4);
+    pipeline.init(1, Config::kConsumers * 4 * kWarpArrivals);
     fence_barrier_init();
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
   // adjacent splits of one tile; the clusters of a tile follow each other.
-  __device__ __forceinline__ int first_unit() const {
+  static __device__ __forceinline__ int first_unit() {
     if constexpr (!kIsClustered) return blockIdx.x;
     const int cluster = blockIdx.x / Config::kCluster, rank = blockIdx.x % Config::kCluster;
     constexpr int kClusters = Config::kSplits / Config::kCluster;
     const int split = cluster % kClusters * Config::kCluster + rank;
     return split * Layout::kTiles + cluster / kClusters;
   }
-  __device__ __forceinline__ int unit_step() const {
+  static __device__ __forceinline__ int unit_step() {
     return kIsClustered ? Schedule::kUnits : gridDim.x;
   }
 
@@ -141,6 +141,17 @@ struct Kernel {
     }
     return is_work;
   }
+
+  // The parts of tiles of a block.
+  struct Tiles {
+    template <class Body>
+    __device__ __forceinline__ void for_each(Body&& body) const {
+      Work work;
+      for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
+        for (Walk walk(unit); next(walk, work);) body(work);
+      }
+    }
+  };
   static __device__ __forceinline__ int position_of(const Work& work, int step) {
     return (Problem::kInterleavesSplits ? work.split + step * Config::kSplits : step) * kBlockK;
   }
@@ -176,15 +187,15 @@ struct Kernel {
   __device__ __forceinline__ void consume(Output* out, float* workspace, unsigned* flags,
                                           Ask&& ask) const {
     const int consumer = threadIdx.x / kWarpgroup;
-    Work work;
-    PipelineState<kStages> ring;
-    for (int unit = first_unit(); unit < Schedule::kUnits; unit += unit_step()) {
-      for (Walk walk(unit); next(walk, work);) {
-        Accumulators d;
-        reduce(d, consumer, work, ring, ask);
-        finish(d, consumer, work, out, workspace, flags);
-      }
-    }
+    convir::consume<Accumulators>(
+        Tiles(), pipeline,
+        [&](const Work& work, Accumulators& d, Consumer<kStages>& full) {
+          reduce(d, consumer, work, full, ask);
+          return true;
+        },
+        [&](const Work& work, Accumulators& d) {
+          finish(d, consumer, work, out, workspace, flags);
+        });
   }
 
   // Of a warpgroup's columns.
@@ -200,27 +211,22 @@ struct Kernel {
 
   template <class Ask>
   __device__ __forceinline__ void reduce(Accumulators& d, int consumer, const Work& work,
-                                         PipelineState<kStages>& ring, Ask&& ask) const {
-    const int lane = threadIdx.x % 32;
+                                         Consumer<kStages>& full, Ask&& ask) const {
     const int box_m = consumer / Config::kWarpgroupsN * kTiles;
     const int box_n = kBoxesM + first_box(consumer);
     const int first = first_stage();
-    int held = 0;
-    bool is_first = true;
+    mma::Mainloop<kStages> mainloop(full);
+    // The first `count` times 16 output pixels of a stage.
     const auto multiply_next = [&](auto count) {
-      wait_barrier(full + ring.stage * 8, ring.phase);
-      const unsigned stage = stage_at(ring.stage, first);
-      // The first `count` times 16 output pixels.
-      mma::issue(d, [&] {
-        mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
-                      decltype(count)::value>(d, stage + box_m * kBoxBytes,
-                                              stage + box_n * kBoxBytes, is_first);
-      });
-      if (!is_first && lane == 0) arrive(empty + held * 8);
-      if (!is_first) ask();
-      held = ring.stage;
-      is_first = false;
-      ring.advance();
+      mainloop.step(
+          d,
+          [&](int slot, bool is_first) {
+            const unsigned stage = stage_at(slot, first);
+            mma::multiply<Input, kN, hopper::kMajorMN, hopper::kMajorMN, kBlockK, kBoxBytes,
+                          decltype(count)::value>(d, stage + box_m * kBoxBytes,
+                                                  stage + box_n * kBoxBytes, is_first);
+          },
+          ask);
     };
     const auto multiply_to = [&](int step, int end) {
       for (; step < end; ++step) multiply_next(Count<kOfStep>{});
@@ -243,8 +249,7 @@ struct Kernel {
       multiply_to(work.begin, end);
       if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
     }
-    mma::drain(d);
-    if (lane == 0) arrive(empty + held * 8);
+    mainloop.finish(d);
     ask();
   }
 

@@ -2,7 +2,6 @@
 // chunks. If kTurns warpgroups do, they take turns.
 #pragma once
 
-#include "pipeline/state.cuh"
 #include "sm90_wgrad/mainloop.cuh"
 
 namespace convir::wgrad {
@@ -16,8 +15,7 @@ class Producer {
 
  public:
   __device__ __forceinline__ Producer(const Kernel& kernel, const TensorMap& c, const TensorMap& a)
-      : kernel_(kernel), c_(c), a_(a), unit_(kernel.first_unit()), walk_(unit_),
-        first_(kernel.first_stage()) {
+      : kernel_(kernel), c_(c), a_(a), at_stage_(kernel.pipeline), first_(kernel.first_stage()) {
     is_left_ = unit_ < Schedule::kUnits && begin_split();
   }
 
@@ -28,7 +26,7 @@ class Producer {
     if (!is_left_) return;
     if (turn_ == 0 && warp_ < kBoxes) ask();
     turn_ = turn_ == 0 ? kTurns - 1 : turn_ - 1;
-    ring_.advance();
+    at_stage_.at.advance();
     if (++step_ == work_.end) {
       is_left_ = !kHasOneSplit && begin_split();
     } else if constexpr (kFindsAhead) {
@@ -80,10 +78,10 @@ class Producer {
 
   __device__ __forceinline__ void ask() {
     if constexpr (!kFindsAhead) find();
-    const unsigned barrier = kernel_.full + ring_.stage * 8;
-    const unsigned to = kernel_.stage_at(ring_.stage, first_) + warp_ * kBoxBytes;
+    const unsigned barrier = at_stage_.full();
+    const unsigned to = kernel_.stage_at(at_stage_.at.stage, first_) + warp_ * kBoxBytes;
     const bool is_elected = hopper::is_elected();
-    wait_barrier(kernel_.empty + ring_.stage * 8, ring_.phase ^ 1);
+    at_stage_.wait();
     if (!is_elected) return;
     if (warp_ == 0) arrive_expecting(barrier, count_ * kBoxBytes);
 #pragma unroll
@@ -101,8 +99,8 @@ class Producer {
 
   const Kernel& kernel_;
   const TensorMap &c_, &a_;
-  int unit_, step_, position_, at_[5];
-  typename Kernel::Walk walk_;
+  int unit_ = Kernel::first_unit(), step_, position_, at_[5];
+  typename Kernel::Walk walk_{unit_};
   Work work_;
   // By a shuffle the compiler knows that all lanes have the same, and asks with few instructions.
   const int warp_ = kWarps == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / 32 % kWarps, 0);
@@ -110,7 +108,7 @@ class Producer {
   int turn_ = kTurns == 1 ? 0 : __shfl_sync(~0u, threadIdx.x / kWarpgroup, 0);
   int count_, channel_[kEach], offset_[kEach][kMaxSpatial];
   bool is_inside_[kEach];
-  PipelineState<Kernel::kStages> ring_;
+  convir::Producer<Kernel::kStages> at_stage_;
   int first_;     // stage of the ring
   bool is_left_;  // something
 };

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _read(body: KernelBody, cpu: CpuTarget) -> HostContraction | Refusal:
-    found = body.rows()
+    found = body.rows(cpu)
     if isinstance(found, Refusal):
         return found
     cuts = cut_planes(found.spec, Lanes(found.spec.element, cpu))
@@ -29,5 +29,5 @@ DIRECT_DEPTHWISE = contraction_family(
     CONFIG,
     reads=_read,
     launch=lambda problem, cpu: launch(problem.spec, cpu, problem.epilogue),
-    predict=predict,
+    predict=lambda problem, cpu: predict(problem.spec, cpu),
 )

@@ -34,14 +34,15 @@ FEW_CHUNKS = 2
 """Where no more items than this read a panel, they find it in a cache only if they follow each
 other."""
 
-KEPT_BYTES = 640 * 1024
-"""Weights that stay in the second-level cache until the next item reads them."""
+KEPT_SHARE = 0.625
+"""Of the second-level cache: weights that stay in it until the next item reads them."""
 
 MIN_ITEMS = 16
 """With fewer items than this, threads would wait for each other."""
 
-PANEL_BYTES = 128 * 1024
-"""A panel of weights is read once per tile from the second-level cache, beside the rows."""
+PANEL_SHARE = 0.125
+"""Of the second-level cache: a panel of weights, which is read from it once per tile, beside the
+rows."""
 
 MAX_TABLE_BYTES = 512 * 1024
 """Row tables live on the stack of the thread."""
@@ -157,7 +158,8 @@ def block(spec: Contraction, lanes: Lanes) -> Blocking:
     last_out_channels = out_channels - (panels - 1) * panel_out_channels
     last_tile = tile.narrowed(last_out_channels, lanes.count)
     panel_elements = tile.panel_elements(spec.in_channels, lanes.count)
-    blocks = max(1, round(taps * panel_elements * lanes.bytes / PANEL_BYTES))
+    panel_bytes = PANEL_SHARE * lanes.cpu.l2_bytes
+    blocks = max(1, round(taps * panel_elements * lanes.bytes / panel_bytes))
     in_channel_block = -(-spec.in_channels // blocks)
     if isinstance(tile, GroupTile):
         in_channel_block = spec.in_channels

@@ -9,7 +9,9 @@ from convir.lowering.kernels.host.implicit_gemm.predict import predict
 
 IMPLICIT_GEMM = contraction_family(
     CONFIG,
-    reads=lambda body, cpu: body.rows(),
+    reads=lambda body, cpu: body.rows(cpu),
     launch=lambda problem, cpu: launch(problem.spec, cpu, problem.epilogue),
-    predict=predict,
+    predict=lambda problem, cpu: predict(
+        problem.spec, cpu, constant_weights=problem.constant_weights
+    ),
 )

@@ -23,7 +23,7 @@ from convir.lowering.kernels.host.code.builder import (
 from convir.lowering.kernels.host.code.entry import CONTRACT, KERNEL_PARAMETERS
 from convir.lowering.kernels.host.code.fused_store import FusedStore
 from convir.lowering.kernels.host.code.tiles import BroadcastTile, GroupTile
-from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_BYTES
+from convir.lowering.kernels.host.implicit_gemm.blocking import FEW_CHUNKS, KEPT_SHARE
 from convir.lowering.kernels.host.implicit_gemm.microkernel import (
     PanelShape,
     tile_function,
@@ -118,7 +118,7 @@ class RowKernel:
         plain = isinstance(cuts.tile, BroadcastTile) and self.zero_fills is None
         taps = max(phase.taps for phase in self.spec.phases)
         weights = taps * cuts.tap_elements * self.lanes.bytes // cuts.column_parts
-        far = weights > KEPT_BYTES or cuts.chunks <= FEW_CHUNKS
+        far = weights > KEPT_SHARE * self.lanes.cpu.l2_bytes or cuts.chunks <= FEW_CHUNKS
         return several and plain and far and not cuts.in_place
 
     def _ahead(

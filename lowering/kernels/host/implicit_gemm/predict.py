@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from convir.lowering.kernels.host.code.lanes import Lanes
-from convir.lowering.kernels.host.code.tiles import MAX_ROWS, choose, cycles_of
-from convir.lowering.kernels.host.implicit_gemm.blocking import MIN_ITEMS, reads_in_place, shape_of
+from convir.lowering.kernels.host.code.tiles import cycles_of
+from convir.lowering.kernels.host.implicit_gemm.blocking import block, shape_of
+from convir.lowering.kernels.host.operand_stages import OperandStages
 from convir.lowering.kernels.host.traffic import (
     COPY_CYCLES,
     copied_elements,
@@ -26,17 +27,33 @@ PACK_CYCLES = 0.5
 """Of an element of B that is moved to its panel, or one of C that comes out of a tile's columns."""
 
 
-def predict(spec: Contraction, cpu: CpuTarget) -> float:
-    """µs on one thread, the weights packed in each call."""
-    lanes, shape = Lanes(spec.element, cpu), shape_of(spec)
-    tile = choose(shape, lanes.count, cpu, MAX_ROWS)
-    cycles = cycles_of(shape, tile, lanes.count)
-    cycles += ITEM_CYCLES * MIN_ITEMS
-    cycles += ADDRESS_CYCLES * spec.groups * sum(p.pixels * p.taps for p in spec.phases)
+def predict(spec: Contraction, cpu: CpuTarget, *, constant_weights: bool = False) -> float:
+    """µs on one thread.
+
+    Args:
+        spec: the contraction.
+        cpu: the processor.
+        constant_weights: whether weights are packed once for all calls.
+    """
+    stages = OperandStages(spec, cpu)
+    try:
+        stages.readable_rows()
+        cuts = block(stages.spec, stages.lanes)
+    except ValueError:  # It is not legal: the launch says why.
+        return inf
+    cycles = cycles_of(shape_of(stages.spec), cuts.tile, stages.lanes.count)
+    cycles += ITEM_CYCLES * cuts.items_per_group * cuts.groups
+    cycles += ADDRESS_CYCLES * cuts.groups * sum(p.pixels * p.taps for p in spec.phases)
+    launches = 1
     _, b, c = elements(spec)
-    if not reads_in_place(spec, lanes.count, lanes.bytes):
+    if not cuts.in_place and not constant_weights:
+        launches += 1
         cycles += PACK_CYCLES * b
     if spec.c.stride != 1:
         cycles += PACK_CYCLES * c
-    cycles += COPY_CYCLES * copied_elements(spec)
-    return cpu.launch + max(cycles / cpu.clock_mhz, cpu.traffic_us(operand_bytes(spec)))
+    copied = copied_elements(spec)
+    if copied:
+        launches += 1
+        cycles += COPY_CYCLES * copied
+    traffic = cpu.traffic_us(operand_bytes(spec))
+    return launches * cpu.launch + max(cycles / cpu.clock_mhz, traffic)

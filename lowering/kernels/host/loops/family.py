@@ -27,6 +27,7 @@ LOOPS = Family(
     reads=_read,
     plan=lambda body, cpu: (CONFIG,),
     parse=CONFIG.parse,
-    time=lambda body, config, cpu: predict(body.function, cpu),
+    time=lambda body, config, cpu: predict(body.function.body.block.ops, cpu),
     launches=lambda body, config, cpu: launch(body, cpu),
+    is_total=True,
 )

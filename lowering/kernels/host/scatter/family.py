@@ -32,4 +32,5 @@ SCATTER = Family(
     parse=CONFIG.parse,
     time=lambda scatter, config, cpu: predict(scatter, cpu),
     launches=lambda scatter, config, cpu: launch(scatter, cpu),
+    is_total=True,
 )

@@ -9,7 +9,7 @@ from convir.lowering.kernels.host.wgrad.predict import predict
 
 WGRAD = contraction_family(
     CONFIG,
-    reads=lambda body, cpu: body.weights(),
+    reads=lambda body, cpu: body.weights(cpu),
     launch=lambda problem, cpu: launch(problem.spec, cpu),
-    predict=predict,
+    predict=lambda problem, cpu: predict(problem.spec, cpu),
 )

@@ -12,6 +12,7 @@ from convir.api.compile import compile as compile_module
 from convir.dialects.context import new_context, read_module
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.reading_cost import VectorUnit
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.regions.outline_kernels import outlined
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from convir.lowering.bodies.contraction.spec import Contraction
+
+pytestmark = pytest.mark.fast
 
 PRODUCT = """
   %r = linalg.generic {{indexing_maps = [affine_map<{loops} -> {a}>, affine_map<{loops} -> {b}>,
@@ -101,6 +104,9 @@ func.func @main(%x: tensor<5x4xf32>, %y: tensor<8x32xf32>) -> tensor<5x32xf32> {
 """Its columns fill vectors, but it does not begin where the argument does."""
 
 
+VECTORS = VectorUnit(64, 2.0)
+
+
 def kernel_of(text: str) -> kernel.FuncOp:
     module: ModuleOp = read_module(text)
     for step in (FuseEpiloguePass(), FormKernelRegionsPass()):
@@ -117,7 +123,7 @@ def readings(text: str, *, shares_rows: bool) -> list[Contraction] | Refusal:
         found.append(spec)
         return 0
 
-    call = read_contraction(kernel_of(text), cost, shares_rows=shares_rows)
+    call = read_contraction(kernel_of(text), cost, shared_by=VECTORS if shares_rows else None)
     if isinstance(call, Refusal):
         return call
     return found or [call.spec]

@@ -13,6 +13,8 @@ from convir.reference.dtypes import BFLOAT16
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.fast
+
 PATTERNS = np.arange(1 << 16, dtype=np.uint16)
 HALVES: dict[str, Any] = {"f16": np.dtype(np.float16), "bf16": BFLOAT16}
 

@@ -8,6 +8,8 @@ from gpu import nvrtc_or_skip
 from convir.runtime.cuda.toolchain.compile import compile_cubin, compiler, cubins_digest
 from convir.runtime.cuda.toolchain.cubin import executed
 
+pytestmark = pytest.mark.fast
+
 SOURCE = """
 struct Table { static constexpr int kRows[2] = {3, 4}; };
 __device__ int of(int i) { return Table::kRows[i & 1]; }

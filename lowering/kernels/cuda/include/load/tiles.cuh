@@ -4,7 +4,6 @@
 
 #include "arith/scalars.cuh"
 #include "ptx/cp_async.cuh"
-#include "ptx/shared_address.cuh"
 
 namespace convir {
 
@@ -42,29 +41,5 @@ struct Tile {
     return (line * kChunks + chunk) * 16 + (at % kPerChunk) * static_cast<int>(sizeof(E));
   }
 };
-
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row)));
-}
-__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row));
-}
-__device__ __forceinline__ void load_transposed(unsigned (&to)[4], const void* row) {
-  load_transposed(to, shared_address(row));
-}
-__device__ __forceinline__ void load_matrices(unsigned (&to)[2], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];\n"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(shared_address(row)));
-}
-__device__ __forceinline__ void load_transposed(unsigned (&to)[2], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];\n"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(shared_address(row)));
-}
 
 }  // namespace convir

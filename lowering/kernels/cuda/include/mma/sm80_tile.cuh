@@ -3,6 +3,7 @@
 #pragma once
 
 #include "load/tiles.cuh"
+#include "ptx/mma_sync.cuh"
 
 namespace convir {
 
@@ -67,24 +68,6 @@ __device__ __forceinline__ void load_columns(unsigned (&to)[kRegisters], const c
   }
   round_operands<typename T::Element>(to);
 }
-
-// D = A * B + D on 16 x 8 x 16 elements, or 16 x 8 x 8 of TF32, summed in f32.
-template <class E>
-__device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0,
-                                             unsigned b1);
-#define CONVIR_MULTIPLY_ADD(E, kShape, kTypes)                                                   \
-  template <>                                                                                    \
-  __device__ __forceinline__ void multiply_add<E>(float (&d)[4], const unsigned (&a)[4],         \
-                                                  unsigned b0, unsigned b1) {                    \
-    asm volatile("mma.sync.aligned." kShape ".row.col.f32." kTypes ".f32 {%0, %1, %2, %3}, "     \
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"                               \
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                \
-  }
-CONVIR_MULTIPLY_ADD(__half, "m16n8k16", "f16.f16")
-CONVIR_MULTIPLY_ADD(__nv_bfloat16, "m16n8k16", "bf16.bf16")
-CONVIR_MULTIPLY_ADD(float, "m16n8k8", "tf32.tf32")
-#undef CONVIR_MULTIPLY_ADD
 
 // A warp's accumulators += a[row …] * b[column …] over kBlockK of the reduction, as the tiles lie.
 template <class A, class B, int kBlockK, int kRows, int kCols>

@@ -1,6 +1,7 @@
 // Products of tiles in shared memory by a warpgroup (sm_90a).
 #pragma once
 
+#include "pipeline/state.cuh"
 #include "ptx/wgmma.cuh"
 
 namespace convir::mma {
@@ -36,11 +37,40 @@ __device__ __forceinline__ void issue(Accumulators& d, Multiply&& multiply) {
   hopper::wgmma_wait<1>();
 }
 
-// All products into d are done.
-template <class Accumulators>
-__device__ __forceinline__ void drain(Accumulators& d) {
-  hopper::wgmma_wait<0>();
-  hopper::hold(d);
-}
+// The mainloop of a tile: products of the stages of a pipeline into d, those of one under way while
+// those of the next are issued.
+template <int kStages>
+struct Mainloop {
+  Consumer<kStages>& stages;
+  int held = 0;  // the stage whose products are under way
+  bool is_first = true;
+
+  __device__ __forceinline__ explicit Mainloop(Consumer<kStages>& of) : stages(of) {}
+
+  // multiply(stage, is_first) issues the products of the next stage; released() follows when the
+  // one before has been given back.
+  template <class Accumulators, class Multiply, class Released>
+  __device__ __forceinline__ void step(Accumulators& d, Multiply&& multiply, Released&& released) {
+    stages.wait();
+    issue(d, [&] { multiply(stages.at.stage, is_first); });
+    if (!is_first) stages.release(held);
+    if (!is_first) released();
+    held = stages.at.stage;
+    is_first = false;
+    stages.at.advance();
+  }
+  template <class Accumulators, class Multiply>
+  __device__ __forceinline__ void step(Accumulators& d, Multiply&& multiply) {
+    step(d, multiply, [] {});
+  }
+
+  // All products are done, and the last stage has been given back.
+  template <class Accumulators>
+  __device__ __forceinline__ void finish(Accumulators& d) const {
+    hopper::wgmma_wait<0>();
+    hopper::hold(d);
+    stages.release(held);
+  }
+};
 
 }  // namespace convir::mma

@@ -4,9 +4,7 @@
 // during it. `S` is the schedule; `Loads` are the copies: how many `steps()`, and `load_step`.
 #pragma once
 
-#include "pipeline/roles.cuh"
-#include "pipeline/state.cuh"
-#include "ptx/mbarrier.cuh"
+#include "pipeline/warp_specialized.cuh"
 #include "ptx/mma_sync.cuh"
 
 namespace convir {
@@ -28,6 +26,26 @@ struct StepThreads {
   }
 };
 
+// Producers fill the stages of `steps` steps: load(step, barrier). Consumers give a stage back
+// behind its step.
+template <int kStages, typename Load>
+__device__ __forceinline__ void produce_steps(const Pipeline<kStages>& pipeline, int steps,
+                                              Load&& load) {
+  Producer<kStages> fill(pipeline);
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    if (step >= kStages) fill.wait();
+    load(step, fill.full());
+    fill.at.advance_by_selection();
+  }
+}
+template <int kStages>
+__device__ __forceinline__ void release_step(Consumer<kStages>& stages) {
+  __syncwarp();
+  stages.release(stages.at.stage);
+  stages.at.advance_by_selection();
+}
+
 // Threads copy: `load_step(step)` issues the copies of a thread.
 template <typename S, typename Loads>
 class AsyncStream {
@@ -35,17 +53,16 @@ class AsyncStream {
 
  public:
   static constexpr int kBarriers = S::stages + 1;
-  static constexpr int kBytes = Threads::kHasProducers ? 2 * kBarriers * 8 : 0;
+  static constexpr int kBytes = Threads::kHasProducers ? Pipeline<kBarriers>::kBytes : 0;
 
   __device__ __forceinline__ AsyncStream(const Loads& loads, unsigned barriers)
-      : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
+      : loads_(loads), stages_(Pipeline<kBarriers>(barriers)) {}
 
   // Called by all threads first. Returns false in warps that only copy, when they are done.
   __device__ __forceinline__ bool begin() {
     if constexpr (Threads::kHasProducers) {
       if (threadIdx.x == 0) {
-        init_stages<kBarriers>(full_, empty_, Threads::kCopying,
-                               Threads::kComputing / 32 * kWarpArrivals);
+        stages_.pipeline.init(Threads::kCopying, Threads::kComputing / 32 * kWarpArrivals);
       }
       __syncthreads();
       if (threadIdx.x >= Threads::kComputing) {
@@ -65,7 +82,7 @@ class AsyncStream {
   // Between them a warp may read what the step reads.
   __device__ __forceinline__ void acquire(int step) {
     if constexpr (Threads::kHasProducers) {
-      wait_barrier(full_ + state_.stage * 8, state_.phase);
+      stages_.wait();
     } else {
       wait_copies<S::stages - 1>();
       __syncthreads();
@@ -74,28 +91,19 @@ class AsyncStream {
     }
   }
   __device__ __forceinline__ void release() {
-    if constexpr (Threads::kHasProducers) {
-      __syncwarp();
-      arrive_for_warp(empty_ + state_.stage * 8);
-      state_.advance_by_selection();
-    }
+    if constexpr (Threads::kHasProducers) release_step(stages_);
   }
 
  private:
   __device__ __forceinline__ void load_all() {
-    const int steps = loads_.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      if (step >= kBarriers) wait_barrier(empty_ + state_.stage * 8, state_.phase ^ 1);
+    produce_steps(stages_.pipeline, loads_.steps(), [&](int step, unsigned full) {
       loads_.load_step(step);
-      arrive_after_copies(full_ + state_.stage * 8);
-      state_.advance_by_selection();
-    }
+      arrive_after_copies(full);
+    });
   }
 
   Loads loads_;
-  unsigned full_, empty_;
-  PipelineState<kBarriers> state_;
+  Consumer<kBarriers> stages_;
 };
 
 // TMA copies: `load_step(step, barrier)`, called by one thread of a warp of its own,
@@ -108,10 +116,10 @@ class BoxStream {
 
  public:
   static constexpr int kBarriers = S::stages + 1;
-  static constexpr int kBytes = 2 * kBarriers * 8;
+  static constexpr int kBytes = Pipeline<kBarriers>::kBytes;
 
   __device__ __forceinline__ BoxStream(const Loads& loads, unsigned barriers)
-      : loads_(loads), full_(barriers), empty_(barriers + kBarriers * 8) {}
+      : loads_(loads), stages_(Pipeline<kBarriers>(barriers)) {}
 
   // Called by all threads first. Returns false in warps that only copy, when they are done. They do
   // not wait for the others: copies begin as soon as there are barriers.
@@ -123,7 +131,7 @@ class BoxStream {
       return true;
     }
     if (threadIdx.x == Threads::kComputing) {
-      init_stages<kBarriers>(full_, empty_, 1, Threads::kComputing / 32 * kWarpArrivals);
+      stages_.pipeline.init(1, Threads::kComputing / 32 * kWarpArrivals);
       fence_barrier_init();
     }
     __syncwarp();
@@ -134,30 +142,18 @@ class BoxStream {
   }
 
   // Between them a warp may read what the step reads.
-  __device__ __forceinline__ void acquire(int /*step*/) {
-    wait_barrier(full_ + state_.stage * 8, state_.phase);
-  }
-  __device__ __forceinline__ void release() {
-    __syncwarp();
-    arrive_for_warp(empty_ + state_.stage * 8);
-    state_.advance_by_selection();
-  }
+  __device__ __forceinline__ void acquire(int /*step*/) { stages_.wait(); }
+  __device__ __forceinline__ void release() { release_step(stages_); }
 
  private:
   __device__ __forceinline__ void load_all() {
-    const int steps = loads_.steps();
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-      if (step >= kBarriers) wait_barrier(empty_ + state_.stage * 8, state_.phase ^ 1);
-      const int bytes = loads_.load_step(step, full_ + state_.stage * 8);
-      arrive_expecting(full_ + state_.stage * 8, bytes);
-      state_.advance_by_selection();
-    }
+    produce_steps(stages_.pipeline, loads_.steps(), [&](int step, unsigned full) {
+      arrive_expecting(full, loads_.load_step(step, full));
+    });
   }
 
   Loads loads_;
-  unsigned full_, empty_;
-  PipelineState<kBarriers> state_;
+  Consumer<kBarriers> stages_;
 };
 
 template <bool kTma, typename S, typename Loads>

@@ -23,80 +23,60 @@ __device__ __forceinline__ void static_for(const Body& body) {
   }
 }
 
-// Four 8x8 matrices of 16-bit elements; lanes 8i … 8i+7 name the rows of matrix i.
-__device__ __forceinline__ void load_matrices(unsigned (&fragment)[4], unsigned shared) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
-               : "r"(shared)
-               : "memory");
-}
-__device__ __forceinline__ void load_matrices_transposed(unsigned (&fragment)[4],
-                                                         unsigned shared) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
-               : "r"(shared)
-               : "memory");
-}
-// One 8x8 matrix; lanes 0 … 7 name its rows.
-__device__ __forceinline__ unsigned load_matrix(unsigned shared) {
-  unsigned fragment;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
-               : "=r"(fragment)
-               : "r"(shared)
-               : "memory");
-  return fragment;
-}
-__device__ __forceinline__ unsigned load_matrix_transposed(unsigned shared) {
-  unsigned fragment;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
-               : "=r"(fragment)
-               : "r"(shared)
-               : "memory");
-  return fragment;
-}
+// kRegisters 8x8 matrices of 16-bit elements, 1, 2 or 4; lanes 8i … 8i+7 name the rows of matrix i.
+#define CONVIR_LDMATRIX(name, kCount, kTransposed, kTo, kFrom, ...)                                \
+  __device__ __forceinline__ void name(unsigned (&to)[kCount], unsigned shared) {                  \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x" #kCount kTransposed ".shared.b16 {" kTo            \
+                 "}, [%" #kFrom "];"                                                               \
+                 : __VA_ARGS__                                                                     \
+                 : "r"(shared)                                                                     \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  __device__ __forceinline__ void name(unsigned (&to)[kCount], const void* shared) {               \
+    name(to, shared_address(shared));                                                              \
+  }
+#define CONVIR_LDMATRICES(name, kTransposed)                                                       \
+  CONVIR_LDMATRIX(name, 1, kTransposed, "%0", 1, "=r"(to[0]))                                      \
+  CONVIR_LDMATRIX(name, 2, kTransposed, "%0, %1", 2, "=r"(to[0]), "=r"(to[1]))                     \
+  CONVIR_LDMATRIX(name, 4, kTransposed, "%0, %1, %2, %3", 4, "=r"(to[0]), "=r"(to[1]),             \
+                  "=r"(to[2]), "=r"(to[3]))
+CONVIR_LDMATRICES(load_matrices, "")
+CONVIR_LDMATRICES(load_transposed, ".trans")
+#undef CONVIR_LDMATRICES
+#undef CONVIR_LDMATRIX
 
-// d[16][8] += a[16][16] * b[16][8], summed in f32.
-template <typename T>
-__device__ __forceinline__ void multiply_add(float (&d)[4], unsigned a0, unsigned a1, unsigned a2,
-                                             unsigned a3, unsigned b0, unsigned b1);
-template <>
-__device__ __forceinline__ void multiply_add<__half>(float (&d)[4], unsigned a0, unsigned a1,
-                                                     unsigned a2, unsigned a3, unsigned b0,
-                                                     unsigned b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-template <>
-__device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&d)[4], unsigned a0,
-                                                            unsigned a1, unsigned a2, unsigned a3,
-                                                            unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-// d[16][8] += a[16][8] * b[8][8].
-template <typename T>
-__device__ __forceinline__ void multiply_add(float (&d)[4], unsigned a0, unsigned a1, unsigned b0);
-template <>
-__device__ __forceinline__ void multiply_add<__half>(float (&d)[4], unsigned a0, unsigned a1,
-                                                     unsigned b0) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(b0));
-}
-template <>
-__device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&d)[4], unsigned a0,
-                                                            unsigned a1, unsigned b0) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(b0));
-}
+// d[16][8] += a[16][k] * b[k][8], summed in f32: k is 16, or 8 where a is two registers, or that of
+// TF32.
+template <typename E>
+__device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                             unsigned b1);
+template <typename E>
+__device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[2], unsigned b0);
+#define CONVIR_MULTIPLY_ADD(E, kShape, kTypes)                                                     \
+  template <>                                                                                      \
+  __device__ __forceinline__ void multiply_add<E>(float (&d)[4], const unsigned (&a)[4],           \
+                                                  unsigned b0, unsigned b1) {                      \
+    asm("mma.sync.aligned." kShape ".row.col.f32." kTypes ".f32 {%0, %1, %2, %3}, "                \
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                            \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                           \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                           \
+  }
+#define CONVIR_MULTIPLY_ADD_8(E, kTypes)                                                           \
+  template <>                                                                                      \
+  __device__ __forceinline__ void multiply_add<E>(float (&d)[4], const unsigned (&a)[2],           \
+                                                  unsigned b0) {                                   \
+    asm("mma.sync.aligned.m16n8k8.row.col.f32." kTypes ".f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "   \
+        "{%0, %1, %2, %3};"                                                                        \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                           \
+        : "r"(a[0]), "r"(a[1]), "r"(b0));                                                          \
+  }
+CONVIR_MULTIPLY_ADD(__half, "m16n8k16", "f16.f16")
+CONVIR_MULTIPLY_ADD(__nv_bfloat16, "m16n8k16", "bf16.bf16")
+CONVIR_MULTIPLY_ADD(float, "m16n8k8", "tf32.tf32")
+CONVIR_MULTIPLY_ADD_8(__half, "f16.f16")
+CONVIR_MULTIPLY_ADD_8(__nv_bfloat16, "bf16.bf16")
+#undef CONVIR_MULTIPLY_ADD_8
+#undef CONVIR_MULTIPLY_ADD
 
 // Two results in one word, each rounded to nearest even; `low` has the lower address.
 template <typename T>

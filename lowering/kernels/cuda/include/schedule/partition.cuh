@@ -110,6 +110,18 @@ struct Schedule {
   };
 };
 
+// The parts of tiles that one unit of a schedule does.
+template <class Schedule>
+struct Tiles {
+  int unit;
+
+  template <class Body>
+  __device__ __forceinline__ void for_each(Body&& body) const {
+    Work work;
+    for (typename Schedule::Walk walk(unit); walk.next(work);) body(work);
+  }
+};
+
 __device__ __forceinline__ void publish_flag(unsigned* flag) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1u) : "memory");
 }

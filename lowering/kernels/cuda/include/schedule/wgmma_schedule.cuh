@@ -112,6 +112,17 @@ __device__ __forceinline__ bool tile_of(int block, int blocks, int next, int n_t
   }
 }
 
+// The tiles of a block, in order.
+template <class Problem, int kNTiles>
+struct Tiles {
+  template <class Body>
+  __device__ __forceinline__ void for_each(Body&& body) const {
+    const int block = blockIdx.x, blocks = gridDim.x;
+    Tile tile;
+    for (int next = 0; tile_of<Problem>(block, blocks, next, kNTiles, tile); ++next) body(tile);
+  }
+};
+
 // Splits a position's number into its place along axes of `sizes`.
 __device__ __forceinline__ void pixels_of(int number, const int (&sizes)[kMaxAxes],
                                              int (&at)[kMaxAxes]) {
@@ -122,6 +133,18 @@ __device__ __forceinline__ void pixels_of(int number, const int (&sizes)[kMaxAxe
     number = rest;
   }
   at[kMaxAxes - 1] = number;
+}
+
+// The pixel of A, behind its channel, that the window of output pixel `number` begins at: the
+// coordinates of an im2col copy.
+template <int kSpatial, class Sizes, class Steps, class Corner>
+__device__ __forceinline__ void window_at(int number, const Sizes& sizes, const Steps& steps,
+                                          const Corner& corner, int (&at)[5]) {
+  int x[kMaxAxes];
+  pixels_of(number, sizes, x);
+#pragma unroll
+  for (int axis = 0; axis < kSpatial; ++axis) at[1 + axis] = x[axis] * steps[axis] + corner[axis];
+  at[1 + kSpatial] = x[kMaxAxes - 1];
 }
 
 __device__ __forceinline__ long long offset_of(const int (&at)[kMaxAxes],

@@ -16,6 +16,7 @@ from convir.api.compile import compile as compile_module
 from convir.dialects.context import new_context, read_module
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.bodies.contraction.read_kernel import read_contraction
+from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_cost
 from convir.lowering.bodies.contraction.spec import (
     Axis,
     Channels,
@@ -156,6 +157,9 @@ def test_groups_share_their_rows(case: Products, cpu: str, threads: int):
     np.testing.assert_array_equal(out, case.expected())
 
 
+VECTORS = VectorUnit(64, 2.0)
+
+
 def function_of(case: Products) -> kernel.FuncOp:
     module = read_module(case.text)
     FormKernelRegionsPass().apply(new_context(), module)
@@ -166,7 +170,7 @@ def function_of(case: Products) -> kernel.FuncOp:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
     function = function_of(Products(8, 16, 144, 64, transposed))
-    reading = read_host_contraction(function)
+    reading = read_host_contraction(function, VECTORS)
     assert not isinstance(reading, Refusal), reading.reason
     spec = reading.spec
     assert spec.shares_rows
@@ -176,14 +180,15 @@ def test_the_matrix_that_is_shared_has_the_rows(transposed: bool):
 
 
 def test_one_product_reads_its_matrix_in_place_too():
-    reading = read_host_contraction(function_of(Products(1, 16, 144, 64)))
+    reading = read_host_contraction(function_of(Products(1, 16, 144, 64)), VECTORS)
     assert not isinstance(reading, Refusal), reading.reason
     assert (reading.spec.phases[0].pixels, reading.spec.out_channels) == (16, 64)
     assert not plan_contraction(reading.spec, target("x86-64-v3")).workspace
 
 
 def test_devices_that_do_not_share_rows_read_samples_as_rows():
-    call = read_contraction(function_of(Products(8, 16, 144, 64)))
+    function = function_of(Products(8, 16, 144, 64))
+    call = read_contraction(function, lambda spec: reading_cost(spec, VECTORS))
     assert not isinstance(call, Refusal), call.reason
     assert not call.spec.shares_rows
     assert (call.spec.groups, call.spec.out_channels) == (1, 16)
@@ -279,6 +284,6 @@ def test_epilogues_that_tiles_of_shared_rows_store_through(bias: str, shares: bo
     module = read_module(layers.text)
     FuseEpiloguePass().apply(new_context(), module)
     (region,) = (op for op in module.walk() if isinstance(op, kernel.RegionOp))
-    reading = read_host_contraction(outlined(region, "main")[0])
+    reading = read_host_contraction(outlined(region, "main")[0], VECTORS)
     assert not isinstance(reading, Refusal) or not shares, reading.reason
     assert (not isinstance(reading, Refusal) and reading.spec.shares_rows) == shares

@@ -1,0 +1,32 @@
+// A pass that fails leaves a file that repeats it: its pipeline, and the IR that it began with.
+// RUN: not convir-opt %s -p 'canonicalize,chunk-batch{workspace-bytes=8},cse' --mlir-pass-pipeline-crash-reproducer=%t.mlir 2>&1 | filecheck %s
+// RUN: filecheck %s --check-prefix=FILE < %t.mlir
+// RUN: not convir-opt --run-reproducer %t.mlir 2>&1 | filecheck %s --check-prefix=AGAIN
+// RUN: convir-opt %t.mlir | filecheck %s --check-prefix=READ
+
+func.func @main(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %dead = arith.constant 1 : i32
+  %b = arith.negf %a : tensor<16x16xf32>
+  %e = tensor.empty() : tensor<16x16xf32>
+  %c = linalg.matmul ins(%b, %b : tensor<16x16xf32>, tensor<16x16xf32>)
+      outs(%b : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %d = linalg.matmul ins(%c, %b : tensor<16x16xf32>, tensor<16x16xf32>)
+      outs(%b : tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %d : tensor<16x16xf32>
+}
+
+// CHECK: reproducer.mlir:0:0: note: 'convir-opt --run-reproducer {{.*}}.mlir' repeats what fails
+// CHECK: error: {{.*}}the budget is 8
+
+// FILE:     // convir-opt --run-reproducer
+// FILE-NOT: arith.constant 1
+// FILE:     {-#
+// FILE:     pipeline: "builtin.module(chunk-batch{workspace_bytes=8})"
+
+// AGAIN: {{.*}}.mlir:{{[0-9:]+}} error: {{.*}}the budget is 8
+
+// READ: func.func @main
+
+// What is no reproducer is not run.
+// RUN: not convir-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=NONE
+// NONE: convir-opt: error: --run-reproducer: {{.*}}reproducer.mlir names no pipeline
