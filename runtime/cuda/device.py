@@ -15,6 +15,7 @@ from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.streams import OnDevice, stream_of
+from convir.runtime.devices import CUDA
 from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import (
     Buffer,
@@ -116,7 +117,7 @@ class CudaProgram:
     @property
     def function(self) -> str:
         """The name of what it computes."""
-        return self.program.name
+        return self.plan.name
 
     @property
     def device(self) -> str:
