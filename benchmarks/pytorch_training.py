@@ -2,10 +2,12 @@
 
     python benchmarks/pytorch_training.py --device cuda --json FILE
     python benchmarks/pytorch_training.py --device cpu --scale 0.1 --models resnet50,decoder
+    python benchmarks/pytorch_training.py --device cuda --compile   # fills the caches alone
 
 Per model: the sum over all convolution calls of a step, of the times that were measured when a
-shape was first seen; an eager step; on a GPU the step as one CUDA graph; peak memory; and the loss
-of the first steps of either. Times are medians, in turns in random order.
+shape was first seen; every taken row timed again beside PyTorch's; an eager step; on a GPU the step
+as one CUDA graph; peak memory; and the loss of the first steps of either. Times are medians, in
+turns in random order. `torch.backends.cudnn.benchmark` is on for both.
 """
 
 from __future__ import annotations
@@ -25,13 +27,22 @@ import torch
 from training_models import WORKLOADS, prepared
 
 import convir.pytorch
+from convir.pytorch.choices import gpu_seconds, host_seconds
 from convir.pytorch.dispatch import forget
+from convir.pytorch.rows import known_rows
+from convir.pytorch.taken import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from convir.pytorch.rows import Row
+
 LEARNING_RATE = 1e-3
+BLOCK = 5
+"""Steps between two waits for the GPU, as in a training loop."""
+AGAIN = 15
+"""How often a taken row and PyTorch's kernel are timed again."""
 MODES = ("pytorch", "convir")
 
 
@@ -54,10 +65,18 @@ class Step:
 
 
 def in_mode(mode: str, prefer: Any) -> AbstractContextManager[None]:
-    """Plain PyTorch, or what `enable(measure=True, wait=True)` gives."""
+    """Plain PyTorch, or what `enable(measure=True)` gives."""
     if mode == "pytorch":
         return nullcontext()
-    return convir.pytorch.enabled(prefer=prefer, wait=True, measure=True)
+    return convir.pytorch.enabled(prefer=prefer, measure=True)
+
+
+def compiled(step: Step) -> None:
+    """Run a step, and wait until all that it asks for is compiled."""
+    step()
+    for row in known_rows():
+        if row.waiting is not None:
+            row.waiting.program.result()
 
 
 def wait(device: str) -> None:
@@ -96,6 +115,44 @@ def conv_times() -> dict[str, Any]:
     }
 
 
+def timed_again(row: Row) -> float:
+    """How much faster than PyTorch's kernel a taken row is, both run in turns on new tensors."""
+    signature, options = row.signature, row.signature.options
+    device = "cpu" if signature.device == "host" else signature.device
+    dtype = DTYPES[signature.dtype]
+
+    def tensor(like: Any) -> Any:
+        made = torch.empty_strided(like.shape, like.strides, dtype=dtype, device=device)
+        return made.normal_()
+
+    a, b = (tensor(each) for each in signature.operands)
+    bias = torch.zeros(signature.result.shape[1], dtype=dtype, device=device)
+    bias = bias if signature.bias else None
+    words = (options.stride, options.padding, options.dilation, options.transposed)
+    rest = (*words, options.output_padding, options.groups)
+    result: Any = torch.empty_strided(
+        signature.result.shape, signature.result.strides, dtype=dtype, device=device
+    )
+
+    def theirs() -> Any:
+        if signature.direction == "forward":
+            return torch.ops.aten.convolution(a, b, bias, *rest)
+        is_data = signature.direction == "backward data"
+        given = (a, result, b) if is_data else (b, a, result)
+        return torch.ops.aten.convolution_backward(*given, None, *rest, [is_data, not is_data, 0])
+
+    clock = host_seconds if device == "cpu" else gpu_seconds
+    run: Any = row.run
+    calls: dict[str, Callable[[], Any]] = {"convir": lambda: run(a, b, bias), "pytorch": theirs}
+    for call in (*calls.values(), *calls.values()):
+        call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(AGAIN):
+        for name in random.sample(list(calls), len(calls)):
+            times[name].append(clock(calls[name]))
+    return median(times["pytorch"]) / median(times["convir"])
+
+
 def graphed(step: Step) -> Callable[[], None]:
     """The step as one CUDA graph."""
     stream = torch.cuda.Stream()
@@ -124,28 +181,43 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
     device = given.device
     dtype = getattr(torch, given.dtype or (WORKLOADS[name].dtype if device != "cpu" else "float32"))
     found: dict[str, Any] = {"model": name, "dtype": str(dtype)[6:], "scale": given.scale}
+    steps = {mode: Step(name, device, given.scale, dtype) for mode in MODES}
+    forget()
+    with in_mode("convir", given.prefer):
+        compiled(Step(name, device, given.scale, dtype))
+        Step(name, device, given.scale, dtype)()  # All rows are decided.
+        for row in known_rows():
+            row.convir_calls = row.pytorch_calls = 0
     losses: dict[str, list[float]] = {}
-    steps: dict[str, Step] = {}
     for mode in MODES:
-        steps[mode] = step = Step(name, device, given.scale, dtype)
         with in_mode(mode, given.prefer):
-            forget()
-            losses[mode] = [float(step())]
-            if mode == "convir":  # Rows of one step, all decided.
+            losses[mode] = [float(steps[mode]())]
+            if mode == "convir":  # Of one step.
                 found["convolutions"] = conv_times()
                 found["census"] = [asdict(row) for row in convir.pytorch.census()]
-            losses[mode] += [float(step()) for _ in range(2)]
-            if device != "cpu":
-                torch.cuda.reset_peak_memory_stats()
-                step()
-                found[f"peak_{mode}_bytes"] = torch.cuda.max_memory_allocated()
+            losses[mode] += [float(steps[mode]()) for _ in range(2)]
     found["losses"] = losses
+    again = [timed_again(row) for row in known_rows() if row.run is not None]
+    found["convolutions"] |= {"timed_again": sorted(again)}
+    if device != "cpu":
+        for mode in MODES:
+            with in_mode(mode, given.prefer):
+                torch.cuda.reset_peak_memory_stats()
+                steps[mode]()
+                found[f"peak_{mode}_bytes"] = torch.cuda.max_memory_allocated()
+
+    def block(mode: str) -> Callable[[], None]:
+        def call() -> None:
+            for _ in range(BLOCK):
+                steps[mode]()
+
+        return call
 
     eager: dict[str, list[float]] = {mode: [] for mode in MODES}
     for _ in range(given.rounds):
         for mode in random.sample(MODES, len(MODES)):
             with in_mode(mode, given.prefer):
-                eager[mode].append(seconds(steps[mode], device))
+                eager[mode].append(seconds(block(mode), device) / BLOCK)
     found["eager_ms"] = {mode: 1e3 * median(times) for mode, times in eager.items()}
     if device != "cpu" and not given.no_graph:
         graphs: dict[str, Callable[[], Any]] = {}
@@ -163,7 +235,8 @@ def shown(row: dict[str, Any]) -> str:
     parts = [
         f"{row['model']:12} {row['dtype']:8}",
         f"convolutions {sums[0]:8.0f} -> {sums[1]:8.0f} µs",
-        f"({convolutions['taken']} of {convolutions['rows']} taken)",
+        f"({convolutions['taken']} of {convolutions['rows']} taken,",
+        f"again at least {min(convolutions['timed_again'], default=1):.2f})",
         f"eager {eager['pytorch']:.2f} -> {eager['convir']:.2f} ms",
     ]
     if "graph_ms" in row:
@@ -182,6 +255,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--dtype", default="", help="instead of each model's own")
     parser.add_argument("--prefer", choices=("faster", "convir"), default="faster")
+    parser.add_argument("--compile", action="store_true", help="fill the caches, measure nothing")
     parser.add_argument("--no-tf32", action="store_true")
     parser.add_argument("--no-graph", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -189,18 +263,25 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     if given.no_tf32:
         torch.backends.cudnn.allow_tf32 = False
+    environment = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    if given.device != "cpu":
+        environment |= {
+            "gpu": torch.cuda.get_device_name(),
+            "cudnn": str(torch.backends.cudnn.version()),
+        }
     rows: list[dict[str, Any]] = []
     for name in given.models.split(","):
+        if given.compile:
+            dtype = getattr(torch, given.dtype or WORKLOADS[name].dtype)
+            with convir.pytorch.enabled(prefer="convir"):
+                compiled(Step(name, given.device, given.scale, dtype))
+            continue
         rows.append(measured(name, given))
         print(shown(rows[-1]), flush=True)
-    if given.json:
-        environment = {"torch": torch.__version__, "python": sys.version.split()[0]}
-        if given.device != "cpu":
-            environment |= {
-                "gpu": torch.cuda.get_device_name(),
-                "cudnn": str(torch.backends.cudnn.version()),
-            }
-        given.json.write_text(json.dumps({"environment": environment, "rows": rows}, indent=1))
+        if given.json:
+            given.json.write_text(
+                json.dumps({"environment": environment, "rows": rows}, indent=1) + "\n"
+            )
 
 
 if __name__ == "__main__":

@@ -139,17 +139,17 @@ class ConvNextBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, channels, 7, padding=3, groups=channels),
-            ChannelNorm(channels),
-            nn.Conv2d(channels, 4 * channels, 1),
+        self.first = nn.Conv2d(channels, channels, 7, padding=3, groups=channels)
+        self.rest = nn.Sequential(
+            nn.LayerNorm(channels),
+            nn.Linear(channels, 4 * channels),
             nn.GELU(),
-            nn.Conv2d(4 * channels, channels, 1),
+            nn.Linear(4 * channels, channels),
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
-        return x + self.body(x)
+        return x + self.rest(self.first(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 def convnext(scale: float) -> nn.Module:

@@ -175,7 +175,7 @@ def _runner(signature: Signature, program: Compiled) -> Callable[..., Any]:
 
 def _measured(signature: Signature, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Choice:
     """Both, timed in turns after a call of each."""
-    clock = _host_seconds if signature.device == "host" else _gpu_seconds
+    clock = host_seconds if signature.device == "host" else gpu_seconds
     both = (ours, theirs)
     longest = max(clock(call) for call in both for _ in range(2))
     rounds = ROUNDS if longest < LONG_SECONDS else 3
@@ -185,13 +185,14 @@ def _measured(signature: Signature, ours: Callable[[], Any], theirs: Callable[[]
     return Choice(convir, pytorch)
 
 
-def _host_seconds(call: Callable[[], Any]) -> float:
+def host_seconds(call: Callable[[], Any]) -> float:
+    """From its start to its end."""
     start = perf_counter()
     call()
     return perf_counter() - start
 
 
-def _gpu_seconds(call: Callable[[], Any]) -> float:
+def gpu_seconds(call: Callable[[], Any]) -> float:
     """By events, the GPU being busy until all is enqueued."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     _cuda._sleep(_BUSY_CYCLES)

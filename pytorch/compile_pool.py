@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from convir.pytorch.compile_worker import Answer
     from convir.pytorch.signature import Signature
 
-MOST_PROCESSES = 4
-"""Compilations at a time; fewer on machines with fewer than four cores each."""
-_CORES_EACH = 4
+MOST_PROCESSES = 8
+"""Compilations at a time; fewer on machines with fewer than two cores each."""
+_CORES_EACH = 2
 
 
 def compile_now(signature: Signature, workspace_bytes: int) -> Compiled | Refusal:

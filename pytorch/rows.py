@@ -80,6 +80,12 @@ def count_rows() -> int:
     return len(_rows)
 
 
+def known_rows() -> list[Row]:
+    """All rows, in the order of their first calls."""
+    with _lock:
+        return list(_rows.values())
+
+
 def forget_rows() -> None:
     """Drop all rows: what was decided for a signature is asked again."""
     with _lock:
@@ -92,9 +98,7 @@ def census() -> list[CensusRow]:
     Calls of a backward pass count for each gradient that was asked for. Rows of a function that
     bypasses `aten::convolution` are not seen: `docs/pytorch.md` lists those.
     """
-    with _lock:
-        rows = list(_rows.values())
-    return [_shown(row) for row in rows]
+    return [_shown(row) for row in known_rows()]
 
 
 def census_json() -> str:
