@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,10 +128,13 @@ def _register(*, everywhere: bool) -> None:
             return
         _unregister()
     library: Any = torch.library.Library("aten", "IMPL")
-    for key in KEYS:
-        for name, function in dispatch.implementations(key).items():
-            chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
-            library.impl(name, chosen, key, with_keyset=True)
+    with warnings.catch_warnings():
+        # PyTorch says of the first operator that it is overridden, which was asked for.
+        warnings.filterwarnings("ignore", "Warning only once for all operators")
+        for key in KEYS:
+            for name, function in dispatch.implementations(key).items():
+                chosen = function if everywhere else _scoped(function, native.own_kernel(name, key))
+                library.impl(name, chosen, key, with_keyset=True)
     _library, _everywhere = library, everywhere
 
 
