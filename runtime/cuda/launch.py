@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.runtime.arrays.host_memory import address_of
 from convir.runtime.cuda import toolkit
-from convir.runtime.cuda.tensor_maps import encode
+from convir.runtime.cuda.tensor_maps import Encoder
 from convir.runtime.cuda.toolchain.compile import load_kernel
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class _Maps:
     """A tensor map for each address that its buffer had lately."""
 
     def __init__(self, tensor_map: TensorMap | Im2colMap) -> None:
-        toolkit.driver()  # What maps are encoded with is asked for now, not by the first call.
-        self._map = tensor_map
+        self._encode = Encoder(tensor_map)
         self._kept: dict[int, Array] = {}
 
     def at(self, address: int) -> Array:
@@ -120,5 +119,5 @@ class _Maps:
         if found is None:
             if len(self._kept) >= KEPT_MAPS:
                 self._kept.clear()
-            found = self._kept[address] = encode(self._map, address)
+            found = self._kept[address] = self._encode(address)
         return found

@@ -35,9 +35,12 @@ class Driver:
         *shape, parameters = arguments
         self.launched.append((*shape, *_values(parameters, 3)))
 
-    def encode(self, tensor_map: Any, address: int) -> Any:
-        self.encoded.append(address)
-        return np.full(128, address % 251, np.uint8)
+    def encoder(self, tensor_map: Any) -> Any:
+        def encode(address: int) -> Any:
+            self.encoded.append(address)
+            return np.full(128, address % 251, np.uint8)
+
+        return encode
 
 
 def _values(parameters: int, count: int) -> list[int]:
@@ -56,9 +59,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         return fake
 
     monkeypatch.setattr(launch, "load_kernel", loaded)
-    monkeypatch.setattr(launch, "encode", fake.encode)
+    monkeypatch.setattr(launch, "Encoder", fake.encoder)
     monkeypatch.setattr(toolkit, "launches", launches)
-    monkeypatch.setattr(toolkit, "driver", launches)
     return fake
 
 
