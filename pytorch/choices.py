@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from convir.pytorch.settings import Settings
     from convir.pytorch.signature import Signature
 
-MARGIN = 1.02
+MARGIN = 1.03
 """How much faster convir's kernel must be measured to be taken."""
 
-ROUNDS = 9
+ROUNDS = 15
 """How often each is timed, in turns."""
 
 LONG_SECONDS = 0.05
@@ -180,8 +181,7 @@ def _measured(signature: Signature, ours: Callable[[], Any], theirs: Callable[[]
     longest = max(clock(call) for call in both for _ in range(2))
     rounds = ROUNDS if longest < LONG_SECONDS else 3
     times = [[clock(call) for call in both] for _ in range(rounds)]
-    # What else the machine does only ever adds to a time.
-    convir, pytorch = (1e6 * min(each) for each in zip(*times, strict=True))
+    convir, pytorch = (1e6 * median(each) for each in zip(*times, strict=True))
     return Choice(convir, pytorch)
 
 

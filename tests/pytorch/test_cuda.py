@@ -203,6 +203,7 @@ def test_compiled_code(mode: str, dynamic: bool) -> None:
             x = torch.randn(batch, 16, 16, 16, device="cuda", dtype=torch.float16)
             x = x.to(memory_format=torch.channels_last)
             for _ in range(4):
+                net.zero_grad(set_to_none=True)  # They lie in memory of the last graph.
                 torch.compiler.cudagraph_mark_step_begin()
                 y = compiled(x)
                 y.float().square().mean().backward()
