@@ -69,7 +69,7 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
     """The operators of a dispatch key, by their names."""
     own = native.own_kernel("convolution", key)
     own_backward = native.own_kernel("convolution_backward", key)
-    flags = _num_threads if key == "CPU" else _allow_tf32
+    flags = _num_threads if key == "CPU" else native.allows_tf32
 
     def convolution(
         keys: Any,
@@ -171,15 +171,20 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
         if found is None:
             return own_backward(keys, dy, x, w, *rest, mask)
         dx = dw = None
-        if found.data is not None:
-            dx = _gradient(found.data, (dy, w), (True, False, False), keys, dy, x, w, rest)
-        if found.weight is not None:
-            dw = _gradient(found.weight, (x, dy), (False, True, False), keys, dy, x, w, rest)
-        left = [
-            found.data is not None and dx is None,
-            found.weight is not None and dw is None,
-            found.bias,
-        ]
+        data, weight = found.data, found.weight
+        if data is not None:
+            if data.run is None and data.waiting is None:
+                data.pytorch_calls += 1
+            else:
+                dx = _gradient(data, (dy, w), (True, False, False), keys, dy, x, w, rest)
+        if weight is not None:
+            if weight.run is None and weight.waiting is None:
+                weight.pytorch_calls += 1
+            else:
+                dw = _gradient(weight, (x, dy), (False, True, False), keys, dy, x, w, rest)
+        if dx is None and dw is None:
+            return own_backward(keys, dy, x, w, *rest, mask)
+        left = [data is not None and dx is None, weight is not None and dw is None, found.bias]
         if not (left[0] or left[1]):
             return dx, dw, dy.sum(_but_channels(dy.dim())) if found.bias else None
         theirs = own_backward(keys, dy, x, w, *rest, left)
@@ -218,10 +223,6 @@ def implementations(key: str) -> dict[str, Callable[..., Any]]:
 
 def _but_channels(rank: int) -> list[int]:
     return [0, *range(2, rank)]
-
-
-def _allow_tf32() -> bool:
-    return native.allows_tf32()
 
 
 def _options(rank: int, *given: Any) -> Options | None:
@@ -318,7 +319,7 @@ def _row(
         bias,
         options,
         "host" if on_host else f"cuda:{a.get_device()}",
-        dtype == "f32" and not on_host and _allow_tf32(),
+        dtype == "f32" and not on_host and native.allows_tf32(),
         _num_threads() if on_host else 0,
     )
     with _planning:

@@ -59,7 +59,7 @@ def on_cuda(
     aligned = call.alignment - 1
     stream_of: Callable[[int], int] = _private._cuda_getCurrentRawStream
     device_of: Callable[[], int] = _private._cuda_getDevice
-    u1, device = torch.uint8, torch.device("cuda", index)
+    workspace_of = _new((size,), (1,), torch.uint8, f"cuda:{index}")
 
     def compute(a: Any, b: Any, bias: Any = None) -> Any:
         if device_of() != index:
@@ -85,8 +85,8 @@ def on_cuda(
             addresses.append(where)
         addresses.append(out.data_ptr())
         # The allocator gives memory back in the order of the stream.
-        workspace = torch.empty(size, dtype=u1, device=device) if size else None
-        run(addresses, workspace.data_ptr() if workspace is not None else 0, stream_of(index))
+        workspace = workspace_of() if size else None
+        run(addresses, 0 if workspace is None else workspace.data_ptr(), stream_of(index))
         return out
 
     return compute
@@ -102,7 +102,13 @@ def dense(tensor: Any, order: Order) -> Any:
 def _new_result(signature: Signature, device: str) -> Callable[[], Any]:
     """What makes a new tensor for the result; on the current GPU, if it is one of that."""
     shape, strides = signature.result.shape, signature.result.strides
-    dtype = DTYPES[signature.dtype]
+    return _new(shape, strides, DTYPES[signature.dtype], device)
+
+
+def _new(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: str
+) -> Callable[[], Any]:
+    """What makes a new tensor; on the current GPU, if its device is one."""
     quick: Any = getattr(_guards, f"_empty_strided_{device.partition(':')[0]}", None)
     if quick is not None:
         return lambda: quick(shape, strides, dtype)

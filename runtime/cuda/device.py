@@ -15,7 +15,6 @@ from convir.runtime.cuda.graph import CudaGraph
 from convir.runtime.cuda.launch import LoadedKernel
 from convir.runtime.cuda.plan import PlannedLaunch
 from convir.runtime.cuda.streams import OnDevice, stream_of
-from convir.runtime.devices import CUDA
 from convir.runtime.prepared_call import PreparedCall
 from convir.runtime.program import (
     Buffer,
@@ -103,7 +102,9 @@ class CudaProgram:
         with self.scope():
             self._constants: list[Any] = [cupy.asarray(constant) for constant in plan.constants]
             self._packed: list[Any] = [cupy.asarray(weights) for weights in plan.packed]
-            self._steps = [self._step(step) for step in plan.steps]
+            each = [self._step(step) for step in plan.steps]
+            self._steps = [checked for checked, _ in each]
+            self._aligned_steps = [step for _, aligned in each for step in aligned]
             if self._constants or self._packed:  # Calls come on any stream.
                 cupy.cuda.get_current_stream().synchronize()
         self._constant_pointers = tuple(map(_pointer, self._constants))
@@ -122,7 +123,7 @@ class CudaProgram:
     @property
     def device(self) -> str:
         """What users call where it runs."""
-        return f"{CUDA}:{self.index}"
+        return f"cuda:{self.index}"
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -168,20 +169,25 @@ class CudaProgram:
             starts.append(end)
             end += -(-size // ALIGNMENT) * ALIGNMENT
         zero = self.arrays.cuda.runtime.memsetAsync
+        steps, constants = self._aligned_steps, self._constant_pointers
+        packed = self._packed_pointers
 
         def run(addresses: Sequence[int], workspace: int = 0, stream: int = 0) -> None:
             states = ()
             if starts:
                 zero(workspace + begin, 0, end - begin, stream)
                 states = tuple([workspace + start for start in starts])
+            memories = (*addresses, workspace, *constants, *states, *packed)
             try:
-                self._enqueue(addresses, workspace, states, stream)
+                for step in steps:
+                    step(memories, stream)
             except RuntimeError as error:
                 if _NO_CONTEXT not in str(error):
                     raise
                 # A thread that has not used the GPU yet has no context: no kernel ran.
                 self._device.use()
-                self._enqueue(addresses, workspace, states, stream)
+                for step in steps:
+                    step(memories, stream)
 
         return PreparedCall(run, end, POINTER_ALIGNMENT)
 
@@ -229,21 +235,24 @@ class CudaProgram:
     def _place(self, buffer: Buffer) -> Place:
         return self._first[buffer.space] + buffer.index, buffer.offset
 
-    def _step(self, call: Step) -> _Step:
+    def _step(self, call: Step) -> tuple[_Step, list[_Step]]:
+        """What enqueues a call, and what does so where all arrays are aligned."""
         match call:
             case Fill():
-                return self._fill(call)
+                step = self._fill(call)
             case Copy():
-                return self._copy(call)
+                step = self._copy(call)
             case Gemm():
-                gemm = CublasGemm(call)
-                (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
-                arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
-                return lambda m, stream: gemm(
-                    m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream
-                )
+                step = self._gemm(call)
             case PlannedLaunch():
                 return self._launch(call)
+        return step, [step]
+
+    def _gemm(self, call: Gemm) -> _Step:
+        gemm = CublasGemm(call)
+        (a, x), (b, y), (c, z) = (self._place(each) for each in (call.a, call.b, call.c))
+        arena, workspace = self._first[Space.ARENA], self.plan.workspace_offset
+        return lambda m, stream: gemm(m[a] + x, m[b] + y, m[c] + z, m[arena] + workspace, stream)
 
     def _copy(self, call: Copy) -> _Step:
         (source, begin), (out, start) = self._place(call.source), self._place(call.out)
@@ -271,11 +280,12 @@ class CudaProgram:
 
         return fill
 
-    def _launch(self, planned: PlannedLaunch) -> _Step:
+    def _launch(self, planned: PlannedLaunch) -> tuple[_Step, list[_Step]]:
         kernels = [LoadedKernel(kernel, planned.places) for kernel in planned.kernels]
+        aligned: list[_Step] = [kernel.launch for kernel in kernels]
         if planned.call is None:
             (kernel,) = kernels
-            return kernel.launch
+            return kernel.launch, aligned
         buffers, call = tuple(planned.places.values()), planned.call
         unaligned: list[list[LoadedKernel]] = []
 
@@ -288,7 +298,7 @@ class CudaProgram:
             for kernel in chosen:
                 kernel.launch(memories, stream)
 
-        return launch
+        return launch, aligned
 
     def _unaligned(self, number: int, places: Mapping[Pointer, Place]) -> list[LoadedKernel]:
         """Kernels of a call for arrays that begin anywhere, as views may."""
