@@ -35,9 +35,7 @@ class _Kind(Enum):
     NESTED = auto()
     """Those of the operations in its regions, and no other."""
     VARIES = auto()
-    """The operation must be asked."""
-    UNKNOWN = auto()
-    """No effect trait: anything may happen."""
+    """The operation must be asked; without an effect trait anything may happen."""
 
 
 class Effects:
@@ -49,19 +47,13 @@ class Effects:
 
     def is_pure(self, op: Operation) -> bool:
         """True if `op` is known to do nothing but compute its results from its operands."""
-        kind = self._kind(type(op))
-        if kind is _Kind.NONE:
+        if self._kind(type(op)) is _Kind.NONE:
             return True
-        if kind is _Kind.UNKNOWN:
-            return False
         effects = get_effects(op)
         return effects is not None and not effects
 
     def only_reads(self, op: Operation) -> bool:
         """True if `op` is known to do nothing to memory but read it."""
-        kind = self._kind(type(op))
-        if kind is _Kind.UNKNOWN:
-            return False
         effects = get_effects(op)
         return effects is not None and all(effect.kind in _READS for effect in effects)
 
@@ -70,8 +62,6 @@ class Effects:
         kind = self._kind(type(op))
         if kind is _Kind.NONE or kind is _Kind.NESTED:
             return False
-        if kind is _Kind.UNKNOWN:
-            return True
         effects = get_effects(op)
         return effects is None or any(effect.kind not in _HARMLESS for effect in effects)
 
@@ -86,11 +76,8 @@ class Effects:
             pinned = self._pinned[op_class] = _is_pinned(op_class)
         if pinned:
             return False
-        kind = self._kind(op_class)
-        if kind is _Kind.NONE:
+        if self._kind(op_class) is _Kind.NONE:
             return True
-        if kind is _Kind.UNKNOWN:
-            return False
         effects = get_effects(op)
         return effects is not None and all(
             effect.kind is MemoryEffectKind.READ
@@ -119,7 +106,7 @@ class Effects:
 def _kind_of(op_class: type[Operation]) -> _Kind:
     traits = op_class.get_traits_of_type(MemoryEffect)
     if not traits:
-        return _Kind.UNKNOWN
+        return _Kind.VARIES
     if all(isinstance(trait, NoMemoryEffect) for trait in traits):
         return _Kind.NONE
     if all(isinstance(trait, NoMemoryEffect | RecursiveMemoryEffect) for trait in traits):

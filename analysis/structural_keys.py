@@ -6,17 +6,51 @@ at most once, and values by identity, so that a key stays valid as long as its o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
 
+from xdsl.ir import Operation
 from xdsl.traits import Commutative
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
-    from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+    from xdsl.ir import Attribute, Block, Region, SSAValue
+
+Op = TypeVar("Op", bound=Operation)
+Given = TypeVarTuple("Given")
+Read = TypeVar("Read")
 
 _COMMUTATIVE = frozenset(("arith.addf", "arith.mulf", "arith.maximumf", "arith.minimumf"))
 """Operations that commute without a trait saying so."""
+
+_MOST_REMEMBERED = 256
+
+
+def once_for_equal_bodies(
+    read: Callable[[Op, Unpack[Given]], Read],
+) -> Callable[[Op, Unpack[Given]], Read]:
+    """`read`, called once for all operations whose regions compute the same, as a kernel's do from
+    its selection to its launch.
+
+    Args:
+        read: depends on nothing but the regions of its operation, and hashable arguments.
+    """
+    known: dict[Hashable, Read] = {}
+
+    @wraps(read)
+    def remembered(op: Op, *given: *Given) -> Read:
+        keys = StructuralKeys()
+        key = (keys.of_regions(op), keys.numbered, given)
+        found = known.get(key)
+        if found is None:
+            found = read(op, *given)
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            known[key] = found
+        return found
+
+    return remembered
 
 
 class StructuralKeys:
@@ -27,6 +61,11 @@ class StructuralKeys:
         self._number_of_value: dict[Attribute, int] = {}
         self._commutes: dict[type[Operation], bool] = {}
         self._region_keys: dict[Operation, Hashable] = {}
+
+    @property
+    def numbered(self) -> tuple[Attribute, ...]:
+        """What numbers in keys stand for: keys of two builders are comparable together with it."""
+        return tuple(self._number_of_value)
 
     def without_regions(self, op: Operation) -> Hashable:
         """The name, operands, result types, attributes and properties of `op`."""

@@ -31,12 +31,14 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad import candidates as multi_tap
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad import predict as taps_wgrad_predict
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import multi_tap_problem
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import candidates as implicit_gemm_candidates
 from convir.lowering.kernels.cuda.sm80_implicit_gemm import launch as implicit_gemm
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates as row_packed_candidates
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import launch as row_packed_wgrad
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import cycles_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import row_packed_problem
 from convir.lowering.kernels.cuda.sm90_wgrad import candidates as sm90_wgrad_candidates
 from convir.lowering.kernels.cuda.sm90_wgrad import launch as sm90_wgrad
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
@@ -103,7 +105,7 @@ def contraction_of(problem: ConvProblem) -> ContractionProblem:
 def multi_tap_configs(found: ContractionProblem) -> list[MultiTapWgradConfig]:
     """The configs of `multi_tap_wgrad`, best first, also where selection prefers other
     templates."""
-    seen = multi_tap_wgrad.multi_tap_problem(found.contraction, found.epilogue)
+    seen = multi_tap_problem(found.contraction, found.epilogue)
     if isinstance(seen, Refusal):
         return []
     configs = multi_tap_candidates.candidates(found.contraction, seen, DEFAULT_TARGET)
@@ -133,7 +135,9 @@ def partition_cases(problem: ConvProblem) -> Iterable[Case]:
                 for column, texts in PARTITIONS.items()
                 for text in texts
                 for config in [_divided(base, Partition.parse(text))]
-                for plan in [family.kernels(found.contraction, found.epilogue, config)]
+                for plan in [
+                    family.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
+                ]
                 if isinstance(plan, KernelPlan)
             ]
             yield from cases
@@ -152,7 +156,7 @@ def row_packed_configs(found: ContractionProblem) -> list[RowPackedWgradConfig]:
     """The configs of `sm90_row_packed_wgrad`, best first."""
     spec, seen = (
         found.contraction,
-        row_packed_wgrad.row_packed_problem(found.contraction, found.epilogue),
+        row_packed_problem(found.contraction, found.epilogue),
     )
     if isinstance(seen, Refusal) or spec.out_channels > MAX_COLUMNS:
         return []
@@ -179,7 +183,7 @@ def role_cases(problem: ConvProblem) -> Iterable[Case]:
     families.append(("uniform", implicit_gemm, _planned(implicit_gemm_candidates.plan(*asked))))
     for column, family, configs in families:
         for config in configs[:PIPELINES]:
-            plan = family.kernels(found.contraction, found.epilogue, config)
+            plan = family.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
             if isinstance(plan, KernelPlan):
                 template = str(config).partition(" ")[0]
                 yield Case(problem, f"{column} {template}", str(config), plan)

@@ -89,7 +89,7 @@ def _compare(options: argparse.Namespace) -> int:
     from convir.cli.jobs.bench_compare import print_comparison, read_report  # noqa: PLC0415  (as above)
 
     if options.lines or options.commands_files or options.tune:
-        raise UsageError(f"{COMPARE} measures nothing: it goes without lines and --tune")
+        raise UsageError(f"{COMPARE} only reads files: it takes no lines and no --tune")
     return print_comparison(*map(read_report, options.compare))
 
 
@@ -109,32 +109,32 @@ def _parser() -> ArgumentParser:
         "--against",
         default="",
         metavar="PEERS",
-        help="comma-separated: torch, onnxruntime on the host; cudnn on a GPU; plain, our own "
-        "program without rewrites, on both; library, our own program with cuBLAS for every "
-        "contraction, on a GPU. onnxruntime has the filter as a constant of its model, "
-        "and is compared with our row of constant weights; the others get it with each call",
+        help="comma-separated: torch and onnxruntime on the host; cudnn on a GPU; plain, convir "
+        "without rewrites, on both; library, convir with cuBLAS for every contraction, on a GPU. "
+        "onnxruntime has the filter as a constant of its model and is compared with convir's row "
+        "of constant weights; the other peers get the filter with each call",
     )
     add(
         "--clock",
         metavar="CLOCK",
-        help="on a GPU, events around a call (default); graph: around a CUDA graph's replay, as "
-        "tuning has it; "
-        "calls: around the replay of a graph of many calls in a row, per call",
+        help="on a GPU, what is timed; events (default): one call, between events; graph: the "
+        "replay of a CUDA graph of one call, as in tuning; calls: the replay of a graph of many "
+        "calls, per call",
     )
     add("--threads", type=int, default=1, metavar="N", help="threads on the host (1)")
     add(
         "--allow-tf32",
         action="store_true",
-        help="on a GPU, multiply f32 as TF32, with 10 bits of mantissa; so do the peers",
+        help="on a GPU, multiply f32 as TF32, in convir and in the peers",
     )
-    add("--seed", type=natural, default=0, metavar="N", help="of the data (0)")
+    add("--seed", type=natural, default=0, metavar="N", help="the seed of the data (0)")
     add(
         "--budget",
         type=float,
         metavar="S",
         help="seconds of calls per backend and line (1 on the host, 0.05 on a GPU)",
     )
-    add("--repeats", type=int, metavar="N", help="time N calls of each, whatever that takes")
+    add("--repeats", type=int, metavar="N", help="time N calls of each, instead of --budget")
     add(
         "--jobs",
         type=int,
@@ -151,8 +151,8 @@ def _parser() -> ArgumentParser:
         "--configs",
         type=int,
         metavar="N",
-        help="with --tune, how many configs of the family that is predicted to be the fastest are "
-        f"measured ({LIKELY_CONFIGS}), and a quarter as many of every further one",
+        help="with --tune, how many configs to measure of the family with the least predicted time "
+        f"({LIKELY_CONFIGS}); a quarter as many of every other family",
     )
     add(
         "--part",
@@ -160,11 +160,15 @@ def _parser() -> ArgumentParser:
         metavar="I/N",
         help="with --tune, only part I of N: for N processes, each with its own GPU",
     )
-    add("--stale", action="store_true", help="with --tune, also where the code has changed since")
+    add(
+        "--stale",
+        action="store_true",
+        help="with --tune, measure again where the code of a kernel has changed",
+    )
     add(
         "--records",
         metavar="FILE",
-        help="with --tune, where records go; by default where compilation looks for them",
+        help="with --tune, the file for records; by default the one that compilation reads",
     )
     add("--csv", metavar="FILE", help="write the rows as CSV")
     add("--json", metavar="FILE", help="write environment, ceilings and rows as JSON")
@@ -173,7 +177,7 @@ def _parser() -> ArgumentParser:
         COMPARE,
         nargs=2,
         metavar=("OLD.json", "NEW.json"),
-        help="print what changed between two files of --json",
+        help="compare two files that --json wrote, row by row",
     )
     add("--debug", action="store_true", help="show the traceback behind an error")
     # For the help text only: lines are split off before argparse sees them.
@@ -220,7 +224,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.part is None:
         options.part = WHOLE
     if options.tune and (options.peers or any(_outputs(options))):
-        raise UsageError("--tune goes without --against, --csv, --json and --html")
+        raise UsageError("--tune cannot be combined with --against, --csv, --json and --html")
     for path in _outputs(options):
         if path is not None:
             check_writable(path)

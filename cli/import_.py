@@ -96,7 +96,7 @@ def _parser() -> ArgumentParser:
         dest="inputs",
         default=[],
         metavar="SHAPE",
-        help="the shape of a model's input, in order, where it leaves sizes open: 1x3x224x224",
+        help="the shape of a model input with dynamic sizes, once for each input: 1x3x224x224",
     )
     add(
         "--size",
@@ -104,10 +104,10 @@ def _parser() -> ArgumentParser:
         dest="sizes",
         default=[],
         metavar="NAME=N",
-        help="the size of a dimension that a model gives a name: batch=8",
+        help="the size of a named dimension of a model: batch=8",
     )
     parser.add_model_size()
-    add("--debug", action="store_true", help="show the traceback of a defect of convir")
+    add("--debug", action="store_true", help="show the traceback behind an error")
     # For the help text only: lines and models are split off before argparse sees them.
     add(
         "sources",

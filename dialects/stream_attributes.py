@@ -37,6 +37,6 @@ def is_state(value: SSAValue) -> bool:
     if not isinstance(value, BlockArgument):
         return False
     function = value.owner.parent_op()
-    if not isinstance(function, FuncOp):
-        return False
-    return value.index >= len(value.owner.args) - states_of(function)
+    return isinstance(function, FuncOp) and value.index >= (
+        len(value.owner.args) - states_of(function)
+    )

@@ -88,7 +88,7 @@ def constant(array: Array, file: str, key: str | None) -> Operation:
     if element is None:
         raise TypeError(f"elements of type {array.dtype}")
     data = np.ascontiguousarray(array)
-    tensor_type: Any = TensorType(element, data.shape)
+    tensor_type: Any = TensorType(element, array.shape)  # `data` has one dimension or more
     bits = data.reshape(-1).view(np.uint8)
     if data.size > INLINE_ELEMENTS and file != MEMORY and key is not None:
         return ConstantOp(BlobAttr(file, key, digest_of(bits.data)), tensor_type)

@@ -50,7 +50,7 @@ class AllowTf32Pass(ModulePass):
                 continue
             products = sum(map(_multiplies_f32, function.walk()))
             if products == 0:
-                remarks.refused(self.name, function, "it multiplies no tensors of f32")
+                remarks.refused(self.name, function, "it has no products of f32")
                 continue
             function.attributes[kernel.ALLOW_TF32] = UnitAttr()
-            remarks.fired(self.name, function, f"{products} products of f32 may be of TF32")
+            remarks.fired(self.name, function, f"{products} products of f32 may use TF32")

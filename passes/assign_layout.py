@@ -51,7 +51,7 @@ def gain_of(component: Component, device: str, layout: str) -> str | Refusal:
     count = f"{len(component.convolutions)} convolutions"
     gained, moved = component.gained(device), component.moved
     if not gained:
-        return Refusal(f"kernels of {count} copy nothing as it is")
+        return Refusal(f"kernels of {count} need no copy in the present layout")
     if moved >= gained:
         copied = bytes_text(gained)
         return Refusal(f"transposing moves {bytes_text(moved)}, the copies of {count} {copied}")

@@ -25,7 +25,7 @@ NAMED = re.compile(r"\[([a-z]+)\]'")
 
 def test_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(OnnxError, match=r"needs the extra 'onnx' \(.*\): pip install onnx$"):
+    with pytest.raises(OnnxError, match=r"'onnx' .*pip install 'convir\[onnx\]', which has onnx$"):
         onnx_library("onnx", "net.onnx")
     assert EXTRAS["onnx"][0].startswith("onnx>")
 
@@ -41,7 +41,7 @@ def test_sound(
     assert main([str(model), f"--input=@{sound}", f"--output=@{tmp_path / 'y.wav'}"]) == 2
     error = capsys.readouterr().err
     assert "need the extra 'sound'" in error
-    assert error.endswith("pip install soundfile\n")
+    assert error.endswith("pip install 'convir[sound]', which has soundfile\n")
     assert EXTRAS["sound"][0].startswith("soundfile>")
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from convir.cli.opt import main
 from convir.dialects.context import read_module
+from convir.lowering.kernels.target import named
 from convir.passes import run
 from convir.reference import evaluate
 
@@ -67,6 +68,7 @@ def commands(lit_file: Path) -> list[list[str]]:
             continue
         command = match[1].split("|")[0]
         command = command.replace("%S", str(lit_file.parent)).replace("%s", str(lit_file))
+        command = command.replace("%h200-costs", str(named("h200").costs))
         tool, *words = shlex.split(command)
         reads_file = any(word.endswith(".mlir") for word in words)
         if tool == "convir-opt" and reads_file and not NO_MODULE.intersection(words):

@@ -193,7 +193,7 @@ def _digit(extent: int, tests: tuple[SSAValue, ...], index: SSAValue | None) -> 
     if size > 1 and (steps != steps[0]).any():
         return Refusal("the positions reached are not evenly spaced")
     if index is None and size != 1:
-        return Refusal("several positions show one element")
+        return Refusal("several positions read one element")
     indices = np.zeros(extent, dtype=np.int64) if index is None else values_along(index, extent)
     if indices is None:
         return Refusal("its index cannot be evaluated")

@@ -39,9 +39,9 @@ def _take_pass_flags(flags: PassFlags, options: argparse.Namespace) -> None:
     given["--run-reproducer"] = options.run_reproducer or None
     for other, value in given.items():
         if flags.passes and value is not None:
-            raise UsageError(f"{flags.first}: passes as flags do not go with {other}")
+            raise UsageError(f"{flags.first}: passes as flags cannot be combined with {other}")
     if options.run_reproducer and (options.passes is not None or options.pipeline is not None):
-        raise UsageError("--run-reproducer runs the pipeline of its file, and no other one")
+        raise UsageError("--run-reproducer runs the pipeline of its file: give no other pipeline")
     if flags.passes:
         options.passes = ",".join(flags.passes)
 
@@ -65,14 +65,14 @@ def _parser() -> ArgumentParser:
         "--pass-pipeline",
         dest="passes",
         metavar="PASSES",
-        help="the same, as MLIR writes it: builtin.module(a,func.func(b)); a pass is also a flag, "
-        "--canonicalize --cse or --PASS='x=1 y=2', run in the order of the flags",
+        help="run passes, in MLIR's syntax: builtin.module(a,func.func(b)); the name of a pass is "
+        "also a flag, --canonicalize --cse or --PASS='x=1 y=2', run in the order of the flags",
     )
     passes.add_argument("--pipeline", metavar="NAME", help="run a named pipeline")
     passes.add_argument(
         "--run-reproducer",
         action="store_true",
-        help="run the pipeline that FILE, a reproducer, names",
+        help="run the pipeline of FILE, which --crash-reproducer wrote",
     )
     _add_stage_options(parser)
     _add_input_options(parser)
@@ -87,16 +87,16 @@ def _add_stage_options(parser: ArgumentParser) -> None:
     stages.add_argument(
         "--dump-stages-to",
         metavar="DIR",
-        help="write the IR of every stage, to the last one unless --compile-to names one",
+        help="write the IR of every stage, up to that of --compile-to or the last",
     )
     stages.add_argument(
-        "--device", default="host", choices=DEVICES, help="whose kernels are selected (host)"
+        "--device", default="host", choices=DEVICES, help="the device to select kernels for (host)"
     )
     stages.add_argument(
         "--workspace-bytes",
         metavar="N",
         type=int,
-        help="the most that the temporaries of a program may take",
+        help="limit on the temporaries of a program",
     )
     stages.add_argument(
         "-t", "--target", default="mlir", metavar="TARGET", help=f"print {_or(TARGETS)}"
@@ -112,7 +112,7 @@ def _add_input_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--split-input-file",
         action="store_true",
-        help="the input is several modules between lines // -----",
+        help="the input is several modules, separated by lines // -----",
     )
     group.add_argument(
         "--verify-diagnostics",
@@ -137,12 +137,13 @@ def _add_check_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--check-each",
         action="store_true",
-        help="run every function after each pass that changed it, and compare with before",
+        help="execute every function before and after each pass that changes it, and compare",
     )
     group.add_argument(
         "--check-budget",
         metavar="BYTES[,FLOPS]",
-        help="warn `not checked` instead where one run takes more (4e9,1e12)",
+        help="limit of one execution (4e9,1e12); a function above the limit is not executed, "
+        "with a warning",
     )
     group.add_argument(
         "--check-seed", metavar="N", type=natural, default=0, help="the seed of the inputs (0)"
@@ -156,30 +157,34 @@ def _add_report_options(parser: ArgumentParser) -> None:
         "--remarks",
         nargs="?",
         metavar="FILE.json",
-        help="what each pass did or refused to do, and why; to a file as JSON instead",
+        help="print what each pass rewrote or refused, and why; with FILE.json, write that as JSON",
     )
-    add("--timing", "--mlir-timing", action="store_true", help="wall time by phase and pass")
+    add(
+        "--timing",
+        "--mlir-timing",
+        action="store_true",
+        help="print the wall time of each phase and pass",
+    )
     add(
         "--pass-statistics",
         "--mlir-pass-statistics",
         action="store_true",
-        help="for each pass its runs, how many changed the module, and what they did to it",
+        help="print for each pass its runs, the runs that changed the module, and its rewrites",
     )
     add(
         "--dump-pass-pipeline",
         action="store_true",
-        help="the passes that will run, as one pipeline",
+        help="print the pipeline that runs",
     )
     add(
         "--crash-reproducer",
         "--mlir-pass-pipeline-crash-reproducer",
         metavar="FILE",
-        help="if a pass fails, write the IR that it began with and its pipeline, for "
-        "--run-reproducer",
+        help="if a pass fails, write the input IR and the pipeline, for --run-reproducer",
     )
     add("--debug", action="store_true", help="show the traceback behind an error")
     _add_print_options(parser)
-    group = parser.add_argument_group("information on stdout, and nothing else is done")
+    group = parser.add_argument_group("information on stdout, without reading input")
     add = group.add_argument
     add("--list-passes", action="store_true", help="list passes and pipelines")
     add("--show-dialects", action="store_true", help="list the dialects that can be read")
@@ -193,7 +198,7 @@ def _add_print_options(parser: ArgumentParser) -> None:
         ("print-ir-after-all", "after every pass"),
         ("print-ir-after-change", "after every pass that changed it"),
     ):
-        add(f"--{option}", f"--mlir-{option}", action="store_true", help=f"the IR {when}")
+        add(f"--{option}", f"--mlir-{option}", action="store_true", help=f"print the IR {when}")
     for when in ("before", "after"):
         add(
             f"--print-ir-{when}",
@@ -202,7 +207,7 @@ def _add_print_options(parser: ArgumentParser) -> None:
             type=_names,
             default=[],
             metavar="PASS",
-            help=f"the IR {when} the pass of that name; several with commas between them",
+            help=f"print the IR {when} the passes of these names, separated by commas",
         )
     add(
         "--print-ir-tree-dir",
@@ -221,14 +226,14 @@ def _add_print_options(parser: ArgumentParser) -> None:
         "--mlir-elide-elementsattrs-if-larger",
         type=natural,
         metavar="N",
-        help="print constants of more than N elements as dense_resource<__elided__>, which says "
-        "their type and no longer their value",
+        help="print constants of more than N elements as dense_resource<__elided__>, without "
+        "their values",
     )
     add(
         "--mlir-print-ir-module-scope",
         "--mlir-disable-threading",
         action="store_true",
-        help="accepted from mlir-opt's users: whole modules are printed, by one thread, anyway",
+        help="accepted for compatibility with mlir-opt, without effect",
     )
 
 

@@ -39,7 +39,7 @@ class Part:
         number, slash, count = text.partition("/")
         if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
             return Part(int(number), int(count))
-        raise argparse.ArgumentTypeError(f"'{text}' is no part, for example 2/4")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a part such as 2/4")
 
 
 WHOLE = Part(1, 1)
@@ -130,9 +130,7 @@ class _PrintVersion(argparse.Action):
     """Prints the tool, its version and xDSL's on stdout, and ends the process, as --help does."""
 
     def __init__(self, option_strings: Sequence[str], dest: str):
-        super().__init__(
-            option_strings, dest, nargs=0, help="print the version on stdout, and stop"
-        )
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
 
     def __call__(
         self,

@@ -55,8 +55,8 @@ def _parser() -> ArgumentParser:
     add(
         "--device",
         metavar="DEVICE",
-        help=f"{REFERENCE} (default): what the IR means, by NumPy; host (default of .nam models): "
-        "compiled for the CPU; cuda, cuda:1: for a GPU; auto: for a GPU where there is one",
+        help=f"{REFERENCE} (default): evaluated by NumPy; host (default for .nam models): "
+        "compiled for the CPU; cuda, cuda:1: compiled for a GPU; auto: a GPU if there is one",
     )
     passes = parser.add_mutually_exclusive_group()
     passes.add_argument(
@@ -83,22 +83,28 @@ def _parser() -> ArgumentParser:
         "--workspace-bytes",
         type=natural,
         metavar="N",
-        help="the most that the temporaries may take, on a device; batches are run in chunks",
+        help="limit on the temporaries, on a device; a larger batch runs in chunks",
     )
     add(
         "--max-steps",
         type=natural,
         default=DEFAULT_MAX_STEPS,
         metavar="N",
-        help="how many times the reference runs the bodies of loops, branches and calls "
+        help="limit on the bodies of loops, branches and calls that the reference executes "
         f"({DEFAULT_MAX_STEPS})",
     )
-    add("--seed", type=natural, default=0, metavar="N", help="of RANDOM and NORMAL inputs (0)")
+    add(
+        "--seed",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="the seed of RANDOM and NORMAL inputs (0)",
+    )
     add(
         "--check",
         action="store_true",
-        help="compare with the module as it was read, on the reference, and with the convolution "
-        "that it says it was imported from; exit 1 past the tolerance",
+        help="compare with the input module on the reference, and with the convolution that the "
+        "module was imported from; exit 1 past the tolerance",
     )
     parser.add_model_size()
     add("--debug", action="store_true", help="show the traceback behind an error")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-_NONE: frozenset[EffectInstance] = frozenset()
-
 
 class StructuredEffects(MemoryEffect):
     """A structured op reads its memrefs and writes those among its outputs; tensors are values."""
@@ -31,8 +29,6 @@ class StructuredEffects(MemoryEffect):
     def get_effects(cls, op: Operation) -> AbstractSet[EffectInstance]:
         """The effects of `op` itself, its body aside."""
         memrefs = [value for value in op.operands if isinstance(value.type, MemRefType)]
-        if not memrefs:
-            return _NONE
         outputs = op.operands[len(op.operands) - _output_count(op) :]
         reads = {EffectInstance(MemoryEffectKind.READ, value) for value in memrefs}
         writes = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ShapedType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -208,9 +208,7 @@ class ElementwiseOp(DerivedBodyOp):
         cls, properties: Mapping[str, Attribute], arg_types: Sequence[Attribute]
     ) -> Region:
         """The function of the inputs, cast to the output's type."""
-        kind = properties["kind"]
-        if not isinstance(kind, ElementwiseKindAttr):
-            raise VerifyException("expected a #linalg.elementwise_kind as kind")
+        kind = cast("ElementwiseKindAttr", properties["kind"])  # the op's definition says so
         function = kind.data.function
         arity = 3 if function in TERNARY else 2 if function in BINARY else 1
         if len(arg_types) != arity + 1:

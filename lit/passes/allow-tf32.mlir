@@ -1,9 +1,9 @@
 // RUN: convir-opt %s -p allow-tf32 --split-input-file --remarks 2>&1 | filecheck %s
 
-// CHECK: remark: [allow-tf32] func.func rewritten: 1 products of f32 may be of TF32
-// CHECK: remark: [allow-tf32] func.func rewritten: 1 products of f32 may be of TF32
-// CHECK: remark: [allow-tf32] func.func not rewritten: it multiplies no tensors of f32
-// CHECK: remark: [allow-tf32] func.func not rewritten: it multiplies no tensors of f32
+// CHECK: remark: [allow-tf32] func.func rewritten: 1 products of f32 may use TF32
+// CHECK: remark: [allow-tf32] func.func rewritten: 1 products of f32 may use TF32
+// CHECK: remark: [allow-tf32] func.func not rewritten: it has no products of f32
+// CHECK: remark: [allow-tf32] func.func not rewritten: it has no products of f32
 
 // CHECK-LABEL: func.func @a_convolution
 // CHECK-SAME: attributes {convir.allow_tf32}

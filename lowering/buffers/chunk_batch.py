@@ -37,7 +37,7 @@ from convir.analysis.refusal import Refusal
 from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
-from convir.lowering.buffers.convert_to_rt import buffer_type
+from convir.lowering.buffers.buffer_type import buffer_type
 from convir.passes.builders.resized_batch import with_batch
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_workspace

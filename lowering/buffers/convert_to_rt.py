@@ -19,38 +19,32 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith, func, memref, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     Float32Type,
     FunctionType,
     IntegerAttr,
     MemRefType,
-    NoneAttr,
     TensorType,
     UnitAttr,
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
-from xdsl.utils.exceptions import VerifyException
 
-from convir.analysis.slices import slice_view
-from convir.analysis.structured import structured
 from convir.analysis.values.zeros import constant_fill_of
-from convir.dialects.address_space import ADDRESS_SPACE_BYTES
 from convir.dialects.conv.constant import ConstantOp
-from convir.dialects.diagnostics import DiagnosticError, error_at
 from convir.dialects.kernel import ops as kernel
 from convir.dialects.rt import ops as rt
 from convir.dialects.stream_attributes import states_of
+from convir.lowering.buffers.buffer_type import buffer_type, refusal
+from convir.lowering.buffers.result_memory import in_place_arguments, updated_argument
 from convir.lowering.buffers.workspace import launch_state, launch_workspace
 from convir.lowering.implementations import GEMM, config_of
 from convir.lowering.kernels.library.gemm_call import GemmCall, match_gemm
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
-from convir.lowering.loops.pointwise import is_pointwise
+from convir.lowering.kernels.target import Target
 from convir.lowering.regions.op_groups import ALIASES, FREE, readers_of, reads_of
 from convir.lowering.regions.placements import PlacedResult, placed_results, placing_ops
 from convir.lowering.selection.gpu_option import target_of, todays_option
@@ -62,38 +56,6 @@ if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-
-def buffer_type(value_type: Attribute, where: Operation) -> rt.Buffer:
-    """The dense memref that holds a static tensor, or a scalar.
-
-    Raises:
-        DiagnosticError: a size is dynamic or too large, an element has no size, or the tensor has
-            an encoding; located at the op `where`.
-    """
-    if not isinstance(value_type, TensorType):
-        buffer = MemRefType(value_type, [])
-    else:
-        tensor_type = cast("TensorType[Attribute]", value_type)
-        if DYNAMIC_INDEX in tensor_type.get_shape():
-            raise _refusal(where, f"sizes must be bound before lowering: {value_type}")
-        if not isinstance(tensor_type.encoding, NoneAttr):
-            raise _refusal(where, f"no buffer holds a tensor with an encoding: {value_type}")
-        buffer = MemRefType(tensor_type.element_type, tensor_type.get_shape())
-    try:
-        size = rt.buffer_bytes(buffer)
-    except VerifyException as error:
-        raise _refusal(where, str(error)) from error
-    if size >= ADDRESS_SPACE_BYTES:
-        raise _refusal(where, f"{value_type} takes {size} bytes, which no address space holds")
-    return buffer
-
-
-def _refusal(where: Operation, message: str) -> DiagnosticError:
-    return DiagnosticError(error_at(where, message))
-
-
-_HARMLESS = frozenset({"arith.constant", "tensor.empty", "kernel.return"})
-"""Ops of a body that read no element of an argument."""
 
 WORKSPACE = "workspace"
 """The name of the temporaries that are a kernel's own."""
@@ -107,7 +69,7 @@ class _Program:
     """One function on its way from tensors to buffers."""
 
     device: str
-    gpu: Target
+    gpu: Target | None
     body: Block
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     destinations: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -156,7 +118,9 @@ class _Program:
         elif isinstance(op, kernel.CallOp):
             self._call(op)
         else:
-            raise _refusal(op, f"{op.name} is in no kernel, and no runtime call does it")
+            raise refusal(
+                op, f"{op.name} is outside of every kernel, and no runtime call computes it"
+            )
 
     def view(self, source: SSAValue, target: rt.Buffer, offset: int = 0) -> SSAValue:
         """`source`, or what lies `offset` bytes into it, under another type."""
@@ -211,7 +175,7 @@ class _Program:
 
     def _state(self, callee: kernel.FuncOp) -> list[SSAValue]:
         """What a kernel keeps from call to call: flags, which it leaves zero."""
-        sizes = launch_state(callee, self.device, self.gpu)
+        sizes = launch_state(callee, self.gpu)
         states = [self._emit(rt.StateOp(MemRefType(i8, [size]))) for size in sizes]
         for state in states:
             state.results[0].name_hint = STATE
@@ -278,46 +242,7 @@ class _Program:
         return op
 
 
-def in_place_arguments(callee: kernel.FuncOp, result: int) -> list[int]:
-    """The arguments whose memory the result may take: each element is read before it is written.
-
-    That holds where the body is elementwise throughout and every map is the identity.
-    """
-    if len(callee.function_type.outputs) != 1:
-        return []
-    for op in callee.body.block.ops:
-        view = structured(op)
-        if view is None:
-            if op.name not in _HARMLESS and not is_pointwise(op):
-                return []
-            continue
-        if any(kind != "parallel" for kind in view.iterators):
-            return []
-        rank = len(view.iterators)
-        identity = tuple(range(rank))
-        for indexing_map in view.maps:
-            used = tuple(getattr(e, "position", None) for e in indexing_map.results)
-            if used not in (identity, ()):
-                return []
-        if any(inner.name == "tensor.extract" for inner in view.body.ops):
-            return []
-    wanted = callee.function_type.outputs.data[result]
-    return [i for i, t in enumerate(callee.function_type.inputs) if t == wanted]
-
-
-def updated_argument(callee: kernel.FuncOp, result: int) -> int | None:
-    """The argument that a result is, but for a slice: a kernel in its memory writes only that."""
-    returned = callee.body.block.last_op
-    assert returned is not None
-    owner = returned.operands[result].owner
-    view = slice_view(owner) if isinstance(owner, Operation) else None
-    if view is None or not isinstance(view.dest, BlockArgument):
-        return None
-    # What the kernel reads of it may have been written over.
-    return view.dest.index if view.dest.has_one_use() else None
-
-
-def convert_function(function: func.FuncOp, device: str, gpu: Target) -> func.FuncOp:
+def convert_function(function: func.FuncOp, device: str, gpu: Target | None) -> func.FuncOp:
     """The rt program of a function on tensors whose kernels are outlined.
 
     Raises:
@@ -401,7 +326,7 @@ def _returned(program: _Program, value: SSAValue, out: SSAValue, returned: Opera
         return rt.CopyOp(buffer, out)
     scalar = constant_fill_of(value)
     if scalar is None:
-        raise _refusal(returned, f"a returned value of type {value.type} is computed by no kernel")
+        raise refusal(returned, f"a returned value of type {value.type} is computed by no kernel")
     return rt.FillOp(scalar, out)
 
 
@@ -459,12 +384,12 @@ class ConvertToRtPass(ModulePass):
         """
         check_device(self.device)
         target = target_of(self.device, todays_option(self.device, self.target, self.gpu))
-        gpu = target if isinstance(target, Target) else DEFAULT_TARGET
+        gpu = target if isinstance(target, Target) else None
         for call in op.walk():
             if isinstance(call, func.CallOp):
                 name = call.callee.string_value()
-                reason = f"{call.name} is in no kernel, and no runtime call does it"
-                raise _refusal(call, f"{reason}: @{name} is not inlined")
+                reason = f"{call.name} is outside of every kernel, and no runtime call computes it"
+                raise refusal(call, f"{reason}: @{name} is not inlined")
         for function in [f for f in op.ops if isinstance(f, func.FuncOp)]:
             if len(function.body.blocks) == 1 and rt.PROGRAM_ATTR not in function.attributes:
                 converted = convert_function(function, self.device, gpu)

@@ -28,23 +28,16 @@ def launch_workspace(callee: kernel.FuncOp, device: str, constants: Collection[i
     return 0 if config is None else workspace_bytes(KernelBody(callee), config, constants)
 
 
-def launch_state(callee: kernel.FuncOp, device: str, gpu: Target) -> tuple[int, ...]:
-    """Bytes of each persistent memory of a launch of `callee` on `device`, which may be `gpu`.
+def launch_state(callee: kernel.FuncOp, gpu: Target | None) -> tuple[int, ...]:
+    """Bytes of each persistent memory of a launch of `callee` on a GPU; none on the host.
 
     It is zeros before the first launch, and every launch leaves it zeros.
     """
-    config = config_of(callee, CUDA) if device == CUDA else None
-    if config is None:
+    config = None if gpu is None else config_of(callee, CUDA)
+    if gpu is None or config is None:
         return ()
     # The host needs none of the kernel families.
-    from convir.lowering.kernels.registry import (  # noqa: PLC0415
-        names_family,
-        plan_kernel,
-    )
+    from convir.lowering.kernels.registry import plan_kernel  # noqa: PLC0415
 
-    plan = (
-        plan_kernel(callee, config, gpu)
-        if names_family(config)
-        else Refusal("it is no config of a family")
-    )
+    plan = plan_kernel(callee, config, gpu)
     return () if isinstance(plan, Refusal) else plan.state

@@ -100,7 +100,7 @@ class Evaluator:
             return self.scalar(value)
         if self._nested > MAX_NESTED:
             raise PassFailedException(
-                f"a kernel changes the index of what it reads more than {MAX_NESTED} times"
+                f"a kernel has more than {MAX_NESTED} nested index computations"
             )
         self._nested += 1
         pending = [value]
@@ -447,7 +447,7 @@ def _loops_from_result(
     for i, kind in enumerate(view.iterators):
         if kind == "parallel" and loops[i] is None:
             if view.bounds[i] != 1:
-                raise PassFailedException("a parallel loop that no result dimension counts")
+                raise PassFailedException("a parallel loop that indexes no result dimension")
             loops[i] = 0
     return loops
 

@@ -1,12 +1,13 @@
-"""`assign-warp-roles`: which warps of kernels load, and which multiply.
+"""`assign-warp-roles`: which warps of a kernel are producers, and which are consumers.
 
     rewrite: kernel.region configs {cuda = "multi_tap_wgrad … roles=0:8 …"}
              --> kernel.region configs {cuda = "multi_tap_wgrad … roles=4:8 …"}
 
-With `load=0` every warp does both. The kernel's kernel family must have the choice. Where these
-roles contradict other fields of the config, the candidate with these roles that differs in the
-fewest fields takes its place, and the remark names them; where there is none, the remark says why
-not.
+Producer warps copy operand tiles to shared memory; consumer warps multiply. With
+`producer-warps=0` every warp does both. The kernel family must have the choice. Where the roles
+contradict other fields of the config, the pass takes the candidate with these roles that differs
+in the fewest fields, and the remark names those fields. Where no candidate has these roles, the
+remark gives the reason.
 
 Preconditions: the region has a config of a kernel family for `cuda`.
 """
@@ -29,19 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AssignWarpRolesPass(ModulePass):
-    """Have `load` warps load and `math` warps multiply, in every kernel whose family can."""
+    """Set how many warps of a block are producers (loads) and consumers (MMA and stores)."""
 
     name = "assign-warp-roles"
 
-    load: int
-    math: int
+    producer_warps: int
+    """Warps that copy operand tiles to shared memory; 0: every warp copies and multiplies."""
+    consumer_warps: int
+    """Warps that multiply and store."""
     fields: str = ""
-    """Other fields to set, those that the roles contradict, as `x=shared y=async`."""
+    """Other fields of the config to set as well, as `x=shared y=async`."""
     gpu: str = str(DEFAULT_TARGET)
     """The GPU that kernels are for, as `Target` prints it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Run on every kernel that is selected for cuda and not launched yet."""
 
-        asked = Choice(f"roles={self.load}:{self.math}", "warp roles", self.fields)
-        choose(op, self.name, asked, gpu_of(self.gpu))
+        roles = f"roles={self.producer_warps}:{self.consumer_warps}"
+        choose(op, self.name, Choice(roles, "warp roles", self.fields), gpu_of(self.gpu))

@@ -60,7 +60,7 @@ def choose(module: ModuleOp, pass_name: str, choice: Choice, gpu: Target) -> Non
         text = op.configs.data.get(CUDA) if op.configs is not None else None
         config = read_config(text.data) if isinstance(text, StringAttr) else LOOPS
         if isinstance(op, kernel.FuncOp) and op.sym_name in launched:
-            changed = Refusal("its launches have their memory already")
+            changed = Refusal("its workspace is planned already")
         else:
             changed = _changed(op, config, choice, gpu)
         if isinstance(changed, Refusal):

@@ -46,8 +46,8 @@ def target_of(device: str, option: str | None) -> Target | cpus.CpuTarget:
 
     Args:
         device: `host` or `cuda`.
-        option: a CPU's name, a GPU's (`h200`) or the GPU as `Target` prints it; None for what
-            there is without one, this machine's CPU or an H200.
+        option: a CPU's name, a GPU's, or the GPU as `Target` prints it; None for what
+            there is without one, this machine's CPU or the default GPU.
 
     Raises:
         PassFailedException: there is no such CPU or GPU.

@@ -1,11 +1,12 @@
-"""`partition-reduction`: how the reductions of kernels are divided over the units of a GPU.
+"""`partition-reduction`: how the blocks of a kernel divide its reductions (split-K, stream-K).
 
     rewrite: kernel.region configs {cuda = "multi_tap_wgrad … partition=data-parallel …"}
              --> kernel.region configs {cuda = "multi_tap_wgrad … partition=stream-k:tree …"}
 
-The kernel's kernel family must have the choice, and the partition be legal for the kernel. Where it
-contradicts other fields of the config, as those of a cluster that adds splits, the candidate with
-this partition that differs in the fewest fields takes its place, and the remark names them.
+The kernel family must have the choice, and the partition must be legal for the kernel. Where the
+partition contradicts other fields of the config (a cluster that adds splits is one), the pass takes
+the candidate with this partition that differs in the fewest fields, and the remark names those
+fields.
 
 Preconditions: the region has a config of a kernel family for `cuda`.
 """
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionReductionPass(ModulePass):
-    """Divide reductions as `kind` says, and add their splits as `reduction` says."""
+    """Divide the reduction of a kernel: data-parallel, split-K or stream-K, and its fix-up."""
 
     name = "partition-reduction"
 
@@ -44,13 +45,13 @@ class PartitionReductionPass(ModulePass):
     """`data-parallel`, `split-k` or `stream-k`."""
     reduction: str = "linear"
     """`linear`, `tree`, or for split-K also `reduce-scatter`."""
-    parts: int = 1
-    """Splits of split-K."""
+    splits: int = 1
+    """Splits of the reduction of each tile, for split-K."""
     waves: str = PERSISTENT
-    """What does the tiles that stream-K leaves whole: `persistent`, the blocks that stream, or
-    `blocks` of their own."""
+    """Which blocks compute the tiles that stream-K does not split: `persistent`, the persistent
+    blocks after their shares, or `blocks`, one block for each tile."""
     fields: str = ""
-    """Other fields to set, those that the partition contradicts, as `cluster=1`."""
+    """Other fields of the config to set as well, as `cluster=1`."""
     gpu: str = str(DEFAULT_TARGET)
     """The GPU that kernels are for, as `Target` prints it."""
 
@@ -58,9 +59,9 @@ class PartitionReductionPass(ModulePass):
         """Run on every kernel that is selected for cuda and not launched yet.
 
         Raises:
-            PassFailedException: the options say no partition, or no GPU.
+            PassFailedException: the options are no partition, or no GPU.
         """
-        words = {DATA_PARALLEL: [], SPLIT_K: [str(self.parts)]}.get(self.kind, [])
+        words = {DATA_PARALLEL: [], SPLIT_K: [str(self.splits)]}.get(self.kind, [])
         words += [] if self.kind == DATA_PARALLEL else [self.reduction]
         words += [] if self.waves == PERSISTENT else [self.waves]
         try:

@@ -15,11 +15,9 @@ that of the best other family.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -31,163 +29,36 @@ from convir.analysis.dependence import backward_slice
 from convir.analysis.refusal import Refusal
 from convir.analysis.structured import structured
 from convir.dialects.kernel import ops as kernel
-from convir.lowering.implementations import (
-    CUDA,
-    GEMM,
-    HOST,
-    LOOPS,
-    PLANAR,
-    TEMPLATE,
-    attach_config,
-    config_of,
-)
-from convir.lowering.kernels.host import registry as host
+from convir.lowering.implementations import HOST, LOOPS, PLANAR, attach_config, config_of
 from convir.lowering.kernels.host.loops.predict import predict as predict_loops
-from convir.lowering.kernels.host.problem import KernelBody
-from convir.lowering.kernels.library.gemm_call import match_gemm
 from convir.lowering.kernels.target import Target
 from convir.lowering.regions.op_groups import is_reduction
 from convir.lowering.regions.outline_kernels import outlined
-from convir.lowering.selection.candidates import candidates_for, machine_for
+from convir.lowering.selection.choose_implementation import (
+    IMPLEMENTATIONS,
+    Chosen,
+    Selection,
+    choose,
+    printed,
+    recorded,
+)
 from convir.lowering.selection.gpu_option import target_of, todays_option
-from convir.lowering.selection.records.read import find, records_of
 from convir.passes.manager import remarks
 from convir.passes.manager.option_checks import check_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
 
-    from convir.lowering.kernels.host.target import CpuTarget
-    from convir.lowering.kernels.ranking import Choice
-    from convir.lowering.selection.records.record import Key, Machine, Record
-
-_log = logging.getLogger(__name__)
 
 NAME = "select-kernels"
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """What stands for a kernel, and why: what was measured, or why what is preferred does not."""
-
-    config: str
-    reasons: tuple[str, ...] = ()
-    us: float | None = None
-    """What it is predicted to take; None where that is not known."""
-    predicted: tuple[tuple[str, float], ...] = ()
-    """Families and what the best config of each is predicted to take: its own, and a runner-up."""
-
-    @staticmethod
-    def of(choice: Choice) -> Chosen:
-        """The choice of a registry."""
-        config, other = str(choice.config), choice.runner_up
-        predicted = [(config.partition(" ")[0], choice.us)]
-        predicted += [] if other is None else [(other.family, other.us)]
-        return Chosen(config, choice.refused, choice.us, tuple(predicted))
-
-
-def _host(
-    function: kernel.FuncOp, constants: tuple[int, ...], to: Selection
-) -> tuple[list[Chosen], list[str]]:
-    """The fastest of all families of the host, or why none computes a kernel."""
-    body = KernelBody(function, constants=constants)
-    choice = host.choose(body, to.cpu, to.without)
-    if isinstance(choice, Refusal):
-        return [], [choice.reason]
-    return [Chosen.of(choice)], []
-
-
-def _cuda(
-    function: kernel.FuncOp, constants: tuple[int, ...], to: Selection
-) -> tuple[list[Chosen], list[str]]:
-    """What cuBLAS and the fastest of our families take, or why they do not compute a kernel."""
-    del constants
-    found: list[Chosen] = []
-    reasons: list[str] = []
-    for name, chooses in ((GEMM, _cuda_gemm), (TEMPLATE, _template)):
-        if name in to.without:
-            reasons.append(f"not {name}: it is not to be used")
-            continue
-        chosen = chooses(function, to.gpu)
-        if isinstance(chosen, Refusal):
-            reasons.append(f"not {name}: {chosen.reason}")
-            continue
-        found.append(chosen)
-        if chosen.us is None:
-            break
-    return found, reasons
-
-
-def _cuda_gemm(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    call = match_gemm(function)
-    if isinstance(call, Refusal):
-        return call
-    # The host needs none of the predictions.
-    from convir.lowering.kernels.cuda.problem import read_problem  # noqa: PLC0415
-    from convir.lowering.kernels.library.predict import predict  # noqa: PLC0415
-
-    problem = read_problem(function)
-    if isinstance(problem, Refusal):
-        return Chosen(GEMM)
-    us = predict(problem.contraction, problem.epilogue, gpu)
-    return Chosen(GEMM, (), us, ((GEMM, us),))
-
-
-def _template(function: kernel.FuncOp, gpu: Target) -> Chosen | Refusal:
-    # The host needs none of the kernel families.
-    from convir.lowering.kernels.registry import choose  # noqa: PLC0415
-
-    choice = choose(function, gpu)
-    if isinstance(choice, Refusal):
-        return choice
-    return Chosen.of(choice)
-
-
-IMPLEMENTATIONS: dict[str, tuple[str, ...]] = {
-    HOST: tuple(family.name for family in host.FAMILIES),
-    CUDA: (GEMM, TEMPLATE),
-}
-"""Per device what may stand for a kernel, by name."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What kernels are chosen for, and what may be chosen."""
-
-    device: str
-    target: Target | CpuTarget
-    """A GPU, or on the host a CPU."""
-    records: tuple[str, ...] = ()
-    """Files of tuning records that are asked before the shipped ones."""
-    without: tuple[str, ...] = ()
-    """Implementations that may not be chosen; where there are any, no record is asked."""
-
-    @property
-    def gpu(self) -> Target:
-        """The target, where the device is a GPU."""
-        if not isinstance(self.target, Target):
-            raise TypeError(f"'{self.target.name}' is no GPU")
-        return self.target
-
-    @property
-    def cpu(self) -> CpuTarget:
-        """The target, where the device is the host."""
-        if isinstance(self.target, Target):
-            raise TypeError(f"'{self.target}' is no CPU")
-        return self.target
-
-    @property
-    def tuned_gpu(self) -> Target | None:
-        """What records are of: the GPU, or None for the host."""
-        return self.gpu if self.device == CUDA else None
-
-
 def select(region: kernel.RegionOp, to: Selection) -> None:
     """Attach a config for a device to `region`, splitting it where an implementation does part."""
-    whole, reasons = _choose(region, to)
+    whole, reasons = choose(region, to)
     if whole is not None and whole.config != LOOPS:
         _attach(region, to.device, whole, "it computes all of the kernel")
         return
@@ -230,16 +101,16 @@ def _part(region: kernel.RegionOp, last: Operation, to: Selection) -> _Part | li
     """The fastest implementation of the ops up to `last`, or why there is none but loops."""
     first = _alone(region, last)
     without = replace(to, without=(*to.without, LOOPS)) if to.device == HOST else to
-    chosen, reasons = _choose(first, without)
+    chosen, reasons = choose(first, without)
     first.erase()  # Or what it reads of the program would count as read.
     if chosen is None:
         return reasons
-    if to.device == CUDA or chosen.us is None:
+    if isinstance(to.target, Target) or chosen.us is None:
         return _Part(last, chosen, 0.0)
     done = backward_slice(region.body.block, {last})
     rest = [op for op in region.body.block.ops if op not in done]
     named = tuple(each for each in chosen.reasons if not each.startswith(f"not {LOOPS}:"))
-    part_us = chosen.us + predict_loops(rest, to.cpu)
+    part_us = chosen.us + predict_loops(rest, to.target)
     return _Part(last, replace(chosen, reasons=named), part_us)
 
 
@@ -247,7 +118,7 @@ def _instead(whole: Chosen | None, part_us: float) -> tuple[str, ...]:
     """Why loops do not compute all of a region, of which they compute the rest."""
     if whole is None or whole.us is None:
         return ()
-    both = f"predicted {_printed(part_us)} µs for both, loops {_printed(whole.us)} µs for all"
+    both = f"predicted {printed(part_us)} µs for both, loops {printed(whole.us)} µs for all"
     return (both, *whole.reasons[1:])
 
 
@@ -265,73 +136,11 @@ def _is_elementwise(op: Operation) -> bool:
     return view is not None and set(view.iterators) == {"parallel"}
 
 
-def _choose(region: kernel.RegionOp, to: Selection) -> tuple[Chosen | None, list[str]]:
-    """What a record says, or the fastest implementation by prediction; or why none computes it."""
-    function, captures = outlined(region, "candidate")
-    constants = tuple(i for i, x in enumerate(captures) if isinstance(x.owner, arith.ConstantOp))
-    recorded = _recorded(function, to)
-    if isinstance(recorded, Chosen):
-        return recorded, []
-    found, reasons = (_host if to.device == HOST else _cuda)(function, constants, to)
-    if isinstance(recorded, Refusal):
-        reasons.insert(0, recorded.reason)
-    if not found:
-        return None, reasons
-    best = min(found, key=lambda each: each.us or 0.0)
-    reasons = [*_compared(best, found), *reasons, *best.reasons]
-    return replace(best, reasons=tuple(reasons)), []
-
-
-def _compared(best: Chosen, found: Sequence[Chosen]) -> tuple[str, ...]:
-    """The predicted time of the choice beside the best one of another family."""
-    if best.us is None:
-        return ()
-    own = best.predicted[0][0]
-    others = [(us, name) for each in found for name, us in each.predicted if name != own]
-    if not others:
-        return (f"predicted {_printed(best.us)} µs",)
-    us, name = min(others)
-    return (f"predicted {_printed(best.us)} µs, {name} {_printed(us)} µs",)
-
-
-def _printed(us: float) -> str:
-    return f"{us:.1f}" if us >= 1 else f"{us:.2f}"
-
-
-def _recorded(function: kernel.FuncOp, to: Selection) -> Chosen | Refusal | None:
-    """What the record of a kernel says, or why it is not used; None if there is none."""
-    machine, tables = _records(to)
-    if not tables:
-        return None
-    candidates = candidates_for(function, to.tuned_gpu)
-    if isinstance(candidates, Refusal):
-        return None
-    record = find(tables, (machine, candidates.signature))
-    best = record.best if record is not None else None
-    if record is None or best is None or best.us is None:
-        return None
-    refusal = candidates.refusal(best.config)
-    if refusal is not None:
-        reason = f"not the record's '{best.config}': {refusal.reason}"
-        _log.warning("%s: %s; predictions choose", record.problem, reason)
-        return Refusal(reason)
-    count = len(record.measurements)
-    return Chosen(best.config, (f"measured, {best.us[0]:.1f} µs, the best of {count} configs",))
-
-
-def _records(to: Selection) -> tuple[Machine, list[Mapping[Key, Record]]]:
-    """The machine that times belong to, and the files that have some which may be used."""
-    machine = machine_for(to.tuned_gpu)
-    return machine, [] if to.without else records_of(machine, to.records)
-
-
 def _refine(region: kernel.RegionOp, to: Selection) -> None:
     """Let a record choose the register tile of a planar kernel."""
-    if not _records(to)[1]:
-        return
-    recorded = _recorded(outlined(region, "candidate")[0], to)
-    if isinstance(recorded, Chosen):
-        _attach(region, to.device, recorded, "it computes all of the kernel")
+    known = recorded(outlined(region, "candidate")[0], to)
+    if isinstance(known, Chosen):
+        _attach(region, to.device, known, "it computes all of the kernel")
 
 
 def _alone(region: kernel.RegionOp, contraction: Operation) -> kernel.RegionOp:
@@ -384,8 +193,8 @@ class SelectKernelsPass(ModulePass):
 
     device: str = HOST
     target: str | None = None
-    """What kernels are chosen for: a CPU's name (`host`, `x86-64-v3`), a GPU's (`h200`) or the GPU
-    as `Target` prints it; without one this machine's CPU, or an H200."""
+    """What kernels are chosen for: a CPU's name (`host`, `x86-64-v3`), a GPU's, or the GPU as
+    `Target` prints it; without one this machine's CPU, or the default GPU."""
     records: tuple[str, ...] = ()
     """Files of tuning records that are asked before the shipped ones."""
     without: tuple[str, ...] = ()
@@ -406,7 +215,7 @@ class SelectKernelsPass(ModulePass):
         for name in self.without:
             if name not in IMPLEMENTATIONS[self.device]:
                 raise PassFailedException(f"'{name}' is no implementation for {self.device}")
-        to = Selection(self.device, target, self.records, self.without)
+        to = Selection(target, self.records, self.without)
         for region in [r for r in op.walk() if isinstance(r, kernel.RegionOp)]:
             given = config_of(region, self.device)
             if given is None or given in self.without:

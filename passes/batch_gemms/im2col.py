@@ -109,7 +109,7 @@ class ImageProduct:
             moving = [loop for loop in form.loops if loop in out]
             reduced = [loop for loop in form.loops if loop not in out]
             if form.constant or len(moving) > 1 or len(reduced) > 1:
-                return Refusal("im2col takes elements from where no window is")
+                return Refusal("im2col reads elements outside of every window")
             if moving:
                 taps.update(reduced)
         if prod(self.sizes[loop] for loop in taps) > MOST_TAPS:

@@ -97,7 +97,7 @@ def _loop_leaf(op: Operation, index: SSAValue, carried: SSAValue, stored: Leaf) 
             return Refusal(
                 f"{op.name} reads what other samples wrote: samples depend on each other"
             )
-        return Refusal(f"{op.name} computes with the number of the sample")
+        return Refusal(f"{op.name} uses the loop index as a number")
     if view.source is carried and not _same_place(view, stored.view):
         return Refusal(DEPENDENT)
     dim = _own_dim(view, index)
@@ -205,7 +205,7 @@ class _Unrolled:
         """Collect the ops of the first sample; why the others do not compute alike."""
         refusal = self._same([view.source for view in self.views])
         if refusal is None and any(not self._shared.isdisjoint(op.results) for op in self.ops):
-            return Refusal("a sample reads what another one computes for itself")
+            return Refusal("a sample reads the computation of another sample")
         return refusal
 
     def _same(self, values: Sequence[SSAValue]) -> Refusal | None:
@@ -241,7 +241,7 @@ class _Unrolled:
         found = cast("list[Operation]", ops)
         if found[0] in self._others:
             same = self._others[found[0]] == found
-            return () if same else Refusal("the samples are not computed alike")
+            return () if same else Refusal("the samples are computed differently")
         self._others[found[0]] = found
         if isinstance(found[0], tensor.ExtractSliceOp):
             leaf = self._leaf(found)
@@ -249,14 +249,14 @@ class _Unrolled:
                 self.leaves[found[0]] = leaf
                 return (found[0],)
         if any(not _alike(op, found[0]) for op in found):
-            return Refusal("the samples are not computed alike")
+            return Refusal("the samples are computed differently")
         operands = zip(*(op.operands for op in found), strict=True)
         return (*operands, found[0])
 
     def _leaf(self, ops: Sequence[Operation]) -> Leaf | Refusal:
         views = [slice_view(op) for op in ops]
         if any(view is None or view.kind != "extract_slice" for view in views):
-            return Refusal("the samples are not computed alike")
+            return Refusal("the samples are computed differently")
         found = cast("list[SliceView]", views)
         first = found[0]
         sources = [view.source for view in found]

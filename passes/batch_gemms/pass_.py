@@ -65,7 +65,7 @@ def plan_batch(
     chunks, reason = choose_chunks(samples.count, traffic_of(samples, costs), costs, given)
     in_turns = len(chunks) == samples.count and not isinstance(root, scf.ForOp)
     if in_turns and samples.stored.dim not in samples.stored.view.dropped:
-        return Refusal("its samples are in turns already, each a batch of one")
+        return Refusal("its samples run one at a time already, each a batch of one")
     value, begin = samples.stored.source, 0
     built: list[Batcher] = []
     for size in chunks:

@@ -84,7 +84,7 @@ class Batcher:
         if leaf is not None:
             source = self._of(leaf.source)
             if isinstance(source, Batched):
-                return Refusal("a sample reads a slice, at its own number, of what it computes")
+                return Refusal("a sample slices its own computation by the loop index")
             self.known[op.results[0]] = self._slice(leaf, source)
             return None
         if not is_side_effect_free(op):
@@ -105,7 +105,7 @@ class Batcher:
         return self.known.get(value, value)
 
     def _batched(self, op: Operation) -> Batched | Refusal:
-        refusal = Refusal(f"{op.name} has no form for several samples")
+        refusal = Refusal(f"{op.name} has no batched form")
         if len(op.results) != 1:
             return refusal
         view = structured(op)
@@ -176,7 +176,7 @@ class Batcher:
             return Refusal(f"{view.op.name} has several results")
         for inner in view.body.walk():
             if any(isinstance(self._of(value), Batched) for value in inner.operands):
-                return Refusal(f"the body of {view.op.name} reads a sample's tensor by itself")
+                return Refusal(f"the body of {view.op.name} captures a sample's tensor")
         operands: list[SSAValue] = []
         maps: list[AffineMap] = []
         loops = len(view.iterators)
@@ -239,15 +239,15 @@ class Batcher:
     def _pad(self, op: tensor.PadOp) -> Batched | Refusal:
         source = self._of(op.source)
         if not isinstance(source, Batched) or op.low or op.high:
-            return Refusal("a pad by amounts that are not constant")
+            return Refusal("a pad whose amounts are not constant")
         mapping: dict[SSAValue, SSAValue] = {}
         for inner in op.region.walk():
             for value in inner.operands:
                 found = self._of(value)
                 if value.owner is op.region.block:
-                    return Refusal("a pad with its own index")
+                    return Refusal("a pad whose value depends on the index")
                 if isinstance(found, Batched):
-                    return Refusal("a pad with a value of the sample's own")
+                    return Refusal("a pad whose value depends on the sample")
                 mapping[value] = found
         low, high = (list(x.get_values()) for x in (op.static_low, op.static_high))
         for amounts in (low, high):

@@ -43,7 +43,7 @@ def contraction_of(op: Operation, scatter: Scatter) -> ContractionDims | Refusal
     if len(op.results) != 1:
         return Refusal(f"{op.name}, which reads it, writes to a buffer")
     if any(is_encoded(value) for user in (op, *scatter.path) for value in user.operands):
-        return Refusal("a tensor has an encoding, which says nothing of tensors of other shapes")
+        return Refusal("a tensor has an encoding, which may not fit another shape")
     return dims
 
 

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from convir.passes.manager.fixpoint import FixpointPass
 from convir.passes.manager.nearest import did_you_mean
+from convir.passes.manager.old_options import todays_options
 from convir.passes.manager.registry import ALL_PASSES, find_pass, installed_passes
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _pipelines() -> Mapping[str, tuple[ModulePass, ...]]:
 
 def _build_pass(name: str, options: str, load: Callable[[], type[ModulePass]]) -> ModulePass:
     try:
-        spec = parse_spec(name + options).normalize_parameter_names()
+        spec = todays_options(parse_spec(name + options).normalize_parameter_names())
     except ArgSpecParseError as exc:
         *_, reason = str(exc).splitlines()
         raise PipelineError(f"pass '{name}': {reason.strip()} in '{options}'") from exc

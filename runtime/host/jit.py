@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import logging
 import threading
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -26,7 +27,7 @@ from convir.runtime.host.linker import Library, Linkers
 from convir.runtime.host.object_file import ObjectFileError, is_object, undefined_symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +135,7 @@ def assembly(ir: str, cpu: CpuTarget, options: CompileOptions = CompileOptions()
     Raises:
         CompileError: the IR is wrong.
     """
-    with _lock:
-        module = _optimized(ir, cpu, options)
+    with _lock, _optimized(ir, cpu, options) as module:
         return _machine(cpu, options.opt_level).emit_assembly(module)
 
 
@@ -148,27 +148,35 @@ def _object_code(ir: str, cpu: CpuTarget, options: CompileOptions, key: str) -> 
     stored = cache_of("objects")
     code = stored.load(key)
     if code is None or not is_object(code, cpu.triple):
-        module = _optimized(ir, cpu, options)
-        code = _machine(cpu, options.opt_level).emit_object(module)
+        with _optimized(ir, cpu, options) as module:
+            code = _machine(cpu, options.opt_level).emit_object(module)
         stored.store(key, code)
     return code
 
 
-def _optimized(ir: str, cpu: CpuTarget, options: CompileOptions) -> Any:
+@contextmanager
+def _optimized(ir: str, cpu: CpuTarget, options: CompileOptions) -> Generator[Any]:
+    """The module of `ir` after LLVM's passes.
+
+    The module is disposed of here, errors included: LLVM disposes of a module before its
+    context, and a garbage collector that meets both in one cycle promises no order.
+    """
     machine = _machine(cpu, options.opt_level)
-    try:
-        module = llvm.parse_assembly(ir, llvm.create_context())
-        module.triple = cpu.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise _error("LLVM refuses the generated IR", ir, cpu, options, str(error)) from error
-    if options.optimize_ir:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
-        tuning.loop_vectorization = tuning.slp_vectorization = options.opt_level > 1
-        builder = llvm.create_pass_builder(machine, tuning)
-        run_passes(builder, module)
-    return module
+    with ExitStack() as opened:
+        try:
+            module = llvm.parse_assembly(ir, llvm.create_context())
+            opened.callback(module.close)
+            module.triple = cpu.triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise _error("LLVM refuses the generated IR", ir, cpu, options, str(error)) from error
+        if options.optimize_ir:
+            tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
+            tuning.loop_vectorization = tuning.slp_vectorization = options.opt_level > 1
+            builder = llvm.create_pass_builder(machine, tuning)
+            run_passes(builder, module)
+        yield module
 
 
 @cache

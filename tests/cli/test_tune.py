@@ -251,13 +251,16 @@ def test_kernels_are_compiled_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tune", "--device", "cuda", "--against", "cudnn"], "--tune goes without --against"),
+        (
+            ["--tune", "--device", "cuda", "--against", "cudnn"],
+            "--tune cannot be combined with --against",
+        ),
         (["--stale"], "--stale, --records, --configs and --part belong to --tune"),
         (["--records", "x"], "--stale, --records, --configs and --part belong to --tune"),
         (["--configs", "4"], "--stale, --records, --configs and --part belong to --tune"),
         (["--part", "1/2"], "--stale, --records, --configs and --part belong to --tune"),
-        (["--tune", "--device", "cuda", "--part", "3/2"], "'3/2' is no part, for example 2/4"),
-        (["--tune", "--device", "cuda", "--part", "0/2"], "'0/2' is no part, for example 2/4"),
+        (["--tune", "--device", "cuda", "--part", "3/2"], "'3/2' is not a part such as 2/4"),
+        (["--tune", "--device", "cuda", "--part", "0/2"], "'0/2' is not a part such as 2/4"),
         (["--tune", "--device", "cuda", "--configs", "0"], "--configs is at least 1"),
     ],
 )

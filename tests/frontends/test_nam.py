@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
-from nam_cases import MODELS, expected_of, heard, random_model, sound, wavenet_reference
+from nam_cases import MODELS, Array, expected_of, heard, random_model, sound, wavenet_reference
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnknownLoc, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
 
 from convir.api.compile import compile
 from convir.api.stream import stream
 from convir.dialects.diagnostics import DiagnosticError, verify
 from convir.dialects.stream_attributes import sample_rate_of, states_of
+from convir.frontends.emitter import Emitter
+from convir.frontends.nam.activations import apply, read_activation
+from convir.frontends.nam.fields import Fields
 from convir.frontends.nam.importer import import_nam
+from convir.frontends.sources import read_source
 from convir.reference import FloatFormat, evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-
-    from xdsl.dialects.func import FuncOp
 
 pytestmark = pytest.mark.fast
 
@@ -178,6 +183,18 @@ def _far(model: dict[str, Any]) -> None:
     dilations[:] = [10**7] * len(dilations)
 
 
+_HEAD = {"channels": 2, "out_channels": 1, "kernel_sizes": [1], "activation": "Tanh"}
+
+
+def _no_layer1x1(model: dict[str, Any]) -> None:
+    _with("layer1x1", {"active": False})(model)
+    _with("layer1x1_post_film", {})(model)
+
+
+def _empty_container(model: dict[str, Any]) -> None:
+    model.update(architecture="SlimmableContainer", config={"submodels": []})
+
+
 def _empty(model: dict[str, Any]) -> None:
     del model["config"]
 
@@ -218,6 +235,30 @@ def _empty(model: dict[str, Any]) -> None:
         (_more_weights(10**400), "weights holds something that is no finite number"),
         (_more_weights(True), "weights holds something that is no finite number"),
         (_more_weights(float("nan")), "is no JSON: NaN is no number"),
+        (_with("head_bias", 1), r"head_bias is 1, neither true nor false"),
+        (_with("activation", {"type": 3}), r"activation\.type is 3, no string"),
+        (_with("dilations", 3), r"dilations is no list"),
+        (_with("dilations", []), r"dilations is \[\], no list of numbers of at least 1"),
+        (_with("channels", 0.5), r"channels is 0\.5, no number of at least 1"),
+        (_with("activation", {"type": "PReLU", "negative_slopes": []}), "negative_slopes is empty"),
+        (_with("activation", {"type": "PReLU", "negative_slopes": [1] * 33}), "a PReLU has 33 sl"),
+        (_with("activation", {"type": "PReLU", "slope": 1}), r"activation\.slope is no field"),
+        (_with("activation", {"type": "ReLU", "negative_slope": 1}), "slope is no field"),
+        (_with("condition_size", 2), r"layers\[0\]: condition_size is 2, it gets 1 channels"),
+        (_with("head1x1_post_film", {}), "head1x1_post_film is active without a head1x1"),
+        (
+            _no_layer1x1,
+            "layer1x1_post_film is active without a layer1x1",
+        ),
+        (_of_config("layers", []), r"config\.layers is empty"),
+        (_of_config("layers", [3]), r"config\.layers\[0\] is no object"),
+        (
+            _of_config("head", {**_HEAD, "activation": {"type": "PReLU", "negative_slopes": [1]}}),
+            r"config\.head\.activation with a slope for each channel is not supported",
+        ),
+        (_of_config("head", {**_HEAD, "bias": True}), r"config\.head\.bias is no field"),
+        (_of_model("architecture", "SlimmableContainer"), r"config\.submodels is missing"),
+        (_empty_container, r"config\.submodels is empty"),
     ],
 )
 def test_errors_say_where(change: Any, message: str, tmp_path: Path) -> None:
@@ -286,3 +327,109 @@ def test_weights_that_change_are_noticed(tmp_path: Path) -> None:
     arguments = [np.zeros(shape, np.float32) for shape in _shapes(module)]
     with pytest.raises(DiagnosticError, match="has changed"):
         evaluate(module, "main", arguments)
+
+
+def _fast_tanh(x: Array) -> Array:
+    above = 2.45550750702956 * (1 + np.abs(x)) + x**2 * (
+        0.893229853513558 + 0.821226666969744 * np.abs(x)
+    )
+    bent = np.abs(x + 0.814642734961073 * x * np.abs(x))
+    return x * above / (2.44506634652299 + (2.44506634652299 + x**2) * bent)
+
+
+ACTIVATIONS: dict[str, tuple[dict[str, float], Callable[[Array], Array]]] = {
+    "Fasttanh": ({}, _fast_tanh),
+    "Hardtanh": ({}, lambda x: np.clip(x, -1, 1)),
+    "Hardswish": ({}, lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "LeakyHardtanh": (
+        {"min_val": -2.0, "max_val": 1.5, "min_slope": 0.25, "max_slope": 0.125},
+        lambda x: np.select(
+            [x < -2, x > 1.5], [(x + 2) * 0.25 - 2, (x - 1.5) * 0.125 + 1.5], default=x
+        ),
+    ),
+    "LeakyReLU": ({"negative_slope": 0.5}, lambda x: np.where(x < 0, x / 2, x)),
+    "ReLU": ({}, lambda x: np.maximum(x, 0)),
+    "SiLU": ({}, lambda x: x / (1 + np.exp(-x))),
+    "Sigmoid": ({}, lambda x: 1 / (1 + np.exp(-x))),
+    "Softsign": ({}, lambda x: x / (1 + np.abs(x))),
+    "Tanh": ({}, np.tanh),
+}
+"""The numbers of each, and what it computes."""
+
+
+def _activated(value: Any, x: Array) -> Array:
+    """What the activation of a file makes of the elements of `x`, f32[n]."""
+    activation = read_activation(Fields("model.nam", "", {}), "activation", value)
+    function = FuncOp("main", ([TensorType(f32, x.shape)], []))
+    block = function.body.block
+    emit = Emitter(block, UnknownLoc())
+    y = emit.elementwise([block.args[0]], lambda body, args: apply(body, args[0], activation))
+    block.add_op(ReturnOp(y))
+    function.update_function_type()
+    (result,) = evaluate(ModuleOp([function]), "main", [x])
+    return result
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name: str) -> None:
+    numbers, expected = ACTIVATIONS[name]
+    x = np.linspace(-5, 5, 81, dtype=np.float32)
+    np.testing.assert_allclose(
+        _activated({"type": name, **numbers}, x), expected(x.astype(np.float64)), atol=1e-6
+    )
+
+
+def test_other_words_for_activations() -> None:
+    x = np.linspace(-5, 5, 81, dtype=np.float32)
+    np.testing.assert_array_equal(_activated("PReLU", x), _activated("LeakyReLU", x))
+    np.testing.assert_array_equal(_activated("LeakyHardTanh", x), _activated("LeakyHardtanh", x))
+    np.testing.assert_allclose(_activated("LeakyReLU", x), np.where(x < 0, x / 100, x), rtol=1e-6)
+    bent = np.select([x < -1, x > 1], [(x + 1) / 100 - 1, (x - 1) / 100 + 1], default=x)
+    np.testing.assert_allclose(_activated("LeakyHardtanh", x), bent, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"frames": 0}, "a block of 0 frames is none"),
+        ({"frames": 2**31}, "a block of 2147483648 frames is none"),
+        ({"frames": 4, "room": 3}, "room=3 is none for a block of 4 frames"),
+        ({"frames": 4, "room": 2**31}, "room=2147483648 is none"),
+        ({"frames": 4, "size": -0.5}, r"size is -0\.5, not from 0 to 1"),
+        ({"frames": 4, "size": 1.5}, r"size is 1\.5, not from 0 to 1"),
+    ],
+)
+def test_arguments_are_checked(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.nam"
+    path.write_text(json.dumps(random_model(np.random.default_rng(2))))
+    with pytest.raises(ValueError, match=message):
+        import_nam(path, **arguments)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(0, 1), (0.25, 1), (0.5, 2), (1, 2)])
+def test_a_container_gives_the_first_of_a_size(size: float, channels: int, tmp_path: Path) -> None:
+    """Or else the last, whatever size it says."""
+    models = [random_model(np.random.default_rng(seed)) for seed in range(2)]
+    for model, width in zip(models, (1, 2), strict=True):
+        layers: dict[str, Any] = {"kernel_size": 2, "dilations": [1], "activation": "Tanh"}
+        widths: dict[str, Any] = {"input_size": 1, "condition_size": 1, "channels": width}
+        model["config"]["layers"] = [{**layers, **widths, "head_size": 1, "head_bias": False}]
+        model["weights"] = [0.5] * (width + 3 * width**2 + 3 * width + width + 1)
+    entries = [
+        {"max_value": most, "model": model}
+        for most, model in zip((0.25, 0.75), models, strict=True)
+    ]
+    path = tmp_path / "model.nam"
+    path.write_text(
+        json.dumps({"architecture": "SlimmableContainer", "config": {"submodels": entries}})
+    )
+    assert _shapes(import_nam(path, frames=4, size=size))[1][1] == channels
+
+
+def test_blocks_have_the_size_that_a_source_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "model.nam"
+    path.write_text(json.dumps(random_model(np.random.default_rng(2))))
+    assert _shapes(read_source(path, shapes=[(1, 1, 64)]))[0] == (1, 1, 64)
+    for shapes in ([], [(1, 64)], [None], [(1, 1, 64), (1, 1, 64)]):
+        with pytest.raises(ValueError, match="give the shape of a block"):
+            read_source(path, shapes=shapes)

@@ -18,13 +18,15 @@ CONVOLUTIONS = {"Conv", "ConvTranspose"}
 NUM_CONVOLUTION_CASES = 47
 
 OPERATORS = {
-    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "DepthToSpace", "Div"),
-    *("Dropout", "Elu", "Flatten", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool"),
-    *("GroupNormalization", "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization"),
-    *("LRN", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool", "Mean", "Mish", "Mul"),
-    *("PRelu", "Pad", "Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Softmax", "Softplus"),
-    *("Softsign", "SpaceToDepth", "Squeeze", "Sub", "Swish", "ThresholdedRelu", "Transpose"),
-    *("Unsqueeze", "Upsample"),
+    *("Abs", "Add", "AveragePool", "BatchNormalization", "Ceil", "Clip", "Concat"),
+    *("DepthToSpace", "Div", "Dropout", "Elu", "Erf", "Exp", "Flatten", "Floor", "Gelu"),
+    *("Gemm", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "HardSigmoid"),
+    *("HardSwish", "Identity", "InstanceNormalization", "LRN", "LayerNormalization"),
+    *("LeakyRelu", "Log", "LogSoftmax", "MatMul", "Max", "MaxPool", "Mean", "Min", "Mish"),
+    *("Mul", "Neg", "PRelu", "Pad", "Pow", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"),
+    *("Relu", "Reshape", "Resize", "Selu", "Sigmoid", "Slice", "Softmax", "Softplus"),
+    *("Softsign", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tanh"),
+    *("ThresholdedRelu", "Transpose", "Unsqueeze", "Upsample"),
 }
 """What convolution networks need; every node case of these that is not in UNSUPPORTED."""
 
@@ -33,6 +35,7 @@ UNSUPPORTED = {
     "test_batchnorm_epsilon_training_mode": "only inference",
     "test_maxpool_with_argmax_2d_precomputed_pads": "output #1",
     "test_maxpool_with_argmax_2d_precomputed_strides": "output #1",
+    "test_slice_neg_steps": "negative steps are not supported",
 }
 """The case, and what its error says."""
 
@@ -40,6 +43,11 @@ UNSUPPORTED_PATTERNS = {
     "uint": "elements of TensorProto type",
     "tf_crop_and_resize": "the region .* must be a constant",
     "training_dropout": "only inference",
+    "pow_types_float32_int": "its inputs are of f32 and of i",
+    "pow_types_int32_float": "its inputs are of i32 and of f32",
+    "pow_types_int64_float": "its inputs are of i64 and of f32",
+    "pow_types_int": "is not supported on elements of type i",
+    "_bool": "is not supported on elements of type i1",
     "identity_opt": "elements of TensorProto type",
     "identity_sequence": "elements of TensorProto type",
 }
@@ -95,3 +103,10 @@ def test_a_constant_region(case: SuiteCase) -> None:
         model.graph.initializer.append(numpy_helper.from_array(inputs[at], "roi"))
         rest = [*inputs[:at], *inputs[at + 1 :]]
         _run(SuiteCase(case.name, model, [(rest, outputs)], case.rtol, case.atol))
+
+
+@pytest.mark.parametrize(
+    ("device", "known"), [("CPU", True), ("CPU:0", True), ("host", True), ("TPU", False)]
+)
+def test_devices(device: str, known: bool) -> None:
+    assert backend.supports_device(device) == known

@@ -12,6 +12,7 @@ from convir.dialects.kernel import ops as kernel
 from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.problem import ContractionProblem, read_problem
+from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 from convir.lowering.regions.form_kernel_regions import FormKernelRegionsPass
 from convir.lowering.regions.fuse_epilogue import FuseEpiloguePass
 from convir.lowering.regions.outline_kernels import outlined
@@ -59,14 +60,14 @@ def contraction_of_line(text: str) -> ContractionProblem:
 
 
 def refusal_of_line(
-    kernels: Callable[[Contraction, Epilogue, Config], object], text: str, config: Config
+    kernels: Callable[[Contraction, Epilogue, Config, Target], object], text: str, config: Config
 ) -> str:
     """Why a template, which has these `kernels`, computes no line with one problem as `config`."""
     return _reason(kernels, contraction_of_line(text), config)
 
 
 def refusal_of_text(
-    kernels: Callable[[Contraction, Epilogue, Config], object],
+    kernels: Callable[[Contraction, Epilogue, Config, Target], object],
     found: ContractionProblem,
     parse: Callable[[str], Config],
     text: str,
@@ -80,10 +81,10 @@ def refusal_of_text(
 
 
 def _reason(
-    kernels: Callable[[Contraction, Epilogue, Config], object],
+    kernels: Callable[[Contraction, Epilogue, Config, Target], object],
     found: ContractionProblem,
     config: Config,
 ) -> str:
-    refused = kernels(found.contraction, found.epilogue, config)
+    refused = kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     return refused.reason

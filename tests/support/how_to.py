@@ -18,7 +18,9 @@ COPIED = ("pyproject.toml", "lit/lit.cfg.py")
 """Files that look for others beside themselves, links followed."""
 LINK = ".link"
 """The folder in which the tree is the package `convir`."""
-BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^(?P<fence>`{3,})(\w+)(?: (\S+))?\n(.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,12 @@ def blocks(page: str) -> list[Block]:
     followers = [*found, None][1:]
     return [
         Block(
-            match[1],
-            match[2] or "",
-            match[3],
-            after[3]
+            match[2],
+            match[3] or "",
+            match[4],
+            after[4]
             if after
-            and after.group(1, 2) == ("text", None)
+            and after.group(2, 3) == ("text", None)
             and not page[match.end() : after.start()].strip()
             else None,
         )

@@ -42,7 +42,7 @@
 // DIALECTS: Available Dialects: {{.*}}arith, {{.*}}conv, {{.*}}linalg, {{.*}}tensor
 
 // RUN: not convir-opt %s --cse -p dce 2>&1 | filecheck %s --check-prefix=BOTH
-// BOTH: convir-opt: error: --cse: passes as flags do not go with a pipeline
+// BOTH: convir-opt: error: --cse: passes as flags cannot be combined with a pipeline
 
 // RUN: not convir-opt %s --canonicalise 2>&1 | filecheck %s --check-prefix=NEAR
 // NEAR: convir-opt: error: unknown option '--canonicalise'; did you mean '--canonicalize'?

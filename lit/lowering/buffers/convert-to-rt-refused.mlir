@@ -31,7 +31,7 @@ func.func @no_size(%x: none) {
 
 func.func private @g(f32) -> f32
 func.func @a_call(%x: f32) -> f32 {
-  // expected-error@+1 {{func.call is in no kernel, and no runtime call does it}}
+  // expected-error@+1 {{func.call is outside of every kernel, and no runtime call computes it}}
   %0 = func.call @g(%x) : (f32) -> f32
   return %0 : f32
 }

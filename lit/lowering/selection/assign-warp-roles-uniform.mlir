@@ -1,6 +1,6 @@
-// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=0 math=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s
-// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=BOTH
-// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=0 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=NARROW
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=0 consumer-warps=8},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree},assign-warp-roles{producer-warps=0 consumer-warps=8}' --remarks 2>&1 | filecheck %s --check-prefix=BOTH
+// RUN: convir-opt %s -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=0 consumer-warps=4}' --remarks 2>&1 | filecheck %s --check-prefix=NARROW
 // sm90_wgrad has a uniform pipeline in every partition; one warpgroup still has registers for half of the sums.
 
 // CHECK: rt.launch @wide_0 {{.*}} {configs = {cuda = "sm90_wgrad {{256x128|128x256}} {{.*}} roles=0:8 {{.*}}"}}

@@ -1,10 +1,10 @@
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' | filecheck %s
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8 fields="y=async"},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=3 math=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{load=0 math=8}' --remarks 2>&1 | filecheck %s --check-prefix=CONTRADICTED
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{load=4 math=4 fields="color=red"}' --remarks 2>&1 | filecheck %s --check-prefix=UNKNOWN
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=4 consumer-warps=4}' | filecheck %s
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=4 consumer-warps=4}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=0 consumer-warps=8 fields="y=async"},outline-kernels,convert-to-rt{device=cuda}' | filecheck %s --check-prefix=LAUNCH
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=3 consumer-warps=5}' --remarks 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},outline-kernels,convert-to-rt{device=cuda},assign-warp-roles{producer-warps=0 consumer-warps=8}' --remarks 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=0 consumer-warps=8}' --remarks 2>&1 | filecheck %s --check-prefix=CONTRADICTED
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},assign-warp-roles{producer-warps=4 consumer-warps=4 fields="color=red"}' --remarks 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // Which warps load and which multiply is part of a kernel's config, and its launch carries it.
 
 // REMARK: remark: [assign-warp-roles] kernel.region rewritten: sm90_row_packed_wgrad {{.*}} roles=4:4
@@ -13,7 +13,7 @@
 // Roles change no other field unless the option says so.
 // CONTRADICTED: remark: [assign-warp-roles] kernel.region not rewritten: roles=0:8 needs x=shared y=async, not x=shared y=ring
 // UNKNOWN: remark: [assign-warp-roles] kernel.region not rewritten: sm90_row_packed_wgrad has no choice of 'color'
-// LATE: remark: [assign-warp-roles] kernel.func not rewritten: its launches have their memory already
+// LATE: remark: [assign-warp-roles] kernel.func not rewritten: its workspace is planned already
 // LAUNCH: %[[FLAGS:.*]] = rt.state : memref<{{[0-9]+}}xi8>
 // LAUNCH: rt.launch @narrow_0 {{.*}} workspace(%[[FLAGS]] : {{.*}}) {configs = {cuda = "sm90_row_packed_wgrad {{.*}} roles=0:8 {{.*}}"}}
 func.func @narrow(%x: tensor<32x25x25x64xf16>, %dy: tensor<32x25x25x36xf16>, %init: tensor<36x3x3x64xf16>) -> tensor<36x3x3x64xf16> {

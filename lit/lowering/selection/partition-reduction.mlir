@@ -1,8 +1,8 @@
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree fields="cluster=1"}' | filecheck %s
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree fields="cluster=1"}' --remarks 2>&1 | filecheck %s --check-prefix=REMARK
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=40 fields="cluster=1"}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k splits=40 fields="cluster=1"}' --remarks 2>&1 | filecheck %s --check-prefix=MANY
 // RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=stream-k reduction=tree}' --remarks 2>&1 | filecheck %s --check-prefix=CONTRADICTED
-// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k parts=4 reduction=reduce-scatter}' --remarks 2>&1 | filecheck %s --check-prefix=CANDIDATE
+// RUN: convir-opt %s --split-input-file -p 'convert-conv-to-linalg,canonicalize,fuse-epilogue,form-kernel-regions,select-kernels{device=cuda},partition-reduction{kind=split-k splits=4 reduction=reduce-scatter}' --remarks 2>&1 | filecheck %s --check-prefix=CANDIDATE
 // How a kernel's reduction is divided is part of its config.
 
 // REMARK: remark: [partition-reduction] kernel.region rewritten: sm90_row_packed_wgrad {{.*}} partition=stream-k:tree blocks=132

@@ -2,7 +2,7 @@
 
 // Not rewritten because the second sample adds something else: what is used twice by one sample
 // is compared for each use.
-// CHECK: tensor.insert_slice not rewritten: the samples are not computed alike
+// CHECK: tensor.insert_slice not rewritten: the samples are computed differently
 func.func @another_operand(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %x0 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
@@ -19,7 +19,7 @@ func.func @another_operand(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tenso
 // -----
 
 // Not rewritten because the second sample adds the first one's product, which is not stored.
-// CHECK: tensor.insert_slice not rewritten: a sample reads what another one computes for itself
+// CHECK: tensor.insert_slice not rewritten: a sample reads the computation of another sample
 func.func @product_of_another(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %x0 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
@@ -36,7 +36,7 @@ func.func @product_of_another(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: te
 // -----
 
 // Not rewritten because the second sample takes every other column.
-// CHECK: tensor.insert_slice not rewritten: the samples are not computed alike
+// CHECK: tensor.insert_slice not rewritten: the samples are computed differently
 func.func @another_stride(%x: tensor<2x4x8xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %x0 = tensor.extract_slice %x[0, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x8xf32> to tensor<4x4xf32>
@@ -51,7 +51,7 @@ func.func @another_stride(%x: tensor<2x4x8xf32>, %w: tensor<4x4xf32>, %y: tensor
 // -----
 
 // Not rewritten because a body inside of a sample reads the sample's number.
-// CHECK: scf.for not rewritten: linalg.generic computes with the number of the sample
+// CHECK: scf.for not rewritten: linalg.generic uses the loop index as a number
 func.func @number_in_a_body(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4xf32>) -> tensor<3x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %c0 = arith.constant 0 : index
@@ -148,7 +148,7 @@ func.func @rewritten(%x: tensor<3x4x1x3xf32>, %w: tensor<4x4xf32>, %y: tensor<3x
 // -----
 
 // Not rewritten because a body reads a whole tensor of its sample, be it one that it walks as well.
-// CHECK: scf.for not rewritten: the body of linalg.generic reads a sample's tensor by itself
+// CHECK: scf.for not rewritten: the body of linalg.generic captures a sample's tensor
 func.func @operand_in_a_body(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4xf32>) -> tensor<3x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %c0 = arith.constant 0 : index
@@ -214,7 +214,7 @@ func.func @cut_within_a_group(%x: tensor<2x3x5x4xf32>, %w: tensor<4x6xf32>, %y: 
 // -----
 
 // Not rewritten because the samples are read from the last to the first.
-// CHECK: tensor.insert_slice not rewritten: the samples are not computed alike
+// CHECK: tensor.insert_slice not rewritten: the samples are computed differently
 func.func @read_backwards(%x: tensor<2x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %x0 = tensor.extract_slice %x[1, 0, 0] [1, 4, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<4x4xf32>
@@ -265,7 +265,7 @@ func.func @branches(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %y: tensor<3x4x4
 // -----
 
 // Not rewritten because a sample cuts its slice out of what it computes itself.
-// CHECK: scf.for not rewritten: a sample reads a slice, at its own number, of what it computes
+// CHECK: scf.for not rewritten: a sample slices its own computation by the loop index
 func.func @slice_of_its_own(%x: tensor<3x3x4xf32>, %w: tensor<4x3xf32>, %y: tensor<3x4x4xf32>) -> tensor<3x4x4xf32> {
   %z = arith.constant dense<0.0> : tensor<4x4xf32>
   %c0 = arith.constant 0 : index

@@ -213,7 +213,7 @@ func.func @dynamic_window_start(%x: tensor<2x11x4xf32>, %w: tensor<2x4x5xf32>, %
 }
 
 // An encoding speaks of one shape.
-// REMARK:      tensor.insert_slice not rewritten: a tensor has an encoding, which says nothing of tensors of other shapes
+// REMARK:      tensor.insert_slice not rewritten: a tensor has an encoding, which may not fit another shape
 // CHECK-LABEL: func.func @encoded
 func.func @encoded(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %init: tensor<6x5xf32, "tiled">) -> tensor<6x5xf32, "tiled"> {
   %zeros = arith.constant dense<0.0> : tensor<6x4xf32>

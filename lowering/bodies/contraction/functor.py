@@ -173,12 +173,12 @@ class _Writer:
             return Refusal("its epilogue reads a scalar")
         access = access_of(value, index)
         if isinstance(access, Refusal) or access.padded:
-            return Refusal("its epilogue reads what is computed in the kernel")
+            return Refusal("its epilogue reads a value that the kernel computes")
         forms: list[LinearIndex] = []
         for form in access.index:
             needed = [self.functor.forms[dim] for dim in form.loops]
             if None in needed:
-                return Refusal("its epilogue reads another element in every phase")
+                return Refusal("its epilogue reads different elements in each phase")
             known = [f if f is not None else LinearIndex(()) for f in self.functor.forms]
             forms.append(form.composed(known))
         root_type = cast("TensorType[Attribute]", access.root.type)

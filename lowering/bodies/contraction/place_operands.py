@@ -69,7 +69,7 @@ def place_operand(
     column = strides.along_channels(spec.c.stride, spec.out_channels)
     group = strides.along_channels(spec.c.group_stride, spec.groups)
     if column is None or group is None:
-        return Refusal("an operand of its epilogue is not linear in columns and groups")
+        return Refusal("an operand of its epilogue is not linear in output channels and groups")
     phases = tuple(_phase(strides, phase) for phase in spec.phases)
     return EpilogueOperand(read.argument, stored, is_same, phases, column, group)
 

@@ -128,12 +128,12 @@ class _Body:
         while below is not None:
             view = slice_view(below)
             if view is None or view.dest is None:
-                return Refusal(f"it stores into what {below.name} gives")
+                return Refusal(f"it stores into the result of {below.name}")
             inner = _follow(view.source, computed)
             if isinstance(inner, Refusal):
                 return inner
             if isinstance(contraction_dims(inner[1]), Refusal):
-                return Refusal("it inserts what is inserted already")
+                return Refusal("it inserts a tensor twice")
             pieces.insert(0, _Piece(inner[1], inner[0], view))
             owner = view.dest.owner
             is_last = is_zero(view.dest) or getattr(owner, "name", None) == "tensor.empty"
@@ -158,7 +158,7 @@ def _follow(
             return tuple(reversed(steps)), op
         computed: list[SSAValue] = [operand for operand in op.operands if operand in among]
         if len(computed) != 1:
-            return Refusal("its epilogue joins two computed values")
+            return Refusal("its epilogue combines two computed values")
         value = computed[0]
         steps.append(Step(op, value))
 

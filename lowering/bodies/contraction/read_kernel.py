@@ -239,7 +239,7 @@ def _types(dims: ContractionDims) -> _Types | Refusal:
     if element is None:
         return Refusal(f"it computes in {dims.accumulate_type}")
     if dims.product_casts or dims.multiply_type != dims.accumulate_type:
-        return Refusal("it multiplies in another type than it adds in")
+        return Refusal("it multiplies and accumulates in different types")
     stored: list[StorageType] = []
     for operand in dims.inputs:
         operand_type: object = getattr(operand.value.type, "element_type", None)
@@ -320,7 +320,7 @@ class _Reader:
         if any(
             loop not in shared for loop in range(len(self.dims.bounds)) if self._bound(loop) != 1
         ):
-            return Refusal("a loop moves along one of its tensors alone")
+            return Refusal("a loop indexes only one of its tensors")
         rows = (in_a & in_c) - in_b
         moving = {i: rows & set(linear.loops) for i, linear in enumerate(self.a.index)}
         taps = {
@@ -330,7 +330,9 @@ class _Reader:
             if moving[i] and loop not in rows
         }
         if not taps <= (in_a & in_b) - in_c:
-            return Refusal("a dimension of its rows is indexed by more than output and filter")
+            return Refusal(
+                "a dimension of its image is indexed by more than one pixel and one filter tap"
+            )
         in_channels = self._joined((in_a & in_b) - in_c - taps, self.a, self.b)
         out_channels = self._joined((in_b & in_c) - in_a, self.c, self.b)
         groups = self._joined(in_a & in_b & in_c, self.a, self.b, self.c)
@@ -338,12 +340,14 @@ class _Reader:
             lanes = self.shared_by.lanes(element)
             out_channels, groups = self._columns_of_groups((in_b & in_c) - in_a, lanes)
         if in_channels is None or out_channels is None or groups is None:
-            return Refusal("its loops do not collapse to one depth, one column and one group loop")
+            return Refusal(
+                "its loops do not collapse to an input channel, an output channel and a group loop"
+            )
         a = Channels(stored["A"], in_channels[1] or groups[1] or 1, groups[1])
         c = Channels(stored["C"], out_channels[1] or groups[3] or 1, groups[3])
         behind = (in_channels[0] * a.stride, out_channels[0] * c.stride)
         if groups[0] > 1 and groups[1] and (a.group_stride, c.group_stride) != behind:
-            return Refusal("its groups do not lie behind each other")
+            return Refusal("the channels of its groups are not consecutive")
         axes = self._axes(rows)
         if isinstance(axes, Refusal):
             return axes
@@ -407,10 +411,12 @@ class _Reader:
             first = linear.constant
             if not pixels:
                 if first or (a.padded and self._leaves(dim)):
-                    return Refusal("its rows begin inside of a dimension without an output loop")
+                    return Refusal("its image has an offset in a dimension without an output loop")
                 continue
             if len(pixels) > 1 or len(taps) > 1:
-                return Refusal("a dimension of its rows is indexed by more than output and filter")
+                return Refusal(
+                    "a dimension of its image is indexed by more than one pixel and one filter tap"
+                )
             tap = taps[0] if taps else None
             if tap is not None and self._bound(tap) > MAX_TAPS:
                 return Refusal(f"it slides over more than {MAX_TAPS} taps of an axis")
@@ -430,7 +436,7 @@ class _Reader:
                 )
             )
         if not axes:
-            return Refusal("none of its loops moves along the rows")
+            return Refusal("no loop indexes pixels of both its image and its result")
         slowest, *others = sorted(axes, key=lambda axis: -axis.out_stride)
         shifted = tuple(weight + self.b.base for weight in slowest.tap_weights)
         return [replace(slowest, tap_weights=shifted), *others]
@@ -464,7 +470,7 @@ def _zero_fills(pieces: list[_Piece], result: SSAValue, like: Phase) -> list[Pha
         return Refusal("two phases write the same elements")
     axis_dims = _axis_dims(like, pieces[0], _dense(shape))
     if any(strides[dim] != 1 for dim in set(range(len(shape))) - set(axis_dims)):
-        return Refusal("its columns are scattered")
+        return Refusal("its output channels are scattered")
     zero_fills: list[Phase] = []
     for starts in product(*(range(min(s, n)) for s, n in zip(strides, shape, strict=True))):
         sizes = tuple(-(-(n - o) // s) for n, o, s in zip(shape, starts, strides, strict=True))

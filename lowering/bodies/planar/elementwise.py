@@ -114,7 +114,7 @@ def _generic(op: Operation, view: Structured) -> Elementwise | Refusal:
     if None in loops or len(set(loops)) != len(view.iterators):
         return Refusal("it does not compute every element once")
     if view.body.args[-1].first_use is not None:
-        return Refusal("it reads what its result holds before")
+        return Refusal("it reads its init")
     arguments: dict[SSAValue, SSAValue | Constant] = {}
     aligned: list[SSAValue] = []
     columns: list[SSAValue] = []

@@ -149,7 +149,7 @@ class _Reader:
             return self.values[value]
         if isinstance(value, BlockArgument) and planar_shape(value) is not None:
             return _whole(value, value.index)
-        return Refusal("it reads what is no planar tensor of f32")
+        return Refusal("it reads a value that is no planar tensor of f32")
 
     def _alias(self, op: Operation) -> Refusal | None:
         if not splits_channels(op):
@@ -164,7 +164,7 @@ class _Reader:
         _, channel, frame = cast("tuple[int, int, int]", view.offsets)
         if view.kind == "insert_slice":
             if not isinstance(view.dest, BlockArgument):
-                return Refusal("it inserts into what is no argument")
+                return Refusal("it inserts into a value that is no argument")
             self.inserted[view.result] = view.source, view
             return None
         source = self.source(view.source)
@@ -176,7 +176,7 @@ class _Reader:
             self.values[view.result] = source.part(channel, frame, shape.channels)
             return None
         if not view.covers(2):
-            return Refusal("it reads frames that it computes at others")
+            return Refusal("it reads a computed value at other frames")
         self.values[view.result] = Computed(
             source.cluster, source.value, source.first + channel, shape.channels
         )
@@ -191,7 +191,7 @@ class _Reader:
         if weights is None:
             return Refusal("its weights are computed")
         if isinstance(source, Computed) and not convolution.reads_one_frame:
-            return Refusal("it reads frames that it computes at others")
+            return Refusal("it reads a computed value at other frames")
         if max(convolution.channels, convolution.depth * convolution.groups) > MAX_PLANAR_CHANNELS:
             return Refusal(f"it has more than {MAX_PLANAR_CHANNELS} channels")
         if isinstance(source, View):

@@ -100,7 +100,7 @@ def frame_convolution(op: Operation) -> FrameConvolution | Refusal:
     if result is None or dims.product_casts or any(operand.casts for operand in dims.inputs):
         return Refusal("its result is no planar tensor of f32")
     if not is_zero(dims.out.value):
-        return Refusal("it adds to what is there")
+        return Refusal("it accumulates into its init")
     batch, *channels, frames = (cast("int", index.bare) for index in dims.out.index)
     images = [operand for operand in dims.inputs if frames in operand.loops]
     if len(images) != 1:
@@ -120,7 +120,7 @@ def _read(
         return Refusal("its image is no planar tensor of f32")
     *outer, along = image.index
     if outer[0].bare != batch or along.coefficient(frames) != 1:
-        return Refusal("its frames are not neighbours of one image")
+        return Refusal("its frames are not contiguous in one image")
     tap = [loop for loop in along.loops if loop != frames]
     if len(tap) > 1 or (tap and tap[0] not in dims.k):
         return Refusal("its frames are indexed by more than frame and tap")
@@ -134,15 +134,15 @@ def _read(
             return Refusal("it reads one of several rows or weights")
     inner = [index.bare for index in outer[1:] if any(not dims.is_unit(x) for x in index.loops)]
     if inner != [*groups, *depth] or len(groups) > 1 or len(depth) > 1:
-        return Refusal("its channels are not those of one group after the other")
+        return Refusal("its channels are not consecutive by group")
     longer = [loop for loop in channels if not dims.is_unit(loop)]
     if groups and longer[0] != groups[0]:
-        return Refusal("its channels are not those of one group after the other")
+        return Refusal("its channels are not consecutive by group")
     walked = [
         index.bare for index in weights.index if any(not dims.is_unit(x) for x in index.loops)
     ]
     if walked != [*longer, *depth, *(loop for loop in tap if not dims.is_unit(loop))]:
-        return Refusal("its weights are not ordered by channel, depth and tap")
+        return Refusal("its weights are not ordered by output channel, input channel and tap")
     reach = along.coefficient(tap[0]) if tap else 0
 
     def size(loops: list[int]) -> int:

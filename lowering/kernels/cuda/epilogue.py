@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convir.analysis.refusal import Refusal
+
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.fused import EpilogueOperand
     from convir.lowering.bodies.contraction.spec import FloatType, StorageType
@@ -41,6 +43,11 @@ class Epilogue:
     """Whether what is stored in a zero-filled output is what is stored for a sum of zero."""
     zero_fills_read_operands: bool = False
     """Whether what is stored in a zero-filled output depends on operands."""
+
+    @property
+    def operands_refusal(self) -> Refusal | None:
+        """Why kernels that read no operands do not compute it; None if they do."""
+        return Refusal("its epilogue has operands") if self.operands else None
 
     @property
     def signature(self) -> str:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 from xdsl.utils.exceptions import PassFailedException
 
 from convir.analysis.refusal import Refusal
+from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.dialects.kernel import ops as kernel
 from convir.lowering.bodies.contraction.read_fused import read_fused
 from convir.lowering.kernels.cuda.epilogue import Epilogue
@@ -66,6 +67,11 @@ class ContractionProblem(Problem):
 
 def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
     """Read the body of `callee`, or say why it is no contraction with an epilogue."""
+    return _read(callee, kernel.ALLOW_TF32 in callee.attributes)
+
+
+@once_for_equal_bodies
+def _read(callee: kernel.FuncOp, allow_tf32: bool) -> ContractionProblem | Refusal:
     fused = read_fused(callee, _reading_cost)
     if isinstance(fused, Refusal):
         return fused
@@ -74,8 +80,7 @@ def read_problem(callee: kernel.FuncOp) -> ContractionProblem | Refusal:
     except PassFailedException as error:
         return Refusal(f"its epilogue cannot be fused: {error}")
     contraction = fused.contraction
-    is_f32 = all(operand.type == "f32" for operand in contraction.inputs)
-    if is_f32 and kernel.ALLOW_TF32 in callee.attributes:
+    if allow_tf32 and all(operand.type == "f32" for operand in contraction.inputs):
         contraction = replace(contraction, tf32=True)
     return ContractionProblem(contraction, epilogue, fused.a, fused.other)
 

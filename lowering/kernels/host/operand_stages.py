@@ -55,7 +55,7 @@ class OperandStages:
         """Read A where it lies, or a copy of it; returns the buffer.
 
         Raises:
-            ValueError: it has to be copied, and its groups do not lie behind each other.
+            ValueError: it has to be copied, and the channels of its groups are not consecutive.
         """
         spec = self.spec
         if self._is_readable(spec.a):
@@ -72,7 +72,7 @@ class OperandStages:
         """Read C, which is not the result, where it lies, or a copy of it; returns the buffer.
 
         Raises:
-            ValueError: it has to be copied, and its groups do not lie behind each other.
+            ValueError: it has to be copied, and the channels of its groups are not consecutive.
         """
         spec = self.spec
         if self._is_readable(spec.c):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
+from convir.analysis.structural_keys import once_for_equal_bodies
 from convir.lowering.bodies.contraction.read_fused import read_fused
 from convir.lowering.bodies.contraction.read_kernel import read_contraction
 from convir.lowering.bodies.contraction.reading_cost import VectorUnit, reading_cost
@@ -103,6 +104,7 @@ def _too_many_taps(spec: Contraction) -> Refusal | None:
     return Refusal(f"{taps} taps are too many for a row table") if taps > MAX_TAPS else None
 
 
+@once_for_equal_bodies
 def read_host_contraction(callee: kernel.FuncOp, unit: VectorUnit) -> HostContraction | Refusal:
     """Read the body of `callee`, or say why these kernels do not compute it.
 

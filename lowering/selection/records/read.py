@@ -68,5 +68,5 @@ def _known(file: Path, stamp: tuple[int, ...]) -> Mapping[Key, Record]:
     try:
         return {record.key: record for record in read_records(file)}
     except (OSError, ValueError) as error:
-        _log.warning("tuning records: %s cannot be used, rules choose: %s", file, error)
+        _log.warning("tuning records: %s cannot be used, predictions decide: %s", file, error)
         return {}

@@ -140,7 +140,8 @@ class FoldEqualOperands(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `arith.cmpi`."""
-        if not isinstance(op, arith.CmpiOp) or op.lhs is not op.rhs:
+        assert isinstance(op, arith.CmpiOp)
+        if op.lhs is not op.rhs:
             return
         number = int(arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] in _REFLEXIVE)
         result_type: Attribute = op.result.type
@@ -200,7 +201,8 @@ class Reassociate(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `arith.addf` and `arith.mulf`."""
-        if not isinstance(op, arith.AddfOp | arith.MulfOp) or not _may_reassociate(op):
+        assert isinstance(op, arith.AddfOp | arith.MulfOp)
+        if not _may_reassociate(op):
             return
         value, constant = _with_constant(op)
         inner = value.op if constant is not None and isinstance(value, OpResult) else None

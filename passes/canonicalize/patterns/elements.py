@@ -44,8 +44,7 @@ class ExtractUniform(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.extract`."""
-        if not isinstance(op, tensor.ExtractOp):
-            return
+        assert isinstance(op, tensor.ExtractOp)
         element = element_of(op.tensor)
         if isinstance(element, bytes):
             scalar = _scalar(element, op.result.type)
@@ -60,7 +59,8 @@ class ExtractKnown(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.extract`."""
-        if not isinstance(op, tensor.ExtractOp) or not isinstance(op.tensor, OpResult):
+        assert isinstance(op, tensor.ExtractOp)
+        if not isinstance(op.tensor, OpResult):
             return
         origin = op.tensor.op
         if isinstance(origin, tensor.InsertOp) and tuple(origin.indices) == tuple(op.indices):
@@ -87,8 +87,7 @@ class FoldFromElements(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.from_elements`."""
-        if not isinstance(op, tensor.FromElementsOp):
-            return
+        assert isinstance(op, tensor.FromElementsOp)
         elements = [_constant_bytes(element) for element in op.elements]
         known = [element for element in elements if element is not None]
         if not known or len(known) < len(elements):
@@ -102,7 +101,8 @@ class FoldSplat(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.splat`."""
-        if not isinstance(op, tensor.SplatOp) or op.dynamicSizes:
+        assert isinstance(op, tensor.SplatOp)
+        if op.dynamicSizes:
             return
         element = _constant_bytes(op.input)
         if element is not None:

@@ -30,7 +30,8 @@ class FoldEmptyPad(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.pad`."""
-        if not isinstance(op, tensor.PadOp) or op.nofold is not None:
+        assert isinstance(op, tensor.PadOp)
+        if op.nofold is not None:
             return
         amounts = (*op.static_low.get_values(), *op.static_high.get_values())
         if not any(amounts) and op.source.type == op.result.type:
@@ -60,11 +61,8 @@ class ComposePads(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.pad`."""
         view = _foldable(op)
-        if (
-            view is None
-            or not isinstance(op, tensor.PadOp)
-            or not isinstance(view.source, OpResult)
-        ):
+        assert isinstance(op, tensor.PadOp)
+        if view is None or not isinstance(view.source, OpResult):
             return
         inner_op = view.source.op
         inner = _foldable(inner_op)

@@ -32,8 +32,7 @@ class FoldCast(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.cast`."""
-        if not isinstance(op, tensor.CastOp):
-            return
+        assert isinstance(op, tensor.CastOp)
         if op.source.type == op.dest.type:
             rewriter.replace(op, (), (op.source,))
             return
@@ -51,7 +50,8 @@ class CastUniformSource(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.cast`."""
-        if not isinstance(op, tensor.CastOp) or not isinstance(op.source, OpResult):
+        assert isinstance(op, tensor.CastOp)
+        if not isinstance(op.source, OpResult):
             return
         result_type = op.dest.type
         if not isinstance(result_type, TensorType) or not result_type.has_static_shape():
@@ -66,8 +66,7 @@ class FoldDim(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.dim` of a constant dimension that exists."""
-        if not isinstance(op, tensor.DimOp):
-            return
+        assert isinstance(op, tensor.DimOp)
         source_type: Attribute = op.source.type
         dim = index_of(op.index)
         if not isinstance(dim, int) or not isinstance(source_type, TensorType):

@@ -44,7 +44,8 @@ class SimplifyExtractSlice(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match `tensor.extract_slice`; one view serves all of its rewrites."""
         view = slice_view(op)
-        if view is None or not isinstance(op, tensor.ExtractSliceOp):
+        assert isinstance(op, tensor.ExtractSliceOp)
+        if view is None:
             return
         if _is_whole(view):
             rewriter.replace(op, (), (view.source,))

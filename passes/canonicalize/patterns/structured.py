@@ -119,8 +119,6 @@ class ForgetOverwrittenInit(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Match any structured operation with results."""
-        if not op.results:
-            return
         first_init = len(op.operands) - len(op.results)
         candidates = [
             position

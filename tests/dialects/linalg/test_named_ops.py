@@ -9,7 +9,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from convir.dialects.context import read_module
 from convir.dialects.diagnostics import DiagnosticError
-from convir.dialects.linalg.named import NAMED_OPS
+from convir.dialects.linalg.named import NAMED_OPS, steps_attr
 from convir.dialects.linalg.table import CORRELATIONS
 
 if TYPE_CHECKING:
@@ -142,3 +142,12 @@ def test_a_tensor_output_needs_a_result():
     )
     with pytest.raises(DiagnosticError, match="expected the results to have the types of"):
         read_module(text)
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"), [((2, 2), "dense<2>"), ((1, 2), "dense<[1, 2]>"), ((3,), "dense<3>")]
+)
+def test_steps_that_are_all_alike_are_a_splat(steps: tuple[int, ...], text: str):
+    attribute = steps_attr(steps)
+    assert str(attribute) == f"{text} : tensor<{len(steps)}xi64>"
+    assert len(attribute.data.data) == 8 * len(set(steps))

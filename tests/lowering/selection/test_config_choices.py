@@ -64,7 +64,7 @@ PARTITIONS = st.sampled_from(
 def pass_text(partition: Partition) -> str:
     return (
         f"partition-reduction{{kind={partition.kind} reduction={partition.reduction} "
-        f"parts={partition.splits} waves={partition.waves}}}"
+        f"splits={partition.splits} waves={partition.waves}}}"
     )
 
 
@@ -81,8 +81,9 @@ def test_choices_keep_the_meaning(
     in_channels, out_channels = (2 * size for size in sizes)
     text = TEXT.replace("SIZE", str(in_channels)).replace("COLUMNS", str(out_channels))
     before = read_module(text.replace("CONFIG", CONFIG))
-    load, math = roles
-    result = run(before, f"{pass_text(partition)},assign-warp-roles{{load={load} math={math}}}")
+    producers, consumers = roles
+    warp_roles = f"assign-warp-roles{{producer-warps={producers} consumer-warps={consumers}}}"
+    result = run(before, f"{pass_text(partition)},{warp_roles}")
     (callee,) = (op for op in result.module.ops if isinstance(op, kernel.FuncOp))
     config = config_of(callee, CUDA)
     assert config is not None
@@ -100,8 +101,31 @@ def test_choices_keep_the_meaning(
 
 def test_without_a_choice_the_kernel_stays() -> None:
     text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8").replace("CONFIG", "loops")
-    result = run(text, "partition-reduction{kind=stream-k},assign-warp-roles{load=4 math=4}")
+    result = run(
+        text,
+        "partition-reduction{kind=stream-k},assign-warp-roles{producer-warps=4 consumer-warps=4}",
+    )
     assert [remark.reason for remark in result.remarks] == [
         "'loops' is no config of a family",
         "'loops' is no config of a family",
     ]
+
+
+def test_configs_of_other_devices_stay() -> None:
+    text = TEXT.replace("SIZE", "64").replace("COLUMNS", "64").replace("CONFIG", CONFIG)
+    text = text.replace("configs = {cuda", 'configs = {host = "loops", cuda')
+    text = text[: text.index("func.func @main")]
+    result = run(text, "partition-reduction{kind=stream-k}")
+    (remark,) = result.remarks
+    assert remark.fired, remark
+    (function,) = result.module.ops
+    assert isinstance(function, kernel.FuncOp)
+    assert config_of(function, "host") == "loops"
+    assert "partition=stream-k:linear" in str(config_of(function, CUDA))
+
+
+def test_kernels_without_a_config_stay() -> None:
+    text = TEXT.replace("SIZE", "8").replace("COLUMNS", "8")
+    text = text.replace('attributes {configs = {cuda = "CONFIG"}}', "")
+    (remark,) = run(text, "partition-reduction{kind=stream-k}").remarks
+    assert remark.reason == "'loops' is no config of a family"

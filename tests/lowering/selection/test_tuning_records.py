@@ -130,7 +130,7 @@ def test_a_corrupt_file_is_a_miss_and_a_warning(
         caplog.clear()
         file.write_text(text)
         assert not records_of(MACHINE, (file,))
-        assert "cannot be used, rules choose" in caplog.text
+        assert "cannot be used, predictions decide" in caplog.text
     file.write_bytes(b"\xff\xfe\n")
     assert not records_of(MACHINE, (file,))
     save(file, [record(("a", 1.0))])
@@ -244,7 +244,7 @@ def test_illegal_records_fall_through(
     assert found == ruled
     assert f"not the record's '{config}'" in reason
     assert why in caplog.text
-    assert "predictions choose" in caplog.text
+    assert "predictions decide" in caplog.text
 
 
 def test_configs_for_another_gpu_are_refused() -> None:

@@ -276,7 +276,7 @@ def test_open_sizes_are_assumed_but_not_within_a_limit() -> None:
     assert assumed.reason.startswith(f"4 samples at once: {2 * columns} bytes of workspace")
     limited, *_ = run(OPEN_COLUMNS, "batch-gemms{workspace-bytes=100000}").remarks
     assert limited.reason == (
-        "4 samples in turns: their workspace has open sizes, and 100000 bytes at most"
+        "4 samples in turns: their workspace has open sizes, and 100 kB at most"
     )
 
 

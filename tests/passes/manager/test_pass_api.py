@@ -64,6 +64,23 @@ class _Crash(ModulePass):
         raise ZeroDivisionError
 
 
+@dataclass(frozen=True)
+class _Break(ModulePass):
+    name = "break"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in list(op.walk()):
+            if inner.name == "func.return":
+                inner.detach()
+                inner.erase()
+
+
+def test_a_pass_that_leaves_invalid_ir_is_named() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        run(TEXT, (_Break(),))
+    assert str(caught.value).startswith("<string>:2:8: error: pass break left invalid IR: ")
+
+
 def test_run_leaves_the_given_module_as_it_was() -> None:
     module = read_module(TEXT)
     result = run(module, "dce")

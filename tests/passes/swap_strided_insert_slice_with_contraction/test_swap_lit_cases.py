@@ -91,6 +91,7 @@ def test_the_page_shows_the_real_output() -> None:
     _, source, _, output, _ = re.split(r"^```.*\n", page, flags=re.MULTILINE)
     module = read_module(source, "example.mlir")
     result = run(module, PASS)
-    shown = "\n".join([*(str(remark) for remark in result.remarks), str(result.module)])
+    command = f"$ convir-opt example.mlir -p {PASS} --remarks"
+    shown = "\n".join([command, *(str(remark) for remark in result.remarks), str(result.module)])
     assert output.strip() == shown.strip()
     assert check(module, result.module).exact

@@ -8,6 +8,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/direct_phase.cuh"
+#include "ptx/shared_memory.cuh"
 
 namespace convir {
 
@@ -116,19 +117,6 @@ struct FewInputChannels {
     return block * 8 >= kShift && block * 8 + 8 <= kShift + kRun;
   }
 
-  static __device__ __forceinline__ unsigned load_pair(unsigned address) {
-    unsigned x;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address));
-    return x;
-  }
-  static __device__ __forceinline__ uint4 load_weights(unsigned address) {
-    uint4 x;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "r"(address));
-    return x;
-  }
-
   using Accumulators = float[S::tiles][kGroups * 4][4];
 
   // Adds the products of `tiles` times 16 output pixels; `run` has where those of a lane begin.
@@ -140,7 +128,7 @@ struct FewInputChannels {
                              decltype(block)::value * 16;
       static_for<S::tiles * 2>([&](auto i) {
         unsigned& pair = x[i.value / 2][i.value % 2];
-        pair = load_pair(run[i.value / 2][i.value % 2] + offset);
+        load_shared<1>(&pair, run[i.value / 2][i.value % 2] + offset);
         if constexpr (!is_whole(decltype(block)::value)) {
           pair &= decltype(block)::value == 0 ? first_mask : last_mask;
         }
@@ -155,27 +143,24 @@ struct FewInputChannels {
         pairs(row, Int<block>{}, low);
         if constexpr (is_double) pairs(row, Int<block + 1>{}, high);
         static_for<kGroups>([&](auto group) {
-          const uint4 b0 = load_weights(weights + offset + group.value * 512);
-          uint4 b1 = b0;
+          unsigned b[2][4];
+          load_shared<4>(b[0], weights + offset + group.value * 512);
           if constexpr (is_double) {
-            b1 = load_weights(weights + offset + (kGroups + group.value) * 512);
+            load_shared<4>(b[1], weights + offset + (kGroups + group.value) * 512);
           }
           static_for<S::tiles * 4>([&](auto i) {
             constexpr int tile = decltype(i)::value / 4, j = decltype(i)::value % 4;
             auto& d = sum[tile][group.value * 4 + j];
             if constexpr (is_double) {
               multiply_add<T>(d, {low[tile][0], low[tile][1], high[tile][0], high[tile][1]},
-                              word(b0, j), word(b1, j));
+                              b[0][j], b[1][j]);
             } else {
-              multiply_add<T>(d, low[tile], word(b0, j));
+              multiply_add<T>(d, low[tile], b[0][j]);
             }
           });
         });
       });
     });
-  }
-  static __device__ __forceinline__ unsigned word(const uint4& x, int i) {
-    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
   }
 
   static __device__ __forceinline__ void compute(int item, unsigned lines, unsigned weights,

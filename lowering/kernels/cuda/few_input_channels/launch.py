@@ -23,7 +23,6 @@ from convir.lowering.kernels.cuda.few_input_channels.config import (
 from convir.lowering.kernels.cuda.launch import KernelPlan, Pointer
 from convir.lowering.kernels.cuda.layout_conversion.copies import copied, copyable
 from convir.lowering.kernels.cuda.registers import WARP, registers_of
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.layout_conversion.copies import Copy
+    from convir.lowering.kernels.target import Target
 
 ELEMENT_BYTES = 2
 MOST_IN_CHANNELS = 16
@@ -172,7 +172,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: FewInputChannelsConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launches of one config, or why it is not legal for the contraction."""
     contraction, copies = by_pixel(contraction)

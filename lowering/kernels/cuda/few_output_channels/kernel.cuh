@@ -9,6 +9,7 @@
 
 #include "epilogue/direct_store.cuh"
 #include "load/row_loads.cuh"
+#include "ptx/named_barrier.cuh"
 
 namespace convir {
 
@@ -63,12 +64,7 @@ struct FewOutputChannels {
     Threads::sync_computing();
     for (int e = threadIdx.x; e < P::in_channels * P::out_channels; e += Threads::kComputing) {
       const int d = e / P::out_channels, n = e % P::out_channels;
-      const T* source = b + d * P::b_in_channel + n * P::b_out_channel;
-      T value[larger(1, tap_count<P>())];
-      for_each_tap<P>([&](auto p, auto i, auto j) {
-        value[tap_index<P>(p.value, i.value, j.value)] =
-            source[tap_weight<P>(p.value, i.value, j.value)];
-      });
+      const TapWeights<P> value(b + d * P::b_in_channel + n * P::b_out_channel);
       for_each_tap<P>([&](auto p, auto i, auto j) {
         constexpr auto& phase = P::phases[p.value];
         constexpr int window =
@@ -76,7 +72,7 @@ struct FewOutputChannels {
         constexpr int column =
             p.value / P::run_phases * kRunTiles * 8 + p.value % P::run_phases * P::out_channels;
         shared[(window * kTiles * 8 + column + n) * (kWeightPitch / 2) + d] =
-            value[tap_index<P>(p.value, i.value, j.value)];
+            value.of[tap_index<P>(p.value, i.value, j.value)];
       });
     }
   }
@@ -139,8 +135,7 @@ struct FewOutputChannels {
       if constexpr (P::rounds_only) {
         word = pack<T>(low, high);
       } else {
-        const T both[2] = {finished(low, 0), finished(high, 1)};
-        memcpy(&word, both, sizeof(word));
+        word = word_of<T>({finished(low, 0), finished(high, 1)});
       }
       *reinterpret_cast<unsigned*>(out.c + at) = word;
     } else {
@@ -167,8 +162,7 @@ struct FewOutputChannels {
 
   // Waits for the warps that share this warp's output pixels.
   static __device__ __forceinline__ void wait_for_k_warps(int pixel_warp) {
-    asm volatile("bar.sync %0, %1;" ::"r"(pixel_warp + 2), "n"(S::k_warps * 32)
-                 : "memory");
+    named_sync(pixel_warp + 2, S::k_warps * 32);
   }
 
   static __device__ __forceinline__ void run(const T* a, const T* b, const Target<P>& out) {

@@ -23,7 +23,6 @@ from convir.lowering.kernels.cuda.direct.ring import (
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.few_output_channels.config import FewOutputChannelsConfig
 from convir.lowering.kernels.cuda.registers import WARP
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.target import Target
 
 STEP = 16
 """Channels of A of a matrix instruction, and output pixels of one."""
@@ -169,7 +169,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: FewOutputChannelsConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, runs_of)

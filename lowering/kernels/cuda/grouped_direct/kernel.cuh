@@ -125,13 +125,9 @@ struct GroupedDirect {
         const bool inside = group < P::groups && d / kRealInChannels == n / kRealOutChannels;
         const T* source = b + (group * P::packed + d / kRealInChannels) * P::b_group +
                           d % kRealInChannels * P::b_in_channel + n % kRealOutChannels * P::b_out_channel;
-        T value[larger(1, kTaps)];
-        for_each_tap<P>([&](auto p, auto i, auto j) {
-          constexpr int tap = tap_index<P>(p.value, i.value, j.value);
-          value[tap] = inside ? source[tap_weight<P>(p.value, i.value, j.value)] : T(0.0f);
-        });
+        const TapWeights<P> value(source, inside);
         static_for<kTaps>([&](auto tap) {
-          shared[tap.value * (kTapBytes / 2) + weight_byte(row, col) / 2] = value[tap.value];
+          shared[tap.value * (kTapBytes / 2) + weight_byte(row, col) / 2] = value.of[tap.value];
         });
       }
     }

@@ -28,7 +28,6 @@ from convir.lowering.kernels.cuda.direct.ring import (
 from convir.lowering.kernels.cuda.direct.source import launch, reading
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.config import GroupedDirectConfig
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.target import Target
 
 STEP = 16
 """Channels of A of a matrix instruction."""
@@ -171,7 +171,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: GroupedDirectConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, packed_groups)

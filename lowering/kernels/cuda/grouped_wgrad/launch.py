@@ -29,7 +29,6 @@ from convir.lowering.kernels.cuda.direct.source import launch_reduction, reading
 from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups
 from convir.lowering.kernels.cuda.launch import Pointer
 from convir.lowering.kernels.cuda.registers import WARP, traded_registers
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_wgrad.config import GroupedWgradConfig
     from convir.lowering.kernels.cuda.launch import KernelPlan, TensorMap
+    from convir.lowering.kernels.target import Target
 
 TILE_M = 16
 """Input channels of a warp, and what columns are a multiple of."""
@@ -194,7 +194,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: GroupedWgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their accumulators; or why it is not legal."""
     read = reading(contraction, epilogue, packed_groups, "B")

@@ -12,11 +12,11 @@ from convir.lowering.kernels.cuda.config import ROLES
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
     MAX_ACCUMULATORS,
     MAX_COLUMNS,
-    ROWS,
     MultiTapWgradConfig,
+    narrow_refusal,
     refusal,
 )
-from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import multi_tap_problem
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import multi_tap_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import partitions
 
@@ -38,12 +38,9 @@ def plan(
     problem = multi_tap_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    if spec.out_channels > MAX_COLUMNS:
-        return Refusal(
-            f"{spec.out_channels} output channels are several tiles, which all read the other input"
-        )
-    if spec.in_channels < ROWS // 2:
-        return Refusal(f"{spec.in_channels} input channels fill less than half of a tile")
+    narrow = narrow_refusal(spec)
+    if narrow is not None:
+        return narrow
     configs = candidates(spec, problem, gpu)
     if not configs:
         return Refusal(f"no tile fits into {gpu.shared_bytes} bytes of shared memory")

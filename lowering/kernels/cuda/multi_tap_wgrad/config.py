@@ -125,6 +125,17 @@ def reach(groups: tuple[tuple[Tap, ...], ...]) -> int:
     return max(abs(tap.shift - base_of(group)) for group in groups for tap in group)
 
 
+def narrow_refusal(spec: Contraction) -> Refusal | None:
+    """Why a kernel that has all output channels in one tile is not worth considering."""
+    if spec.out_channels > MAX_COLUMNS:
+        return Refusal(
+            f"{spec.out_channels} output channels are several tiles, which all read the other input"
+        )
+    if spec.in_channels < ROWS // 2:
+        return Refusal(f"{spec.in_channels} input channels fill less than half of a tile")
+    return None
+
+
 def refusal(
     spec: Contraction, problem: MultiTapProblem, config: MultiTapWgradConfig, target: Target
 ) -> Refusal | None:

@@ -159,29 +159,29 @@ __device__ __forceinline__ void consumer_role(char* shared, typename Epilogue::S
                                           const Pipeline<C::kStages>& pipeline,
                                           const Drain& drain) {
   using L = Layout<P, C>;
+  PipelineState<C::kStages> done;
   const auto multiply = [&](const partition::Work& work, Accumulators<P, C>& accumulators,
                             Consumer<C::kStages>& full) {
     const Place<P, C> place(work.tile);
     const int steps = work.end - work.begin;
     accumulators.clear();
-    int ring = L::kLead, held = 0;
+    int ring = L::kLead;
     const auto release = [&](int stage) {
       __syncwarp();
       full.release(stage);
+      done.advance();
     };
     for (int step = 0; step < steps; ++step) {
       full.wait();
       see_copies<C>();
       accumulators.multiply(shared, full.at.stage, ring * L::kChunk, place.set, thread, [&] {
-        if (!C::kIsWgmma) release(full.at.stage);
-        if (C::kIsWgmma && step > 0) release(held);
+        if (C::kIsWgmma ? step > 0 : true) release(done.stage);
       });
-      held = full.at.stage;
       full.at.advance();
       ring = ring + 1 == L::kRingChunks ? 0 : ring + 1;
     }
     accumulators.finish();
-    if (C::kIsWgmma) release(held);
+    if (C::kIsWgmma) release(done.stage);
     return true;
   };
   const partition::Tiles<S> tiles = {static_cast<int>(blockIdx.x)};

@@ -13,9 +13,8 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import base_of, reach, refusal
-from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import problem_of
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import multi_tap_problem
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
     from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem
+    from convir.lowering.kernels.target import Target
 
 SYMBOL = "multi_tap_wgrad"
 SPILL_BYTES = 512
@@ -35,7 +35,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: MultiTapWgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = multi_tap_problem(spec, epilogue)
@@ -64,13 +64,6 @@ def kernels(
     if not schedule.slots:
         return KernelPlan((kernel,))
     return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (schedule.flag_bytes,))
-
-
-def multi_tap_problem(spec: Contraction, epilogue: Epilogue) -> MultiTapProblem | Refusal:
-    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
 
 
 def _list(values: Iterable[object]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import ROWS, SLAB
-from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import multi_tap_problem
+from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import multi_tap_problem
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K

@@ -4,6 +4,7 @@ one grid."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from convir.lowering.bodies.contraction.spec import STORAGE_BYTES
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Axis, Channels, Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 MAX_PIXELS = 1 << 30
 """Output pixels of the grid, which 32 bits count."""
@@ -65,6 +67,12 @@ class MultiTapProblem:
         for tap in self.taps:
             found[tap.plane] = (*found.get(tap.plane, ()), tap)
         return found
+
+
+@lru_cache(maxsize=256)
+def multi_tap_problem(spec: Contraction, epilogue: Epilogue) -> MultiTapProblem | Refusal:
+    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
+    return epilogue.operands_refusal or problem_of(spec)
 
 
 def problem_of(spec: Contraction) -> MultiTapProblem | Refusal:

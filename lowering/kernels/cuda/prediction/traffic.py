@@ -34,6 +34,8 @@ class Traffic:
     windows: tuple[tuple[float, float], ...] = ()
     """Bytes of A between the first and the last tap along an axis, and how often their output
     pixels are read if the L2 cache has lost them in between."""
+    sector_writes: float = 1.0
+    """How often a sector of the result is written, where phases interleave in it."""
 
     @property
     def read(self) -> float:
@@ -46,8 +48,7 @@ class Traffic:
         """What is read again of A, as the L2 cache does not hold a window of it."""
         times = 1.0
         for nbytes, most in self.windows:
-            lost = (nbytes / target.l2_bytes - L2_LEAST) / (L2_MOST - L2_LEAST)
-            times *= 1 + (most - 1) * min(1.0, max(0.0, lost))
+            times *= 1 + (most - 1) * _lost(nbytes, target)
         return self.a * (times - 1)
 
     @property
@@ -57,8 +58,16 @@ class Traffic:
 
     def time(self, target: Target) -> float:
         """µs that DRAM takes."""
-        read = self.read + self.again(target)
-        return read / target.dram_read + self.written / target.dram_write
+        # Sectors that leave the L2 cache before all phases have written them are filled first.
+        apart = (self.sector_writes - 1) * self.written * _lost(self.written, target)
+        read = self.read + self.again(target) + apart
+        return read / target.dram_read + (self.written + apart) / target.dram_write
+
+
+def _lost(nbytes: float, target: Target) -> float:
+    """The part of so many bytes that the L2 cache has lost when they are touched again."""
+    lost = (nbytes / target.l2_bytes - L2_LEAST) / (L2_MOST - L2_LEAST)
+    return min(1.0, max(0.0, lost))
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +88,17 @@ def traffic_of(spec: Contraction, epilogue: Epilogue | None = None) -> Traffic:
             )
             operands += STORAGE_BYTES[operand.type] * (size if varies else spec.out_channels)
     return Traffic(a, b, c, operands, spec.result, spec.accumulate, _windows(spec))
+
+
+def sector_writes(spec: Contraction) -> float:
+    """How often a sector of C is written, where blocks of several phases or groups each write some
+    elements of it."""
+    if spec.result == "B" or len(spec.phases) * spec.groups == 1:
+        return 1.0
+    size = STORAGE_BYTES[spec.c.type]
+    run = size * (spec.out_channels if spec.c.stride == 1 else 1)
+    pitch = size * min(phase.axes[-1].out_stride for phase in spec.phases)
+    return max(1.0, min(pitch, SECTOR) / run)
 
 
 def _windows(spec: Contraction) -> tuple[tuple[float, float], ...]:

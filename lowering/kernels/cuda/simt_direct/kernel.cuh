@@ -72,13 +72,9 @@ struct SimtDirect {
       const int channel = e % kChannels;
       const T* source = b + channel / P::out_channels * P::b_group + e / kChannels * P::b_in_channel +
                         channel % P::out_channels * P::b_out_channel;
-      T value[larger(1, kTaps)];
-      for_each_tap<P>([&](auto p, auto i, auto j) {
-        value[tap_index<P>(p.value, i.value, j.value)] =
-            source[tap_weight<P>(p.value, i.value, j.value)];
-      });
+      const TapWeights<P> value(source);
       static_for<kTaps>([&](auto tap) {
-        shared[tap.value * kTapWeights + e] = widen(value[tap.value]);
+        shared[tap.value * kTapWeights + e] = widen(value.of[tap.value]);
       });
     }
   }

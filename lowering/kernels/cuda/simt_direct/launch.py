@@ -16,7 +16,6 @@ from convir.lowering.kernels.cuda.direct.problem import Slices
 from convir.lowering.kernels.cuda.direct.source import launch, reading, slice_features
 from convir.lowering.kernels.cuda.registers import WARP
 from convir.lowering.kernels.cuda.simt_direct.config import SimtDirectConfig
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.target import Target
 
 VECTOR_BYTES = 16
 
@@ -182,7 +182,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: SimtDirectConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, vectors_of, anywhere=True)

@@ -25,12 +25,12 @@ from convir.lowering.kernels.cuda.sm80_implicit_gemm.vector_widths import (
     unsupported,
     widths,
 )
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import Sm80ImplicitGemmConfig
+    from convir.lowering.kernels.target import Target
 
 ADDING_THREADS = 256
 """Threads of a block that adds parts."""
@@ -46,7 +46,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: Sm80ImplicitGemmConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launches of `config`: one, and one that adds the parts of a split reduction."""
     try:

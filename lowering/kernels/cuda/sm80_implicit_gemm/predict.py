@@ -14,7 +14,7 @@ from convir.lowering.kernels.cuda.layout_conversion.predict import (
     copy_work,
 )
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
-from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
+from convir.lowering.kernels.cuda.prediction.traffic import Traffic, sector_writes, traffic_of
 from convir.lowering.kernels.cuda.registers import PARTITIONS, WARP
 from convir.lowering.kernels.cuda.sm80_implicit_gemm.config import (
     registers_of,
@@ -243,7 +243,7 @@ def work(
         resident=resident,
         splits=config.splits,
         part_bytes=part_bytes,
-        traffic=traffic_of(spec, epilogue),
+        traffic=replace(traffic_of(spec, epilogue), sector_writes=sector_writes(spec)),
         converted=tuple(copy_work(copy) for copy in converted),
     )
 

@@ -36,40 +36,42 @@ struct FusedDgradConfig {
   static constexpr int kStoreChannels = kStoreChannels_;  // staged at a time
 };
 
-// The place of a row's output pixels in C, and which phases have one.
+// The place of a row's output pixels in C, and which phases have one; of the columns from `kFirst` of
+// all phases on.
+template <class Problem, int kFirst = 0>
 struct FusedDgradRow {
+  static constexpr int kFusedZeroFills = 0, kCellZeroFills = 0;
+  template <int kOutChannels>
+  static constexpr int kRowChannels = kOutChannels;
+
   long long offset;
   unsigned phases;
+
+  static __device__ __forceinline__ unsigned zero_fill() { return 0; }
+  __device__ __forceinline__ FusedDgradRow of(int r) const {
+    return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, phases, r)};
+  }
+  template <int kStaged, int kPerChunk>
+  __device__ __forceinline__ bool has(int chunk, int) const {
+    return phases >> ((kFirst + chunk * kPerChunk) / Problem::kOutChannels) & 1;
+  }
 };
 
-// From two accumulators of a lane to what is stored, as `Finish`, from column `kFirst` of all
-// phases on.
+// The operands of a lane's accumulators.
 template <class Problem, int kFirst>
-struct FusedDgradEpilogue {
-  using Epilogue = typename Problem::Epilogue;
-  using Operands = typename Problem::Operands;
-  static constexpr int kTogether = operands_together<Operands>();
-  const typename Epilogue::Pointers& pointers;
-  const FusedDgradRow& row;  // `threadIdx.x % 16` of the warp's
+struct FusedDgradColumns {
+  const FusedDgradRow<Problem, kFirst>& row;  // `threadIdx.x % 16` of the warp's
 
   // What no position has reads the operands of element 0.
-  __device__ __forceinline__ unsigned operator()(float low, float high, int half,
-                                                 int column) const {
-    if constexpr (Operands::kCount == 0) {
-      return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
-    } else {
-      const int phase = (kFirst + column) / Problem::kOutChannels;
-      // Asked for again rather than kept: all other registers have accumulators.
-      const int of = threadIdx.x % 32 / 4 + half * 8;
-      const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
-      const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
-      const long long element =
-          __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
-      typename Epilogue::Stored both[2];
-      finish_pair<Epilogue, Operands>(both, low, high, pointers, is_inside ? element : 0,
-                                      is_inside ? channel : 0, false);
-      return pair(both[0], both[1]);
-    }
+  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
+    const int phase = (kFirst + column) / Problem::kOutChannels;
+    // Asked for again rather than kept: all other registers have accumulators.
+    const int of = threadIdx.x % 32 / 4 + half * 8;
+    const bool is_inside = __shfl_sync(kAllLanes, row.phases, of) >> phase & 1;
+    const int channel = (kFirst + column) % Problem::kOutChannels + threadIdx.x % 4 * 2;
+    const long long element =
+        __shfl_sync(kAllLanes, row.offset, of) + Problem::offsets[phase] + channel;
+    return {is_inside ? element : 0, is_inside ? channel : 0};
   }
 };
 
@@ -246,18 +248,14 @@ struct FusedDgradKernel {
         });
   }
 
-  static __device__ __forceinline__ FusedDgradRow row_at(int number) {
-    FusedDgradRow row = {0, 0};
+  static __device__ __forceinline__ FusedDgradRow<Problem> row_at(int number) {
+    FusedDgradRow<Problem> row = {0, 0};
     if (number >= Problem::kPixels) return row;
     int at[kMaxAxes];
     pixels_of(number, Problem::sizes, at);
     row.offset = offset_of(at, Problem::strides);
     static_for<Problem::kPhases>([&](auto phase) {
-      bool is_inside = true;
-#pragma unroll
-      for (int axis = 0; axis < kMaxAxes; ++axis) {
-        is_inside &= at[axis] < Problem::phase_sizes[phase.value][axis];
-      }
+      const bool is_inside = is_below(at, Problem::phase_sizes[phase.value]);
       row.phases |= static_cast<unsigned>(is_inside) << phase.value;
     });
     return row;
@@ -265,28 +263,17 @@ struct FusedDgradKernel {
 
   static __device__ __forceinline__ void store(const Accumulators& d, int m, unsigned to, Output* c,
                                                const Pointers& operands) {
-    constexpr int kOutChannels = Config::kStoreChannels, kChunks = kOutChannels / 8;
+    constexpr int kOutChannels = Config::kStoreChannels;
     constexpr int kRunChannels = Problem::kRun * Problem::kOutChannels;
-    const int lane = threadIdx.x % 32;
-    const FusedDgradRow row = row_at(m + lane % kWarpRows);
+    const FusedDgradRow<Problem> whole = row_at(m + threadIdx.x % kWarpRows);
     static_for<kWidth / kOutChannels>([&](auto part) {
       constexpr int first = decltype(part)::value * kOutChannels;
-      using Finisher = FusedDgradEpilogue<Problem, first>;
+      const FusedDgradRow<Problem, first> row = {whole.offset, whole.phases};
+      using Finisher = Finish<Problem, FusedDgradColumns<Problem, first>>;
+      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher(operands, row));
       Output* const run = c + Problem::offsets[first / kRunChannels * Problem::kRun] +
                           first % kRunChannels;
-      __syncwarp();
-      stage<kOutChannels, Finisher::kTogether>(to, d, first, Finisher{operands, row});
-      __syncwarp();
-#pragma unroll 4
-      for (int i = lane; i < kWarpRows * kChunks; i += 32) {
-        const int r = i / kChunks, chunk = i % kChunks;
-        const long long offset = __shfl_sync(kAllLanes, row.offset, r);
-        const unsigned phases = __shfl_sync(kAllLanes, row.phases, r);
-        const uint4 x = load_chunk(to + r * WarpStaging::kPitch + chunk * kChunkBytes);
-        if (phases >> ((first + chunk * 8) / Problem::kOutChannels) & 1) {
-          store_chunk(run + offset + chunk * 8, x);
-        }
-      }
+      store_rows<Problem, kOutChannels>(run, to, row, kOutChannels);
     });
   }
 };

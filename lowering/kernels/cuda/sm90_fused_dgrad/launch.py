@@ -28,11 +28,11 @@ from convir.lowering.kernels.cuda.sm90_fused_dgrad.problem import (
 from convir.lowering.kernels.cuda.sm90_fused_dgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.config import BLOCK_K
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.target import Target
 
 STAGES = (8, 7, 6, 5, 4, 3)
 
@@ -76,7 +76,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: FusedDgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = fused_problem(spec, epilogue)

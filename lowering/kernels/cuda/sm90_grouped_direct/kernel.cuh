@@ -12,19 +12,13 @@
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90_grouped_direct/layout.cuh"
 
 namespace convir {
-
-// Stores four 8x8 matrices of 16-bit elements, each transposed; lanes 8i … 8i+7 name the rows of
-// matrix i in memory.
-__device__ __forceinline__ void store_transposed(unsigned to, const unsigned (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
 
 template <typename P, typename S>
 class Sm90GroupedDirect {
@@ -40,10 +34,6 @@ class Sm90GroupedDirect {
   using Both = Roles<true, kProducerRegisters, S::compute_registers>;
   static constexpr bool kInChannelsInnermost = P::b_in_channel == 1;
   using Weights = unsigned[L::kWindowRows][P::window_cols][L::kSteps][4];
-
-  static __device__ __forceinline__ unsigned swizzled(unsigned address, int chunk) {
-    return address + ((chunk ^ (address >> 7 & 3)) << 4);
-  }
 
   // The first warpgroup copies the weights of a group: for every tap a matrix of 32 rows. Groups
   // that are merged have zeros between them.
@@ -230,9 +220,7 @@ class Sm90GroupedDirect {
         both[i] = result<P>(i == 0 ? low : high, out, is_inside ? element : 0,
                             is_inside ? channel : 0);
       }
-      unsigned word;
-      memcpy(&word, both, sizeof(word));
-      return word;
+      return word_of(both);
     }
   }
 
@@ -258,7 +246,7 @@ class Sm90GroupedDirect {
       const unsigned pixel = stage + ((2 * pair + half) * L::kPitch + col) * L::kPixelBytes;
       // Lanes store together, also what is behind the last position.
       const bool is_inside = position < kRowPairs * L::kPitch;
-      store_transposed(is_inside ? swizzled(pixel, chunk) : nowhere, word);
+      store_matrices<true>(is_inside ? swizzled<L::kPixelBytes>(pixel, chunk) : nowhere, word);
     }
   }
 
@@ -288,24 +276,24 @@ class Sm90GroupedDirect {
           load_weights(weight, shared + L::kWeights + tap * L::kSliceBytes);
         }
         // Warpgroups take turns: one multiplies while the other stores.
-        hopper::named_sync(kTurn + kGroup, kConsumerThreads);
+        named_sync(kTurn + kGroup, kConsumerThreads);
 #pragma unroll
         for (int box = 0; box < (kGroup == 0 ? 1 : S::boxes); ++box) {
           wait_barrier(shared + L::kFull + (ring.stage * S::boxes + box) * 8, ring.phase);
         }
         multiply<kFirst, kRowPairs>(sum, weight, shared + L::kLead + ring.stage * L::kSlotBytes);
-        hopper::named_arrive(kTurn + 1 - kGroup, kConsumerThreads);
+        named_arrive(kTurn + 1 - kGroup, kConsumerThreads);
         hopper::wgmma_wait<0>();
         hopper::hold(sum);
         if (threadIdx.x % 32 == 0) arrive(shared + L::kEmpty + ring.stage * 8);
         ring.advance();
       }
-      if (kGroup == 0 && strip == strips.first) hopper::named_sync(kRead, kConsumerThreads);
-      hopper::named_sync(kFreed + kGroup, kStoring);
+      if (kGroup == 0 && strip == strips.first) named_sync(kRead, kConsumerThreads);
+      named_sync(kFreed + kGroup, kStoring);
       stage_accumulators<kRowPairs>(sum, stage, shared + L::kNowhere, out, at, at.row + 2 * kFirst,
                          strips.group);
       hopper::fence_proxy();
-      hopper::named_arrive(kStaged + kGroup, kStoring);
+      named_arrive(kStaged + kGroup, kStoring);
     }
   }
 
@@ -319,8 +307,8 @@ class Sm90GroupedDirect {
     for (int strip = strips.first; strip < kAllStrips; strip += S::group_blocks) {
       if (asks) hopper::wait_stores_read();
       __syncwarp();
-      hopper::named_arrive(kFreed + group, kStoring);
-      hopper::named_sync(kStaged + group, kStoring);
+      named_arrive(kFreed + group, kStoring);
+      named_sync(kStaged + group, kStoring);
       if (!asks) continue;
       const Place at(strip);
       const int row = at.row + 2 * first;
@@ -375,7 +363,7 @@ class Sm90GroupedDirect {
       const int warp = (threadIdx.x - kConsumerThreads) / 32;
       if (warp == 0) {
         // Further strips are asked for when weights are there.
-        hopper::named_sync(kFurther, kStoring);
+        named_sync(kFurther, kStoring);
         if (!asks) return;
         PipelineState<S::stages> ring;
         loads.advance();
@@ -394,18 +382,18 @@ class Sm90GroupedDirect {
     Weights weight;
     if (threadIdx.x < kWarpgroupThreads) {
       wait_copies<0>();
-      hopper::named_sync(kArrived, kWarpgroupThreads);
-      hopper::named_arrive(kFurther, kStoring);
+      named_sync(kArrived, kWarpgroupThreads);
+      named_arrive(kFurther, kStoring);
       Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
-      hopper::named_arrive(kSecond, kConsumerThreads);
+      named_arrive(kSecond, kConsumerThreads);
       compute<0>(weight, strips, shared, out);
     } else {
-      hopper::named_arrive(kTurn, kConsumerThreads);
-      hopper::named_sync(kSecond, kConsumerThreads);
+      named_arrive(kTurn, kConsumerThreads);
+      named_sync(kSecond, kConsumerThreads);
       Both::become_consumer();
       if constexpr (P::slice_taps == 1) load_weights(weight, shared + L::kWeights);
-      hopper::named_arrive(kRead, kConsumerThreads);
+      named_arrive(kRead, kConsumerThreads);
       compute<1>(weight, strips, shared, out);
     }
   }

@@ -23,7 +23,6 @@ from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups, pac
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP, traded_registers
 from convir.lowering.kernels.cuda.sm90_grouped_direct.config import Sm90GroupedDirectConfig
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.direct.problem import DirectProblem
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.target import Target
 
 CHANNELS = 32
 """Of a group."""
@@ -247,7 +247,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: Sm90GroupedDirectConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, or why it is not legal for the contraction."""
     read = reading(contraction, epilogue, groups_of, anywhere=True)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "load/direct_phase.cuh"
+#include "load/padded_rows.cuh"
 
 namespace convir {
 
@@ -16,12 +17,8 @@ struct StripLayout {
 
   // Rows of A in shared memory are `kPitch` pixels. Where a window reaches into padding on both
   // sides, the zeros behind a row are also those before the next.
-  static constexpr int kLeft = larger(0, -P::col_origin);
-  static constexpr int kRight =
-      larger(0, P::col_origin + P::cols + P::window_cols - 1 - P::a_cols);
-  static constexpr int kBoth = kLeft < kRight ? kLeft : kRight;
-  static constexpr int kShared = kBoth < P::window_cols ? kBoth : P::window_cols - 1;
-  static constexpr int kPitch = P::cols + P::window_cols - 1 - kShared;
+  using Rows = PaddedRows<P, P::window_cols - 1>;
+  static constexpr int kShared = Rows::kShared, kPitch = Rows::kPitch;
 
   // A strip is `row_pairs` pairs of rows of C. Rows of A that are even in the strip's window lie in
   // one plane, odd ones in the other, so those of all pairs are one list of pixels.

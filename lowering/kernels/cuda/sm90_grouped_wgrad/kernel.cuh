@@ -11,7 +11,9 @@
 #pragma once
 
 #include "epilogue/direct_store.cuh"
+#include "load/padded_rows.cuh"
 #include "pipeline/state.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/wgmma.cuh"
 #include "reduce/grouped_wgrad_reduction.cuh"
 
@@ -37,12 +39,7 @@ class Sm90GroupedWgrad {
   // Rows are `kPitch` pixels in shared memory, of A and of C, so a tap is a constant distance.
   // Zeros behind a row of A are also those before the next; rows of C end with `kRight` zeros at
   // least.
-  static constexpr int smaller(int a, int b) { return a < b ? a : b; }
-  static constexpr int kBefore = larger(0, -P::col_origin);
-  static constexpr int kBehind =
-      larger(0, P::col_origin + P::cols + P::window_cols - 1 - P::a_cols);
-  static constexpr int kShared = smaller(kRight, smaller(kBefore, kBehind));
-  static constexpr int kPitch = P::cols + P::window_cols - 1 - kShared;
+  static constexpr int kPitch = PaddedRows<P, kRight>::kPitch;
 
   // Output pixels are those of C and `kDown` rows more, where only what is moved down lies inside.
   // A strip is `rows` rows of them.
@@ -132,7 +129,7 @@ class Sm90GroupedWgrad {
                          (warp / 2 != 0 ? moved_by(kGroup) : 0);
     const unsigned pixel = slot + position * kPixelBytes;
     const int chunk = warp % 2 * 2 + lane / 8 % 2;
-    const unsigned from = pixel + ((chunk ^ (pixel >> 7 & 3)) << 4);
+    const unsigned from = swizzled<kPixelBytes>(pixel, chunk);
     const auto windows = hopper::block_descriptor<kPixelBytes, window_step(kGroup)>(
         slot + kBytesOfC + window_at(kGroup) * kPixelBytes);
     // What a tile multiplies is loaded two tiles before, when wgmma has read what was there: it
@@ -227,9 +224,7 @@ class Sm90GroupedWgrad {
       T* const at = b + to.at[i];
       const T both[2] = {result<P>(total[i][0]), result<P>(total[i][1])};
       if constexpr (has_words()) {
-        unsigned word;
-        memcpy(&word, both, sizeof(word));
-        *reinterpret_cast<unsigned*>(at) = word;
+        *reinterpret_cast<unsigned*>(at) = word_of(both);
       } else {
         at[0] = both[0];
         at[P::b_in_channel] = both[1];
@@ -282,12 +277,12 @@ class Sm90GroupedWgrad {
     }
     if (threadIdx.x >= kConsumerThreads) {
       __syncwarp();
-      hopper::named_arrive(0, S::threads);
+      named_arrive(0, S::threads);
       if (threadIdx.x == kConsumerThreads) load_all(a, c, range, group, shared);
       return;
     }
     hopper::fence_proxy();
-    hopper::named_sync(0, S::threads);
+    named_sync(0, S::threads);
 
     float4* stages = reinterpret_cast<float4*>(workspace) + group * (kFours * 32);
     constexpr long long kStep = static_cast<long long>(P::groups) * kFours * 32;

@@ -25,7 +25,6 @@ from convir.lowering.kernels.cuda.grouped_wgrad.launch import ACCUMULATOR_BYTES
 from convir.lowering.kernels.cuda.launch import Pointer, TensorMap
 from convir.lowering.kernels.cuda.registers import WARP, WARPGROUP
 from convir.lowering.kernels.cuda.sm90_grouped_wgrad.config import Sm90GroupedWgradConfig
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.grouped_direct.launch import PackedGroups
     from convir.lowering.kernels.cuda.launch import KernelPlan
+    from convir.lowering.kernels.target import Target
 
 CHANNELS = 32
 """Of a group."""
@@ -205,7 +205,7 @@ def kernels(
     contraction: Contraction,
     epilogue: Epilogue,
     config: Sm90GroupedWgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of one config, whose blocks add up their accumulators; or why it is not legal."""
     read = reading(contraction, epilogue, groups_of, "B")

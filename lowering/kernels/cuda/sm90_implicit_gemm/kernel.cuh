@@ -25,6 +25,7 @@
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma_sync.cuh"
+#include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "schedule/wgmma_schedule.cuh"
@@ -52,6 +53,35 @@ struct Config {
   static_assert(kBlockM % (kSharing * 64) == 0 && kBlockM <= 256);
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256);
   static_assert(kBlockN % kStoreChannels == 0 && kStoreChannels % 16 == 0);
+};
+
+// The operands of a lane's accumulators: of its rows of C, in the columns that are stored next.
+template <class Problem>
+struct LaneColumns {
+  long long element[2];  // of C, column 0 of the lane's rows
+  long long shift;
+  int channel, out_channels;
+
+  __device__ __forceinline__ explicit LaneColumns(const Row<Problem>& row) {
+    if constexpr (Problem::Operands::kCount > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
+      }
+    }
+  }
+
+  // The next columns begin `shift` elements behind column 0, with channel `channel`.
+  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
+    shift = of_columns > 0 ? of_shift : 0;
+    channel = of_columns > 0 ? of_channel : 0;
+    out_channels = of_columns;
+  }
+  // What lies outside of C reads operands of what does not.
+  __device__ __forceinline__ OperandPlace operator()(int half, int column) const {
+    const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
+    return {element[half] + shift + at, channel + at};
+  }
 };
 
 template <class Problem, class Config>
@@ -112,9 +142,9 @@ struct Kernel {
   // block, goes on before the others are there.
   __device__ void start() const {
     if (threadIdx.x < 32) {
-      hopper::named_arrive(0, kThreads);
+      named_arrive(0, kThreads);
     } else {
-      hopper::named_sync(0, kThreads);
+      named_sync(0, kThreads);
     }
   }
 
@@ -178,9 +208,9 @@ struct Kernel {
     int before = 0;
     if constexpr (Problem::kCellZeroFills > 0 && Problem::kFusedZeroFills == 0) {
       for (int i = warp * 32 + threadIdx.x % 32; i < kZeroBytes / kChunkBytes; i += warps * 32)
-        fill_chunk(zeros + i * kChunkBytes, zero_fill_pair<Problem>());
+        store_shared(zeros + i * kChunkBytes, four_words(zero_fill_pair<Problem>()));
       hopper::fence_proxy();
-      hopper::named_sync(kFillBarrier, warps * 32);
+      named_sync(kFillBarrier, warps * 32);
       Tiles().for_each([&](const Tile& tile) {
         const Phase& phase = Problem::phase(tile.phase);
         const int iterations = phase.taps * kChunksK;
@@ -217,7 +247,7 @@ struct Kernel {
       }
       is_mine = !Config::kIsPingPong;
       // Stages are waited for in their order, as a barrier tells only this round from the last.
-      if constexpr (Config::kIsPingPong) hopper::named_sync(1 + consumer, kConsumers * kWarpgroup);
+      if constexpr (Config::kIsPingPong) named_sync(1 + consumer, kConsumers * kWarpgroup);
       mma::Mainloop<kStages> mainloop(full);
       for (int i = 0; i < phase.taps; ++i) {
         for (int chunk = 0; chunk < kChunksK; ++chunk) {
@@ -248,15 +278,15 @@ struct Kernel {
 
   // The other warpgroup may multiply its tile.
   static __device__ __forceinline__ void pass_pingpong(int consumer) {
-    hopper::named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
+    named_arrive(kConsumers - consumer, kConsumers * kWarpgroup);
   }
 
   static __device__ __forceinline__ void store(const Phase& phase, const float (&d)[kBlockN / 2],
                                                int m, int n, unsigned to, Output* c,
                                                const Pointers& operands) {
     constexpr int kOutChannels = Config::kStoreChannels;
-    const Row row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
-    Finish<Problem> finish(operands, row);
+    const auto row = row_at<Problem>(phase, m + threadIdx.x % kWarpRows);
+    Finish<Problem, LaneColumns<Problem>> finish{operands, row};
 #pragma unroll
     for (int first = 0; first < kBlockN; first += kOutChannels) {
       const int out_channels = min(kOutChannels, Problem::kOutChannels - n - first);
@@ -268,8 +298,8 @@ struct Kernel {
         if (out_channels > 0) shift = Problem::piece(piece).offset + channel;
       }
       Output* at = c + shift;
-      finish.begin(shift, channel, out_channels);
-      stage<kOutChannels, Finish<Problem>::kTogether>(to, d, first, finish);
+      finish.find.begin(shift, channel, out_channels);
+      stage<kOutChannels, decltype(finish)::kTogether>(to, d, first, finish);
       store_rows<Problem, kOutChannels>(at, to, row, out_channels);
     }
   }

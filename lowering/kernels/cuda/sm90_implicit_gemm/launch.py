@@ -29,11 +29,11 @@ from convir.lowering.kernels.cuda.sm90_implicit_gemm.problem import (
 )
 from convir.lowering.kernels.cuda.sm90_implicit_gemm.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, stride_bytes
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
+    from convir.lowering.kernels.target import Target
 
 
 TF32_SPILL_BYTES = 8
@@ -44,7 +44,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: Sm90ImplicitGemmConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = sm90_problem(spec, epilogue)

@@ -3,12 +3,14 @@ estimated times."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
-from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MAX_COLUMNS
+from convir.lowering.kernels.cuda.multi_tap_wgrad.config import narrow_refusal
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import (
     EIGHT,
     MAX_ACCUMULATORS,
@@ -25,7 +27,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import (
     is_bound_by_memory,
     step_cycles,
 )
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import row_packed_problem
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import row_packed_problem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
 from convir.lowering.kernels.cuda.tile_schedule.predict import busiest_steps, partitions
 
@@ -72,12 +74,9 @@ def plan(
     problem = row_packed_problem(spec, epilogue)
     if isinstance(problem, Refusal):
         return problem
-    if spec.out_channels > MAX_COLUMNS:
-        return Refusal(
-            f"{spec.out_channels} output channels are several tiles, which all read the other input"
-        )
-    if spec.in_channels < WGMMA_M // 2:
-        return Refusal(f"{spec.in_channels} input channels fill less than half of a tile")
+    narrow = narrow_refusal(spec)
+    if narrow is not None:
+        return narrow
     if len(problem.rows.tap_rows) == 1:
         return Refusal("no taps are one row apart")
     costs = {config: cycles_of(spec, problem, config) for config in candidates(spec, problem, gpu)}
@@ -103,11 +102,7 @@ def candidates(
             if tile_m >= spec.in_channels + WGMMA_M or tile.is_packed != is_packed:
                 continue
             for kept in (tile, replace(tile, y="ring")) if tile.y == "tma" else (tile,):
-                steps = _steps(spec, problem, kept, gpu)
-                fastest = sorted(
-                    steps, key=lambda c: step_cycles(problem, spec, c) * c.steps(problem)
-                )
-                for config in fastest[:_STEPS_TRIED]:
+                for config in _fastest(spec, problem, kept, gpu):
                     for divided in _partitioned(spec, problem, config, gpu):
                         yield from _asked_at_once(spec, problem, divided, gpu)
                         yield divided
@@ -119,32 +114,71 @@ def _divided(taps: int, most: int) -> list[int]:
     return sorted((size for size in sizes if size <= most), reverse=True)
 
 
+def _fastest(
+    spec: Contraction, problem: RowPackedProblem, tile: RowPackedWgradConfig, gpu: Target
+) -> list[RowPackedWgradConfig]:
+    """A tile with its fastest steps, each with as many stages as there is room for."""
+
+    def cycles(config: RowPackedWgradConfig) -> float:
+        return step_cycles(problem, spec, config) * config.steps(problem)
+
+    # With fewer stages a step takes no fewer cycles: most shapes need not be fitted.
+    shapes = (_staged(shaped, *_STAGES[0]) for shaped in _steps(spec, problem, tile, gpu))
+    at_least = sorted((cycles(shaped), order, shaped) for order, shaped in enumerate(shapes))
+    found: list[tuple[float, int, RowPackedWgradConfig]] = []
+    for least, order, shaped in at_least:
+        if len(found) == _STEPS_TRIED and least > found[-1][0]:
+            break
+        fitted = [(cycles(each), order, each) for each in _fitted(spec, problem, shaped, gpu)]
+        found = sorted(found + fitted)[:_STEPS_TRIED]
+    return [config for _, _, config in found]
+
+
 def _steps(
     spec: Contraction, problem: RowPackedProblem, tile: RowPackedWgradConfig, gpu: Target
 ) -> Iterator[RowPackedWgradConfig]:
-    """A tile with every shape of a step, and as many stages as there is room for."""
+    """A tile with every shape of a step that there is room for; in a ring, of whole rows."""
+    splits = (1,) if tile.y == "ring" else _COL_SPLITS
+    has_registers = tile.roles in _WITH_REGISTERS and tile.tap_cols > 1
     for slab_rows in (1, 2):
         unit = SLAB // slab_rows
-        widths = {ceil(problem.cols.extent / n / unit) * unit for n in _COL_SPLITS}
-        for width in widths:
+        widths = {ceil(problem.cols.extent / n / unit) * unit for n in splits}
+        for width in (width for width in widths if width <= MAX_BOX):
             for rows in _ROWS:
-                if rows % slab_rows or rows >= problem.rows.extent + slab_rows or width > MAX_BOX:
+                if rows >= problem.rows.extent + slab_rows:
+                    break
+                if rows % slab_rows:
                     continue
-                shaped = replace(tile, step=(rows, width), slab_rows=slab_rows)
-                if shaped.roles in _WITH_REGISTERS and shaped.tap_cols > 1 and shaped.divides_slabs:
-                    shaped = replace(shaped, x="registers")
-                yield from _fitted(spec, problem, shaped, gpu)
+                divides = rows * width // SLAB % tile.slab_groups == 0
+                x = "registers" if has_registers and divides else "shared"
+                shaped = replace(tile, step=(rows, width), slab_rows=slab_rows, x=x)
+                if not _has_room(spec, problem, shaped, gpu):
+                    break
+                yield shaped
 
 
 def _fitted(
     spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig, gpu: Target
 ) -> Iterator[RowPackedWgradConfig]:
     """`config` with as many stages as there is room for, if it is legal with any."""
-    for stages, staging in _STAGES:
-        fitted = replace(config, stages=stages, staging=staging)
-        if refusal(spec, problem, fitted, gpu) is None:
-            yield fitted
-            return
+    if refusal(spec, problem, _staged(config, *_STAGES[-1]), gpu) is not None:
+        return  # What refuses the fewest refuses more.
+    first = bisect_left(
+        _STAGES, True, key=lambda each: _has_room(spec, problem, _staged(config, *each), gpu)
+    )
+    fitted = (_staged(config, *each) for each in _STAGES[first:])
+    yield from islice((c for c in fitted if refusal(spec, problem, c, gpu) is None), 1)
+
+
+def _staged(config: RowPackedWgradConfig, stages: int, staging: int) -> RowPackedWgradConfig:
+    return replace(config, stages=stages, staging=staging)
+
+
+def _has_room(
+    spec: Contraction, problem: RowPackedProblem, config: RowPackedWgradConfig, gpu: Target
+) -> bool:
+    """What most shapes lack: it is asked before all else that a config needs."""
+    return gpu.shared_refusal(config.shared_bytes(problem, spec.out_channels)) is None
 
 
 def _partitioned(

@@ -4,6 +4,7 @@ partition."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -201,15 +202,11 @@ class RowPackedWgradConfig(WithRoles, family="sm90_row_packed_wgrad", sizes=3):
 
     def last_tap_cols(self, problem: RowPackedProblem) -> list[int]:
         """Of each tile's taps of a row, what the one furthest to the right reads of X."""
-        return [max(taps) for taps in self._tap_cols(problem)]
+        return [max(taps) for taps in _tiled(problem.cols.tap_rows, self.tap_cols)]
 
     def reach(self, problem: RowPackedProblem) -> int:
         """Columns of dY that a row's output pixels read beside their own, in a tile."""
-        return max(max(taps) - min(taps) for taps in self._tap_cols(problem))
-
-    def _tap_cols(self, problem: RowPackedProblem) -> list[tuple[int, ...]]:
-        taps = problem.cols.tap_rows
-        return [taps[at : at + self.tap_cols] for at in range(0, len(taps), self.tap_cols)]
+        return _reach(problem.cols.tap_rows, self.tap_cols)
 
     def pitch(self, problem: RowPackedProblem) -> int:
         """Output pixels of dY between two planes: neighbours of which lie in different banks."""
@@ -291,6 +288,15 @@ class RowPackedWgradConfig(WithRoles, family="sm90_row_packed_wgrad", sizes=3):
             row = row // _COPY_BYTES * _COPY_BYTES
         rows = self.step[0] if self.y == "ring" else rows
         return (rows * row + both_ends) // _COPY_BYTES * _COPY_BYTES
+
+
+def _tiled(taps: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    return [taps[at : at + most] for at in range(0, len(taps), most)]
+
+
+@lru_cache(maxsize=256)
+def _reach(taps: tuple[int, ...], most: int) -> int:
+    return max(max(tile) - min(tile) for tile in _tiled(taps, most))
 
 
 def refusal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -59,9 +60,9 @@ def cycles_of(spec: Contraction, problem: RowPackedProblem, config: RowPackedWgr
     if is_bound_by_memory(config):
         steps = (steps + schedule.tiles * schedule.steps / schedule.units) / 2
     reduced = START_CYCLES + (steps + 1) * step
-    reduced -= (config.prologue - 1) * (
-        step - step_cycles(problem, spec, config, rows_are_there=True)
-    )
+    if config.prologue > 1:
+        there = step_cycles(problem, spec, config, rows_are_there=True)
+        reduced -= (config.prologue - 1) * (step - there)
     if config.y == "ring":
         reduced += _AGAIN_CYCLES * _images_within(schedule, problem.images.size)
     if config.slab_groups > 1:
@@ -92,9 +93,9 @@ def _images_within(schedule: Schedule, images: int) -> int:
     of_image = schedule.steps // images
     if schedule.partition.kind == STREAM_K:
         return ceil(busiest_steps(schedule) / of_image)
-    of_tile = range(0, schedule.units, schedule.tiles)
-    splits = (split for unit in of_tile for split in schedule.works(unit))
-    return max((split.end - 1) // of_image - split.begin // of_image for split in splits)
+    splits = schedule.partition.splits
+    ends = (schedule.steps * split // splits for split in range(splits + 1))
+    return max((end - 1) // of_image - begin // of_image for begin, end in pairwise(ends))
 
 
 def step_cycles(

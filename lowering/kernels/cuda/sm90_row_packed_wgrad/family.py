@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from convir.lowering.kernels.cuda.family import Family
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import candidates, config, launch, predict
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad import (
+    candidates,
+    config,
+    launch,
+    predict,
+    problem,
+)
 
 SM90_ROW_PACKED_WGRAD = Family(
     config=config.RowPackedWgradConfig,
-    reads=launch.row_packed_problem,
+    reads=problem.row_packed_problem,
     plan=candidates.plan,
     time=predict.predict,
     kernels=launch.kernels,

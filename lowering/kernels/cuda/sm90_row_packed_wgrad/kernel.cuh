@@ -17,11 +17,11 @@
 
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/named_barrier.cuh"
 #include "sm90_row_packed_wgrad/accumulators.cuh"
-#include "sm90_row_packed_wgrad/channel_halves.cuh"
+#include "sm90_row_packed_wgrad/finish.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 #include "sm90_row_packed_wgrad/row_ring.cuh"
-#include "sm90_row_packed_wgrad/staggered_finish.cuh"
 
 namespace convir::row_packed_wgrad {
 
@@ -144,7 +144,7 @@ struct Block {
     for (int k = 0; k < steps; ++k) arrive_for_warp(pipeline.full + 8 * (ring.stage + k));
     ring.advance(steps);
     if (begin + C::kWaiting < end) {
-      hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
+      named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
       for (int k = 0; k < steps; ++k) {
         ask(rows, place, begin + k + C::kWaiting, end, taken.stage + k);
       }

@@ -11,9 +11,8 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.epilogue import CPP_TYPES
 from convir.lowering.kernels.cuda.launch import CudaKernel, KernelPlan, Pointer, TensorMap
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import WGMMA_M, refusal
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, problem_of
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import ALIGNMENT, row_packed_problem
 from convir.lowering.kernels.cuda.tile_schedule.schedule_type import schedule_type
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.config import RowPackedWgradConfig
     from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+    from convir.lowering.kernels.target import Target
 
 SYMBOL = "row_packed_wgrad"
 SPILL_BYTES = 512
@@ -35,7 +35,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: RowPackedWgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = row_packed_problem(spec, epilogue)
@@ -66,13 +66,6 @@ def kernels(
     accumulators = config.kept * 4 * config.roles[1] * 32
     flags = schedule.flag_bytes * (config.consumer_warpgroups if config.finishes_apart else 1)
     return KernelPlan((kernel,), (schedule.workspace_bytes(accumulators),), (flags,))
-
-
-def row_packed_problem(spec: Contraction, epilogue: Epilogue) -> RowPackedProblem | Refusal:
-    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
 
 
 def _input_map(

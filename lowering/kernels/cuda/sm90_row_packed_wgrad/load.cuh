@@ -3,6 +3,7 @@
 
 #include "load/tiles.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "sm90_row_packed_wgrad/tile.cuh"
 
@@ -163,7 +164,7 @@ struct BulkRows {
   __device__ __forceinline__ void take_apart(const Place<P, C>& place, int begin, int steps,
                                              unsigned rows, unsigned stages) const {
     constexpr int kPixels = L::kWindowRows * L::kWindowCols;
-    constexpr int kSlabGroups = L::ceil(kMost * kPixels, L::kLoadThreads);
+    constexpr int kSlabGroups = divide_up(kMost * kPixels, L::kLoadThreads);
     constexpr int kAtOnce = kSlabGroups < kMostAtOnce ? kSlabGroups : kMostAtOnce;
     const Arrived first(place, Step<P, C>(begin), rows);
 #pragma unroll 1
@@ -217,10 +218,11 @@ struct BulkRows {
     to += row / 2 * L::kPairBytes;
     if (row % 2 == 0) {
       store_planes<0, kWhole>(words, to);
-      store_half(to + kWhole * L::kPlaneBytes, words[4 * kWhole], words[4 * kWhole + 1]);
+      store_shared(to + kWhole * L::kPlaneBytes,
+                   make_uint2(words[4 * kWhole], words[4 * kWhole + 1]));
     } else {
       to += kWhole * L::kPlaneBytes;
-      store_half(to + 8, words[0], words[1]);
+      store_shared(to + 8, make_uint2(words[0], words[1]));
       store_planes<2, kWhole>(words, to + L::kPlaneBytes);
     }
   }
@@ -230,13 +232,8 @@ struct BulkRows {
 #pragma unroll
     for (int plane = 0; plane < kPlanes; ++plane) {
       const unsigned* of = words + kFirst + 4 * plane;
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + plane * L::kPlaneBytes),
-                   "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(of[3])
-                   : "memory");
+      store_shared(to + plane * L::kPlaneBytes, make_uint4(of[0], of[1], of[2], of[3]));
     }
-  }
-  static __device__ __forceinline__ void store_half(unsigned to, unsigned first, unsigned second) {
-    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(first), "r"(second) : "memory");
   }
 
   // The 8 columns of a plane, as far as there are any.
@@ -247,17 +244,7 @@ struct BulkRows {
     for (int i = 0; i < kOfPlane; ++i) {
       const int piece = plane * kOfPlane + i;
       if (piece >= kPieces) continue;
-      const unsigned at = position + piece * P::kYPiece;
-      unsigned* to = words + i * kWords;
-      if constexpr (P::kYPiece == 16) {
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                     : "r"(at));
-      } else if constexpr (P::kYPiece == 8) {
-        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
-      } else {
-        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to[0]) : "r"(at));
-      }
+      load_shared<kWords>(words + i * kWords, position + piece * P::kYPiece);
     }
   }
 };

@@ -9,9 +9,7 @@ from convir.analysis.refusal import Refusal
 from convir.lowering.kernels.cuda.prediction.overlap import overlap
 from convir.lowering.kernels.cuda.prediction.traffic import Traffic, traffic_of
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.cycles import START_CYCLES, cycles_of
-from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import (
-    row_packed_problem as problem_of,
-)
+from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import row_packed_problem
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
@@ -50,7 +48,7 @@ def work(
     spec: Contraction, epilogue: Epilogue, config: RowPackedWgradConfig, target: Target
 ) -> Work:
     """Count."""
-    problem = problem_of(spec, epilogue)
+    problem = row_packed_problem(spec, epilogue)
     assert not isinstance(problem, Refusal)
     cycles = cycles_of(spec, problem, config) - START_CYCLES
     return Work(cycles, traffic_of(spec, epilogue))

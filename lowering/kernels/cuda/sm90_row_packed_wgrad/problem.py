@@ -4,6 +4,7 @@ columns of images."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from convir.analysis.refusal import Refusal
@@ -16,6 +17,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import (
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
+    from convir.lowering.kernels.cuda.epilogue import Epilogue
 
 ALIGNMENT = 16
 """Bytes that strides of a tensor map are multiples of."""
@@ -35,6 +37,12 @@ class RowPackedProblem:
     """Whether rows of dY follow each other in memory."""
     is_dense: bool
     """Whether dY's output pixels do in a row, and dY is a multiple of 16 bytes."""
+
+
+@lru_cache(maxsize=256)
+def row_packed_problem(spec: Contraction, epilogue: Epilogue) -> RowPackedProblem | Refusal:
+    """What the kernel family sees of a contraction and its epilogue, or why it refuses them."""
+    return epilogue.operands_refusal or problem_of(spec)
 
 
 def problem_of(spec: Contraction) -> RowPackedProblem | Refusal:

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "pipeline/warp_specialized.cuh"
+#include "ptx/named_barrier.cuh"
 #include "sm90_row_packed_wgrad/load.cuh"
 
 namespace convir::row_packed_wgrad {
@@ -205,7 +206,7 @@ __device__ __forceinline__ void load_ring(const Block& block, const Filler<P, C>
         arrive_for_warp(fill.full());
         ring.advance();
       }
-      hopper::named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
+      named_sync(kLoadBarrier, L::kLoadThreads);  // all warps have read them
       ask();
       taken.advance();
     }

@@ -2,6 +2,7 @@
 // output pixels it has.
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "ptx/wgmma.cuh"
 #include "reduce/pushed_shares.cuh"
 #include "reduce/consumer_warpgroups.cuh"
@@ -21,8 +22,7 @@ constexpr int kConsumerRegisters = kWarps == 12 ? 224 : 216;
 
 template <class P, class C>
 struct Layout {
-  static constexpr int ceil(int a, int b) { return (a + b - 1) / b; }
-  static constexpr int kStack8 = ceil(C::kTapRows * C::kOutChannels, kEight);  // of columns of a wgmma
+  static constexpr int kStack8 = divide_up(C::kTapRows * C::kOutChannels, kEight);  // of columns of a wgmma
 
   static constexpr int kXRowBytes = C::kCols * hopper::kSwizzleBytes;
   static constexpr int kXChannelsBytes = C::kRows * kXRowBytes;
@@ -32,7 +32,7 @@ struct Layout {
   static constexpr int kWindowRows = C::kRows + C::kTapRows - 1;
   static constexpr int kWindowCols = C::kCols + C::kReach;
   static constexpr int kPlaneBytes = C::kPitch * 16;
-  static constexpr int kPlanes = ceil(C::kOutChannels, kEight);  // that a row's columns lie in
+  static constexpr int kPlanes = divide_up(C::kOutChannels, kEight);  // that a row's columns lie in
   static constexpr int kYRowBytes = kPlanes * kPlaneBytes;
   // Rows of 8 n + 4 columns are packed: two of them are 2 n + 1 planes, so taps of every other row
   // begin in the middle of one. Where consumer warpgroups take turns, one has the rows that begin
@@ -51,7 +51,7 @@ struct Layout {
   static constexpr int kGroupBytes = kIsPacked ? C::kRows / 2 * kPairBytes : C::kRows * kYRowBytes;
   static_assert(!C::kIsRing || (kHalo > 0 && kHalo <= C::kRows), "windows share rows of one group");
   static constexpr int kRowsOfCopy = C::kIsRing ? kRingRows + kAgainRows : kCopyRows;
-  static constexpr int kCopyBytes = ceil(kRowsOfCopy * C::kOutChannels, kEight) * kPlaneBytes;
+  static constexpr int kCopyBytes = divide_up(kRowsOfCopy * C::kOutChannels, kEight) * kPlaneBytes;
   static_assert(!kIsPacked || (2 * C::kOutChannels % kEight == 0 && C::kRows % 2 == 0));
   static_assert(!kIsShifted || (C::kTapRows % 2 == 1 && C::kRows % (2 * C::kSlabRows) == 0));
   static constexpr int kYBytes = kIsPacked ? kCopies * kCopyBytes : kRowsOfCopy * kYRowBytes;
@@ -121,15 +121,15 @@ struct Layout {
       hopper::kAtomBytes + kBarriersAt + 8 * (2 * C::kStages + 1 + C::kWaiting + (kIsClustered ? 1 : 0));
   static_assert(kSharedBytes == C::kSharedBytes, "the host asks for as much as is used");
 
-  static constexpr int kOutChannelTiles = ceil(P::kOutChannels, C::kOutChannels);
+  static constexpr int kOutChannelTiles = divide_up(P::kOutChannels, C::kOutChannels);
   static constexpr int kTileM = C::kInChannelGroups * kInChannels_;
-  static constexpr int kInChannelTiles = ceil(P::kInChannels, kTileM);
-  static constexpr int kRowSets = ceil(P::kAllTapRows, C::kTapRows);
-  static constexpr int kColSets = ceil(P::kAllTapCols, C::kTapCols);
+  static constexpr int kInChannelTiles = divide_up(P::kInChannels, kTileM);
+  static constexpr int kRowSets = divide_up(P::kAllTapRows, C::kTapRows);
+  static constexpr int kColSets = divide_up(P::kAllTapCols, C::kTapCols);
   static constexpr int kTiles = P::kGroups * kRowSets * kColSets * kOutChannelTiles * kInChannelTiles;
   static constexpr bool kReadsOnce = kRowSets * kColSets * kOutChannelTiles == 1;  // X
-  static constexpr int kRowSteps = ceil(P::kRows, C::kRows);
-  static constexpr int kColSteps = ceil(P::kCols, C::kCols);
+  static constexpr int kRowSteps = divide_up(P::kRows, C::kRows);
+  static constexpr int kColSteps = divide_up(P::kCols, C::kCols);
   static_assert(!C::kIsRing || (!kIsClustered && kIsWhole && kColSteps == 1 && kRowSteps >= C::kStages),
                 "steps of an image follow each other, and are as many as stages");
 

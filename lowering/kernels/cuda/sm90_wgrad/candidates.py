@@ -43,15 +43,13 @@ _MIN_SLICED_STEPS = 2
 
 _WORTH_MEASURING, _MOST = 1.35, 12
 """Configs that are estimated to take so many times what the best does are not planned, nor more."""
-_LEAST_PUSHED_STAGES = 5
-"""Fewer are waited for longer than accumulators that are read."""
+_LEAST_CLUSTERED_STAGES = 5
+"""Fewer are waited for longer than accumulators that go through global memory."""
 _HIDING_ACCUMULATORS = 128 * 128
 """Accumulators of two warpgroups whose step takes longer than one of them asks for another."""
 _ALL_SUMS = 256 * 128
 """Accumulators that take half of the registers of two warpgroups."""
 _UNROLLED_PARTS = (16, 32)
-_SHARED_CLUSTER = 2
-"""Blocks of a cluster where several clusters have the splits of a tile."""
 
 
 def ranked(
@@ -139,22 +137,17 @@ def _sliced(whole: Sm90WgradConfig, schedule: Schedule, gpu: Target) -> Iterator
         if splits > 1:
             yield replace(whole, partition=Partition(SPLIT_K, splits, "reduce-scatter"))
     for blocks, clusters in gpu.clusters.items():
-        of_tile = min(clusters // schedule.tiles, most // blocks)
-        for count in sorted({1, of_tile}) if blocks == _SHARED_CLUSTER else (1,):
-            if 0 < count <= of_tile:
-                within = Partition(SPLIT_K, blocks * count, "reduce-scatter")
-                pulled = replace(whole, partition=within, cluster=blocks)
-                yield pulled
-                yield from _pushed(pulled)
+        if schedule.tiles <= clusters and blocks <= most:
+            within = Partition(SPLIT_K, blocks, "reduce-scatter")
+            yield from _with_room(replace(whole, partition=within, cluster=blocks))
 
 
-def _pushed(pulled: Sm90WgradConfig) -> Iterator[Sm90WgradConfig]:
-    """The same with fewer stages, if that makes room for accumulators that neighbours write."""
-    if pulled.is_pushed:
-        return
-    for stages in range(pulled.stages - 1, _LEAST_PUSHED_STAGES - 1, -1):
-        config = replace(pulled, stages=stages)
-        if config.is_pushed:
+def _with_room(clustered: Sm90WgradConfig) -> Iterator[Sm90WgradConfig]:
+    """The config with as many stages as leave room for accumulators that neighbours write."""
+    least = min(clustered.stages, _LEAST_CLUSTERED_STAGES)
+    for stages in range(clustered.stages, least - 1, -1):
+        config = replace(clustered, stages=stages)
+        if config.drained is not None:
             yield config
             return
 

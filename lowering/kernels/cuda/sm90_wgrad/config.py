@@ -15,11 +15,7 @@ from convir.lowering.kernels.cuda.config import (
 )
 from convir.lowering.kernels.cuda.sm90_wgrad.problem import BLOCK_K, CHUNK, WgradProblem
 from convir.lowering.kernels.cuda.tile_schedule.partition import SPLIT_K, Partition
-from convir.lowering.kernels.cuda.tile_schedule.schedule import (
-    ACCUMULATOR_BYTES,
-    Schedule,
-    schedule_refusal,
-)
+from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule, schedule_refusal
 
 if TYPE_CHECKING:
     from convir.lowering.kernels.target import Target
@@ -59,8 +55,8 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
     roles: Annotated[tuple[int, int], Roles(*ROLES)]
     """Producer and consumer warps."""
     cluster: Annotated[int, Range(1, MAX_CLUSTER)]
-    """Blocks of a cluster, which have adjacent splits of a tile and add them through their
-    shared memory; 1 if all splits are added in global memory."""
+    """Blocks of a cluster, which have the splits of a tile and add them through their shared
+    memory; 1 if all splits are added in global memory."""
     partition: Partition
     blocks: int
     """Blocks that run at a time, one for each multiprocessor."""
@@ -70,11 +66,6 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         """Columns that a warpgroup multiplies at a time."""
         by_rows = self.block_m >= self.consumer_warpgroups * CHUNK
         return self.block_n if by_rows else self.block_n // self.consumer_warpgroups
-
-    @property
-    def clusters(self) -> int:
-        """Clusters that have the splits of a tile."""
-        return self.partition.splits // self.cluster
 
     @property
     def shared_bytes(self) -> int:
@@ -87,16 +78,11 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         return self._ring_bytes + self._aside_bytes + exchanged
 
     @property
-    def is_pushed(self) -> bool:
-        """Whether blocks of a cluster write accumulators to where they are added: if there is
-        room."""
-        return self.drained is not None
-
-    @property
     def drained(self) -> int | None:
-        """The stages that pushed accumulators are written over, which are used no more by then; 0
-        if all of them have room beside, None if there is none."""
-        if self.cluster == 1 or self.clusters > 1:
+        """The stages over which blocks of a cluster write accumulators to where they are added,
+        which are used no more by then; 0 if all accumulators have room beside, None if there is
+        none, or no cluster."""
+        if self.cluster == 1:
             return None
         barriers = self.consumer_warpgroups * _PUSHED_BARRIER_BYTES
         room = _MOST_SHARED_BYTES - self._ring_bytes - self._aside_bytes - barriers
@@ -141,18 +127,14 @@ class Sm90WgradConfig(WithRoles, family="sm90_wgrad", sizes=2):
         if self.block_m * self.block_n > MOST_ACCUMULATORS[self.consumer_warpgroups]:
             return Refusal("a tile's accumulators exceed the registers")
         partition = self.partition
-        is_sliced = partition.reduction == "reduce-scatter" and partition.splits % self.cluster == 0
-        if self.cluster > 1 and not is_sliced:
+        is_whole = partition.reduction == "reduce-scatter" and partition.splits == self.cluster
+        if self.cluster > 1 and not is_whole:
             return Refusal(
                 f"cluster={self.cluster} needs "
-                f"partition={SPLIT_K}:SPLITS:reduce-scatter, PARTS a multiple "
-                f"of {self.cluster}, not {partition}"
+                f"partition={SPLIT_K}:{self.cluster}:reduce-scatter, not {partition}"
             )
-        has_room = (
-            self.is_pushed or ACCUMULATOR_BYTES * self.block_m * self.block_n <= self._ring_bytes
-        )
-        if self.cluster > 1 and not has_room:
-            return Refusal(f"{self.stages} stages have no room for the accumulators of a tile")
+        if self.cluster > 1 and self.drained is None:
+            return Refusal(f"{self.stages} stages leave no room for the accumulators of a cluster")
         return None
 
 

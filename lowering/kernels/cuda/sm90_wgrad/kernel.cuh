@@ -1,6 +1,7 @@
 // The bodies of kernels of `sm90_wgrad/mainloop.cuh`: with roles, or uniform.
 #pragma once
 
+#include "ptx/named_barrier.cuh"
 #include "sm90_wgrad/producer.cuh"
 
 namespace convir::wgrad {
@@ -19,28 +20,26 @@ __device__ __forceinline__ void run(typename Problem::Epilogue::Stored* out, flo
     hopper::prefetch_map(&a);
   }
   __syncwarp();
-  if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+  if constexpr (Config::kIsClustered && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
   Roles<Config::kTradesRegisters, kProducerRegisters, kConsumerRegisters>::run(
       threadIdx.x >= Config::kConsumerThreads,
       [&] {
         // Where copies begin is found while the barriers are made.
         Producer<Problem, Config, Config::kProducerWarps, 1> ask(kernel, c, a);
-        hopper::named_sync(kReady, Config::kThreads);
+        named_sync(kReady, Config::kThreads);
         while (ask.is_left()) ask();
         __syncwarp();
-        if constexpr (Config::kIsPushed) {
+        if constexpr (Config::kIsClustered) {
           // Over drained stages nobody writes before consumer warps have arrived, which have read
           // all that is loaded there. What they still read is loaded to stages that they have given
           // back, so these warps are here soon, even if arriving is to wait for all others: under
           // racecheck it does.
           if constexpr (Kernel::kDrained > 0) hopper::cluster_arrive_relaxed();
           hopper::cluster_wait();
-        } else if constexpr (Kernel::kIsClustered) {
-          Kernel::Splits::stand_by();
         }
       },
       [&] {
-        hopper::named_sync(kReady, Config::kThreads);
+        named_sync(kReady, Config::kThreads);
         kernel.consume(out, workspace, flags, [] {});
       });
 }
@@ -63,9 +62,9 @@ __device__ __forceinline__ void run_uniform(typename Problem::Epilogue::Stored* 
     kernel.init_barriers();
   }
   __syncwarp();
-  if constexpr (Config::kIsPushed && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
+  if constexpr (Config::kIsClustered && Kernel::kDrained == 0) hopper::cluster_arrive_relaxed();
   Producer<Problem, Config, kWarpgroup / 32, Config::kConsumers> ask(kernel, c, a);
-  hopper::named_sync(kReady, Config::kThreads);
+  named_sync(kReady, Config::kThreads);
   for (int i = 0; i < Kernel::kStages; ++i) ask();
   kernel.consume(out, workspace, flags, ask);
 }

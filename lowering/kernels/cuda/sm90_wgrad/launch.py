@@ -28,12 +28,12 @@ from convir.lowering.kernels.cuda.sm90_wgrad.problem import WgradProblem, wgrad_
 from convir.lowering.kernels.cuda.sm90_wgrad.source import SYMBOL, source_of
 from convir.lowering.kernels.cuda.tensor_maps import im2col_map, promotion_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import DATA_PARALLEL, SPLIT_K
-from convir.lowering.kernels.target import DEFAULT_TARGET, Target
 
 if TYPE_CHECKING:
     from convir.lowering.bodies.contraction.spec import Contraction
     from convir.lowering.kernels.cuda.epilogue import Epilogue
     from convir.lowering.kernels.cuda.tile_schedule.schedule import Schedule
+    from convir.lowering.kernels.target import Target
 
 
 FEW_TILES = 4
@@ -44,7 +44,7 @@ def kernels(
     spec: Contraction,
     epilogue: Epilogue,
     config: Sm90WgradConfig,
-    target: Target = DEFAULT_TARGET,
+    target: Target,
 ) -> KernelPlan | Refusal:
     """The launch of `config`."""
     problem = wgrad_problem(spec, epilogue)
@@ -54,7 +54,7 @@ def kernels(
     if refused is not None:
         return refused
     schedule = schedule_of(problem, config)
-    is_whole = config.clusters == 1 and config.cluster > 1
+    is_clustered = config.cluster > 1
     reads_once = _reads_once(problem, schedule)
     kernel = CudaKernel(
         source_of(
@@ -76,16 +76,14 @@ def kernels(
             _gradient_map(spec, problem, target),
             _row_map(spec, problem, target),
         ),
-        is_cooperative=schedule.has_shares and not is_whole,
+        is_cooperative=schedule.has_shares and not is_clustered,
     )
-    # Whole tiles need neither; a pointer points somewhere all the same.
+    # A cluster needs neither; a pointer points somewhere all the same.
     workspace = state = POINTER_ALIGNMENT
-    if not is_whole:
-        # A cluster publishes the accumulators of its blocks once; blocks of a cluster, and
-        # warpgroups of a block, have counters of their own.
-        tile = config.block_m * config.block_n
-        workspace = max(workspace, schedule.workspace_bytes(tile) // config.cluster)
-        state = max(state, schedule.flag_bytes * max(config.consumer_warpgroups, config.cluster))
+    if not is_clustered:
+        # Warpgroups of a block have counters of their own.
+        workspace = max(workspace, schedule.workspace_bytes(config.block_m * config.block_n))
+        state = max(state, schedule.flag_bytes * config.consumer_warpgroups)
     return KernelPlan((kernel,), (workspace,), (state,))
 
 

@@ -9,10 +9,10 @@
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/mma_sync.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
-#include "reduce/cluster_reduce_scatter.cuh"
 #include "reduce/pushed_accumulators.cuh"
 #include "schedule/partition.cuh"
 #include "sm90_wgrad/store.cuh"
@@ -28,11 +28,6 @@ constexpr int kConsumerRegisters = 232;
 // Barriers of a block, beside 0; each warpgroup has kFixUp and what follows.
 constexpr int kReady = 1, kTurn = 2, kFixUp = 3;
 constexpr int kMostLag = 4;  // steps
-
-template <int kValue>
-struct Count {
-  static constexpr int value = kValue;
-};
 
 template <class Problem, class Config>
 struct Kernel {
@@ -52,16 +47,13 @@ struct Kernel {
                                        Config::kBlocks, Config::kSplits, Config::kWholeAreBlocks>;
   using Walk = typename Schedule::Walk;
 
-  static constexpr bool kIsClustered = Config::kCluster > 1;
-  using Splits = partition::ClusterReduceScatter<Config::kConsumerThreads, kAccumulators, Config::kCluster, kFixUp,
-                                         Config::kSplits>;
+  static constexpr bool kIsClustered = Config::kIsClustered;
   using Pushed = partition::PushedAccumulators<Config::kConsumers, kAccumulators, Config::kSplits>;
-  static_assert(!kIsClustered || Config::kIsPushed || Splits::kBytes <= kStages * kStageBytes);
-  static constexpr int kExchangeBytes = Config::kIsPushed ? Pushed::kBytes : Layout::kStagingBytes;
-  static constexpr int kBarriers = 2 * kStages + (Config::kIsPushed ? Config::kConsumers : 0);
+  static constexpr int kExchangeBytes = kIsClustered ? Pushed::kBytes : Layout::kStagingBytes;
+  static constexpr int kBarriers = 2 * kStages + (kIsClustered ? Config::kConsumers : 0);
   // Pushed accumulators lie beside the stages, or as far as there is no room in the last stages of
   // the ring, which are then not those of a part's last steps.
-  static constexpr int kDrained = Config::kIsPushed ? Config::kDrained : 0, kKept = kStages - kDrained;
+  static constexpr int kDrained = Config::kDrained, kKept = kStages - kDrained;
   static constexpr int kBeside = kExchangeBytes - kDrained * kStageBytes;
   static constexpr int kSharedBytes = hopper::kAtomBytes + kStages * kStageBytes + kBarriers * 8 +
                                       (kBeside > 0 ? kBeside : 0);
@@ -73,7 +65,7 @@ struct Kernel {
   static constexpr bool kIsSliced =
       !kIsClustered && Config::kKind == partition::Kind::kSplitK && Config::kReduction == kReduceScatter;
   static constexpr bool kFinishApart = (kIsWhole && Schedule::kUnits <= Config::kBlocks) ||
-                                       kIsSliced || Config::kIsPushed;
+                                       kIsSliced || kIsClustered;
   static constexpr int kHalfOfSplit = kIterations / Config::kSplits / 2;
   static constexpr int kFits = kHalfOfSplit < kStages ? kHalfOfSplit : kStages - 1;
   static constexpr int kMost = kDrained > 0 && kKept - 1 < kMostLag ? kKept - 1 : kMostLag;
@@ -99,19 +91,17 @@ struct Kernel {
 
   // One thread; all others wait for it.
   __device__ void init_barriers() const {
-    if constexpr (Config::kIsPushed) Pushed::begin(pushed, hopper::cluster_rank());
+    if constexpr (kIsClustered) Pushed::begin(pushed, hopper::cluster_rank());
     pipeline.init(1, Config::kConsumers * 4 * kWarpArrivals);
     fence_barrier_init();
   }
 
   // The units of a block are `first_unit()` and every `unit_step()` behind it. A cluster has
-  // adjacent splits of one tile; the clusters of a tile follow each other.
+  // the splits of one tile.
   static __device__ __forceinline__ int first_unit() {
     if constexpr (!kIsClustered) return blockIdx.x;
     const int cluster = blockIdx.x / Config::kCluster, rank = blockIdx.x % Config::kCluster;
-    constexpr int kClusters = Config::kSplits / Config::kCluster;
-    const int split = cluster % kClusters * Config::kCluster + rank;
-    return split * Layout::kTiles + cluster / kClusters;
+    return rank * Layout::kTiles + cluster;
   }
   static __device__ __forceinline__ int unit_step() {
     return kIsClustered ? Schedule::kUnits : gridDim.x;
@@ -229,17 +219,17 @@ struct Kernel {
           ask);
     };
     const auto multiply_to = [&](int step, int end) {
-      for (; step < end; ++step) multiply_next(Count<kOfStep>{});
+      for (; step < end; ++step) multiply_next(Int<kOfStep>{});
     };
     const int end = work.end - (kOfLast < kOfStep);
     if constexpr (kStaggers) {
       const int turn = max(work.begin, work.end - kLag);
       multiply_to(work.begin, turn);
       if constexpr (kDrained > 0) announce_drained();
-      hopper::named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
+      named_sync_if(consumer == 1, kTurn, Config::kConsumerThreads);
       multiply_to(turn, end);
-      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
-      hopper::named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
+      if constexpr (kOfLast < kOfStep) multiply_next(Int<kOfLast>{});
+      named_arrive_if(consumer == 0, kTurn, Config::kConsumerThreads);
     } else if constexpr (kDrained > 0) {
       const int drained = max(work.begin, work.end - (kKept - 1));
       multiply_to(work.begin, drained);
@@ -247,7 +237,7 @@ struct Kernel {
       multiply_to(drained, work.end);
     } else {
       multiply_to(work.begin, end);
-      if constexpr (kOfLast < kOfStep) multiply_next(Count<kOfLast>{});
+      if constexpr (kOfLast < kOfStep) multiply_next(Int<kOfLast>{});
     }
     mainloop.finish(d);
     ask();
@@ -268,21 +258,14 @@ struct Kernel {
         fours(v / kWarpgroup, total);
       };
     };
-    if constexpr (Config::kIsPushed) {
+    if constexpr (kIsClustered) {
       const Pushed accumulators = {stage_memory + (staging - stages) / 16, staging, pushed, consumer};
       hopper::cluster_wait();
       accumulators(work.split, sum, Fours(out, m, out_channels, consumer, thread % kWarpgroup));
-    } else if constexpr (kIsClustered) {
-      const Splits splits = {stage_memory, stages, thread, workspace, flags};
-      const int lane = (Splits::begin_of(work.split) + thread) % Config::kConsumerThreads;
-      const Fours fours(out, m, out_channels, lane / kWarpgroup, lane % kWarpgroup);
-      splits(work, sum, [&](int v, const float4& total) { fours(v / Config::kConsumerThreads, total); });
     } else if constexpr (kIsSliced) {
       using ReduceScatter = partition::ReduceScatter<kWarpgroup, kAccumulators, kFixUp, Config::kSplits>;
-      constexpr long long kOfGroup = static_cast<long long>(Schedule::kUnits) * kWarpgroup * kAccumulators;
-      const ReduceScatter shares = {workspace + consumer * kOfGroup,
-                             flags + consumer * Layout::kTiles * partition::kCounterWords,
-                             thread % kWarpgroup, consumer};
+      const auto shares = ReduceScatter::template of_group<Schedule::kUnits, Layout::kTiles>(
+          workspace, flags, thread % kWarpgroup, consumer);
       shares(work, sum, store_from(ReduceScatter::begin_of(work.split, Config::kSplits)));
     } else {
       constexpr bool kIsTree = Config::kReduction == kTree;

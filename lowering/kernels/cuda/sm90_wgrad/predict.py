@@ -57,12 +57,10 @@ class Constants:
     """A megabyte of them is written and read."""
     staggered_reduce_scatter: float = 1.062
     """µs that splits are added sooner where one warpgroup ends after the other."""
-    cluster: float = 2.481
+    cluster: float = 1.461
     """Splits meet in a cluster."""
-    clustered: float = 27.44
-    """A megabyte of a block's accumulators is read from neighbours."""
-    pushed: float = 0.5888
-    """A factor of it where neighbours write them."""
+    clustered: float = 16.16
+    """A megabyte of a block's accumulators is written by neighbours."""
     meet: float = 3.013
     """A block waits for another."""
     split: float = 15.65
@@ -106,8 +104,6 @@ class Work:
     splits: int
     units: int
     cluster: int
-    clusters: int
-    is_pushed: bool
     has_shares: bool
     traffic: Traffic
 
@@ -147,8 +143,6 @@ def work(spec: Contraction, epilogue: Epilogue, config: Sm90WgradConfig, target:
         splits=splits,
         units=schedule.units,
         cluster=config.cluster,
-        clusters=config.clusters,
-        is_pushed=config.is_pushed,
         has_shares=schedule.has_shares,
         traffic=traffic,
     )
@@ -179,15 +173,11 @@ def _fix_up(work: Work, megabytes: float, k: Constants) -> float:
     """µs until the last tile is put together."""
     if work.kind == DATA_PARALLEL:
         return 0.0
-    clustered = k.cluster + k.clustered * megabytes if work.cluster > 1 else 0.0
-    clustered *= k.pushed if work.is_pushed else 1.0
-    if work.cluster > 1 and work.clusters == 1:
-        return clustered
+    if work.cluster > 1:
+        return k.cluster + k.clustered * megabytes
     if work.has_shares:
-        wait = k.shares - (
-            k.staggered_reduce_scatter if work.staggered and work.cluster == 1 else 0.0
-        )
-        return clustered + wait + k.sliced * work.units * megabytes / work.cluster
+        wait = k.shares - (k.staggered_reduce_scatter if work.staggered else 0.0)
+        return wait + k.sliced * work.units * megabytes
     if work.reduction == "linear":
         return k.meet + k.split * megabytes * work.splits
     return (k.meet + 2 * k.split * megabytes) * (work.splits - 1).bit_length()

@@ -159,6 +159,4 @@ def _tap_axis(axis: Axis, corner: int) -> TapAxis | None:
 @lru_cache(maxsize=256)
 def wgrad_problem(spec: Contraction, epilogue: Epilogue) -> WgradProblem | Refusal:
     """What the family sees of a contraction and its epilogue, or why it does not take them."""
-    if epilogue.operands:
-        return Refusal("its epilogue has operands")
-    return problem_of(spec)
+    return epilogue.operands_refusal or problem_of(spec)

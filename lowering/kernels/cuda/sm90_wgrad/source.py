@@ -91,7 +91,6 @@ def _config(config: Sm90WgradConfig) -> str:
         config.roles[0],
         config.consumer_warpgroups,
         config.cluster,
-        str(config.is_pushed).lower(),
         config.drained or 0,
         f"convir::partition::Kind::{_KINDS[partition.kind]}",
         partition.splits,

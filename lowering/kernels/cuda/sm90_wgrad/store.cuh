@@ -12,13 +12,13 @@ constexpr int kWarpgroup = 128;  // threads
 constexpr int kMaxSpatial = wgmma::kMaxSpatial;
 
 // How the splits of a tile are put together; see schedule/partition.cuh, and
-// reduce/cluster_reduce_scatter.cuh for clusters.
+// reduce/pushed_accumulators.cuh for clusters.
 enum Reduction : int { kLinear, kTree, kReduceScatter };
 
 // kProducerWarps: producer warps; kConsumers: warpgroups that multiply; kCluster: blocks that put
-// splits together in their shared memory.
+// the splits of a tile together in their shared memory.
 template <int kBlockM_, int kBlockN_, int kStages_, int kProducerWarps_, int kConsumers_,
-          int kCluster_, bool kIsPushed_, int kDrained_, partition::Kind kKind_, int kSplits_,
+          int kCluster_, int kDrained_, partition::Kind kKind_, int kSplits_,
           Reduction kReduction_, bool kWholeAreBlocks_, int kBlocks_>
 struct Config {
   static constexpr int kBlockM = kBlockM_, kBlockN = kBlockN_, kStages = kStages_;
@@ -27,10 +27,9 @@ struct Config {
   static constexpr int kThreads = kConsumerThreads + kProducerWarps * 32;
   // A warpgroup that loads leaves registers to two that multiply.
   static constexpr bool kTradesRegisters = kProducerWarps == 4 && kConsumers == 2;
-  // Blocks of a cluster write their accumulators to where they are added; else these are read.
-  static constexpr bool kIsPushed = kIsPushed_;
-  static constexpr int kDrained = kDrained_;  // stages that they are written over
-  static_assert(!kIsPushed || (kCluster > 1 && kCluster == kSplits_));
+  static constexpr bool kIsClustered = kCluster > 1;
+  static constexpr int kDrained = kDrained_;  // stages that accumulators are written over
+  static_assert(!kIsClustered || kCluster == kSplits_);
   static constexpr partition::Kind kKind = kKind_;
   static constexpr int kSplits = kSplits_;
   static constexpr Reduction kReduction = kReduction_;
@@ -152,7 +151,7 @@ struct Layout {
 #pragma unroll
     for (int j = 0; j < wgmma::kWarpRows; j += kRows) {
       const uint4 x =
-          wgmma::load_chunk(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
+          load_ordered(staging + (j + row) * wgmma::Staging<kCount>::kPitch + column * 2);
       if (is_inside && m + j + row < Problem::kOutChannels) wgmma::store_chunk(to, x);
       to += kRows * Problem::kOutChannelStride;
     }

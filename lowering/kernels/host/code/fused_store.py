@@ -47,7 +47,7 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         if reads_rows(operand) and not _finds_rows(spec, operand):
             return "its epilogue reads an operand at some of the result's positions"
         if len({phase.offset for phase in operand.phases}) != 1:
-            return "its epilogue reads another element in every phase"
+            return "its epilogue reads different elements in each phase"
         if (
             spec.groups > 1
             and spec.out_channels > 1
@@ -55,7 +55,7 @@ def refusal(spec: Contraction, epilogue: FusedEpilogue) -> str | None:
         ):
             return "its epilogue reads an operand by groups"
         if spec.c.stride == 1 and channel_stride(spec, operand) not in (0, 1):
-            return "its epilogue reads channels that are no neighbours"
+            return "its epilogue reads channels that are not contiguous"
     return unsupported(epilogue)
 
 

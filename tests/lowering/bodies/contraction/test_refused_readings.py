@@ -133,7 +133,7 @@ def readings(text: str, *, shares_rows: bool) -> list[Contraction] | Refusal:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (SLICED_GROUPS, "its groups do not lie behind each other"),
+        (SLICED_GROUPS, "the channels of its groups are not consecutive"),
         (STORED_WITH_GAPS, "its result is stored with gaps"),
     ],
     ids=["groups", "gaps"],

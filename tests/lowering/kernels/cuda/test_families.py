@@ -137,7 +137,7 @@ def test_one_launch_or_two() -> None:
         found = contraction_of_line(line)
         configs = plan(found.contraction, found.epilogue, DEFAULT_TARGET)
         assert isinstance(configs, tuple)
-        launched = kernels(found.contraction, found.epilogue, configs[0])
+        launched = kernels(found.contraction, found.epilogue, configs[0], DEFAULT_TARGET)
         assert isinstance(launched, KernelPlan)
         assert len(launched.kernels) == launches
         assert len(launched.workspace) == launches - 1

@@ -40,7 +40,7 @@ def test_tensor_cores_multiply_it(name: str, layout: str, direction: int, gpu: T
     configs = implicit_gemm_candidates.plan(contraction, problem.epilogue, gpu)
     assert not isinstance(configs, Refusal)
     assert all(config.is_mma for config in configs)
-    plan = implicit_gemm.kernels(contraction, problem.epilogue, configs[0])
+    plan = implicit_gemm.kernels(contraction, problem.epilogue, configs[0], gpu)
     assert isinstance(plan, KernelPlan)
     nvrtc_or_skip()
     for kernel in plan.kernels:
@@ -64,7 +64,7 @@ def test_warpgroups_multiply_it_where_depths_are_contiguous(line: str) -> None:
     ]
     taken = [(family, found) for family, found in choices if not isinstance(found, Refusal)]
     assert [family for family, _ in taken] == ["sm90_implicit_gemm", "sm80_implicit_gemm"]
-    plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0])  # pyright: ignore[reportArgumentType]
+    plan = wgmma.kernels(contraction, problem.epilogue, taken[0][1][0], DEFAULT_TARGET)  # pyright: ignore[reportArgumentType]
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     maps = [each for each in kernel.arguments if isinstance(each, TensorMap | Im2colMap)]

@@ -13,6 +13,14 @@ struct Target {
   typename P::Epilogue::Pointers operands;
 };
 
+// Two neighbours as they lie in memory.
+template <typename T>
+__device__ __forceinline__ unsigned word_of(const T (&both)[2]) {
+  unsigned word;
+  memcpy(&word, both, sizeof(word));
+  return word;
+}
+
 // What is stored for a sum, where the epilogue has no operands.
 template <typename P>
 __device__ __forceinline__ typename P::Element result(float sum) {
@@ -40,9 +48,7 @@ __device__ __forceinline__ unsigned results(float low, float high, const Target<
     finish_pair<typename P::Epilogue, typename P::Operands>(both, low, high, target.operands,
                                                             element, channel,
                                                             has_zero_fills<P>() && is_zero_fill);
-    unsigned word;
-    memcpy(&word, both, sizeof(word));
-    return word;
+    return word_of(both);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "epilogue/operands.cuh"
 #include "ptx/counter.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/shared_memory.cuh"
 #include "ptx/tma.cuh"
 #include "schedule/wgmma_schedule.cuh"
 
@@ -45,48 +46,54 @@ __device__ __forceinline__ unsigned zero_fill_pair() {
   }
 }
 
-// Stores four 8x8 matrices; a lane has the address of one row of one of them.
-__device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
-
-// Two accumulators of a lane, stored as they are.
-__device__ __forceinline__ void store_pair(unsigned to, const float2& x) {
-  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x.x), "f"(x.y) : "memory");
-}
-
-__device__ __forceinline__ uint4 load_chunk(unsigned from) {
-  uint4 x;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "r"(from)
-               : "memory");
-  return x;
-}
-
-__device__ __forceinline__ void fill_chunk(unsigned to, unsigned x) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(x) : "memory");
-}
+__device__ __forceinline__ uint4 four_words(unsigned x) { return make_uint4(x, x, x, x); }
 
 __device__ __forceinline__ void store_chunk(void* to, const uint4& x) {
   *reinterpret_cast<uint4*>(to) = x;
 }
 
+// Whether a place along the axes lies below `sizes`.
+__device__ __forceinline__ bool is_below(const int (&at)[kMaxAxes], const int (&sizes)[kMaxAxes]) {
+  bool is_inside = true;
+#pragma unroll
+  for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < sizes[axis];
+  return is_inside;
+}
+
 // The place of an output pixel's row of C.
+template <class Problem>
 struct Row {
-  long long offset;  // elements
-  int pixels;        // that the row covers: itself, and zero-filled outputs right behind it; 0 outside of C
-  unsigned zero_fills;    // which of the cell's zero-filled outputs there are
+  static constexpr int kFusedZeroFills = Problem::kFusedZeroFills;
+  static constexpr int kCellZeroFills = Problem::kCellZeroFills;
+  template <int kOutChannels>
+  static constexpr int kRowChannels =
+      kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels;
+
+  long long offset;     // elements
+  int pixels;           // that the row covers: itself, and zero-filled outputs right behind it; 0
+                        // outside of C
+  unsigned zero_fills;  // which of the cell's zero-filled outputs there are
+
+  static __device__ __forceinline__ unsigned zero_fill() { return zero_fill_pair<Problem>(); }
+  // That of lane r.
+  __device__ __forceinline__ Row of(int r) const {
+    return {__shfl_sync(kAllLanes, offset, r), __shfl_sync(kAllLanes, pixels, r),
+            __shfl_sync(kAllLanes, zero_fills, r)};
+  }
+  // Whether a chunk is stored, one of kStaged of the row, or one of zeros behind it.
+  template <int kStaged, int kPerChunk>
+  __device__ __forceinline__ bool has(int chunk, int out_channels) const {
+    return chunk < kStaged ? pixels > 0 && chunk * kPerChunk < out_channels
+                           : chunk < pixels * kStaged;
+  }
 };
 
 template <class Problem>
-__device__ __forceinline__ Row row_at(const Phase& phase, int number) {
+__device__ __forceinline__ Row<Problem> row_at(const Phase& phase, int number) {
   if (number >= phase.pixels) return {0, 0, 0};
   int at[kMaxAxes];
   pixels_of(number, phase.sizes, at);
-  Row row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
+  Row<Problem> row = {phase.out_offset + offset_of(at, phase.out_strides), 1, 0};
   if constexpr (Problem::kFusedZeroFills > 0) {
     constexpr int kPixels = 1 + Problem::kFusedZeroFills;
     row.pixels = min(kPixels, Problem::kRowPixels - at[0] * kPixels);
@@ -94,11 +101,7 @@ __device__ __forceinline__ Row row_at(const Phase& phase, int number) {
   if constexpr (Problem::kCellZeroFills > 0) {
 #pragma unroll
     for (int i = 0; i < Problem::kCellZeroFills; ++i) {
-      const CellZeroFill& zero_fill = Problem::cell_zero_fill(i);
-      bool is_inside = true;
-#pragma unroll
-      for (int axis = 0; axis < kMaxAxes; ++axis) is_inside &= at[axis] < zero_fill.sizes[axis];
-      row.zero_fills |= is_inside << i;
+      row.zero_fills |= is_below(at, Problem::cell_zero_fill(i).sizes) << i;
     }
   }
   return row;
@@ -110,45 +113,36 @@ constexpr int operands_together() {
   return Operands::kCount == 1 ? 4 : Operands::kCount == 2 ? 2 : 1;
 }
 
+// Where the operands of an epilogue are read for two accumulators: those of an element of C, and of
+// the channel that it is of.
+struct OperandPlace {
+  long long element;
+  int channel;
+};
+
 // From two accumulators of a lane to what is stored. A lane has rows `lane / 4` and 8 below it of a
-// tile, and of every 8 columns those from `lane % 4 * 2`.
-template <class Problem>
+// tile, and of every 8 columns those from `lane % 4 * 2`: find(half of the rows, first of 8 columns)
+// is an `OperandPlace`, not asked for without operands. What lies outside of C reads operands of
+// what does not.
+template <class Problem, class Find>
 struct Finish {
   using Epilogue = typename Problem::Epilogue;
   using Operands = typename Problem::Operands;
-  const typename Epilogue::Pointers& pointers;
-  long long element[2];  // of C, column 0 of the lane's rows
-  long long shift;
-  int channel, out_channels;
-
-  __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
-      : pointers(operands) {
-    if constexpr (Operands::kCount > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        element[half] = __shfl_sync(kAllLanes, row.offset, threadIdx.x % 32 / 4 + half * 8);
-      }
-    }
-  }
-
   static constexpr int kTogether = operands_together<Operands>();
+  const typename Epilogue::Pointers& pointers;
+  Find find;
 
-  // The next columns begin `shift` elements behind column 0, with channel `channel`.
-  __device__ __forceinline__ void begin(long long of_shift, int of_channel, int of_columns) {
-    shift = of_columns > 0 ? of_shift : 0;
-    channel = of_columns > 0 ? of_channel : 0;
-    out_channels = of_columns;
-  }
+  template <class Row>
+  __device__ __forceinline__ Finish(const typename Epilogue::Pointers& operands, const Row& row)
+      : pointers(operands), find{row} {}
 
-  // `column` is the first of 8; what lies outside of C reads operands of what does not.
   __device__ __forceinline__ auto operator()(float low, float high, int half, int column) const {
     if constexpr (Operands::kCount == 0) {
       return pair(Epilogue::apply(low, pointers, nullptr), Epilogue::apply(high, pointers, nullptr));
     } else {
-      const int at = column < out_channels ? column + threadIdx.x % 4 * 2 : 0;
+      const OperandPlace at = find(half, column);
       typename Epilogue::Stored both[2];
-      finish_pair<Epilogue, Operands>(both, low, high, pointers, element[half] + shift + at,
-                                      channel + at, false);
+      finish_pair<Epilogue, Operands>(both, low, high, pointers, at.element, at.channel, false);
       return pair(both[0], both[1]);
     }
   }
@@ -163,7 +157,7 @@ __device__ __forceinline__ unsigned finished(float low, float high) {
 
 // Columns `first` to `first + kOutChannels` of a warp's accumulators, as they are stored: `finish`
 // turns two accumulators of a half of the rows into a word, or a pair of them, given the first of
-// their 8 columns; `kTogether` matrices are finished before they are stored.
+// their 8 columns, as `Finish`; `kTogether` matrices are finished before they are stored.
 template <int kOutChannels, int kTogether = 1, int kValues, class Finisher>
 __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues], int first,
                                       const Finisher& finish) {
@@ -173,9 +167,9 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 #pragma unroll
     for (int column = 0; column < kOutChannels; column += 8) {
       const int i = (first + column) / 2;
-      store_pair(to + column * 4, finish(d[i], d[i + 1], 0, column));
-      store_pair(to + 8 * Staging<kOutChannels, 4>::kPitch + column * 4,
-                 finish(d[i + 2], d[i + 3], 1, column));
+      store_shared(to + column * 4, finish(d[i], d[i + 1], 0, column));
+      store_shared(to + 8 * Staging<kOutChannels, 4>::kPitch + column * 4,
+                   finish(d[i + 2], d[i + 3], 1, column));
     }
   } else {
     const unsigned to =
@@ -207,39 +201,33 @@ __device__ __forceinline__ void stage(unsigned staging, const float (&d)[kValues
 }
 
 // Stores `out_channels` staged columns of every row, and zeros into the zero-filled outputs that
-// are fused with it.
-template <class Problem, int kOutChannels>
+// are fused with it. Row r is `row.of(r)`: its offset, and which of its chunks there are.
+template <class Problem, int kOutChannels, class Rows>
 __device__ __forceinline__ void store_rows(typename Problem::Epilogue::Stored* c, unsigned staging,
-                                           const Row& row, int out_channels) {
+                                           const Rows& row, int out_channels) {
   using Stored = typename Problem::Epilogue::Stored;
   constexpr int kPerChunk = kChunkBytes / static_cast<int>(sizeof(Stored));
-  constexpr int kOutChannelChunks =
-      (kOutChannels < Problem::kOutChannels ? kOutChannels : Problem::kOutChannels) / kPerChunk;
-  constexpr int kChunks = kOutChannelChunks * (1 + Problem::kFusedZeroFills);
+  constexpr int kStaged = Rows::template kRowChannels<kOutChannels> / kPerChunk;
+  constexpr int kChunks = kStaged * (1 + Rows::kFusedZeroFills);
   const int lane = threadIdx.x % 32;
-  const unsigned zero_fill_value = zero_fill_pair<Problem>();
-  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
+  const uint4 zeros = four_words(Rows::zero_fill());
   __syncwarp();
 #pragma unroll 4
   for (int i = lane; i < (kWarpRows * kChunks + 31) / 32 * 32; i += 32) {
     const int r = i / kChunks, chunk = i % kChunks;
-    const long long offset = __shfl_sync(kAllLanes, row.offset, r);
-    const int pixels = __shfl_sync(kAllLanes, row.pixels, r);
-    const unsigned zero_fills = __shfl_sync(kAllLanes, row.zero_fills, r);
-    const bool is_inside =
-        r < kWarpRows && (chunk < kOutChannelChunks ? pixels > 0 && chunk * kPerChunk < out_channels
-                                                : chunk < pixels * kOutChannelChunks);
+    const Rows at = row.of(r);
+    const bool is_inside = r < kWarpRows && at.template has<kStaged, kPerChunk>(chunk, out_channels);
     uint4 x = zeros;
-    if (chunk < kOutChannelChunks && r < kWarpRows) {
-      x = load_chunk(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
+    if (chunk < kStaged && r < kWarpRows) {
+      x = load_ordered(staging + r * Staging<kOutChannels, sizeof(Stored)>::kPitch +
                      chunk * kChunkBytes);
     }
-    Stored* const to = c + offset + chunk * kPerChunk;
+    Stored* const to = c + at.offset + chunk * kPerChunk;
     if (is_inside) store_chunk(to, x);
-    if constexpr (Problem::kFusedZeroFills > 0 && Problem::kCellZeroFills > 0) {
+    if constexpr (Rows::kFusedZeroFills > 0 && Rows::kCellZeroFills > 0) {
 #pragma unroll
-      for (int zero_fill = 0; zero_fill < Problem::kCellZeroFills; ++zero_fill) {
-        if (is_inside && (zero_fills >> zero_fill & 1)) {
+      for (int zero_fill = 0; zero_fill < Rows::kCellZeroFills; ++zero_fill) {
+        if (is_inside && (at.zero_fills >> zero_fill & 1)) {
           store_chunk(to + Problem::cell_zero_fill(zero_fill).delta, zeros);
         }
       }
@@ -265,7 +253,7 @@ __device__ __forceinline__ void fill_cells(typename Problem::Epilogue::Stored* c
     const int r = (unit / Problem::kCellZeroFills * 32 + threadIdx.x % 32) * kTiles + tile;
     hopper::counter_wait(progress,
                          before + unit * iterations / (kUnits * Problem::kCellZeroFills));
-    const Row row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
+    const auto row = row_at<Problem>(phase, r < kRows ? m + r : phase.pixels);
     if (row.zero_fills >> zero_fill & 1) {
       char* const to = reinterpret_cast<char*>(c + row.offset + Problem::cell_zero_fill(zero_fill).delta);
       for (int done = 0; done < kBytes; done += kZeroBytes) {
@@ -284,8 +272,7 @@ __device__ __forceinline__ void store_zero_fills(typename Problem::Epilogue::Sto
                                            int warps) {
   constexpr int kPieceChunks = Problem::kPieceChunks;
   const int lane = threadIdx.x % 32;
-  const unsigned zero_fill_value = zero_fill_pair<Problem>();
-  const uint4 zeros = make_uint4(zero_fill_value, zero_fill_value, zero_fill_value, zero_fill_value);
+  const uint4 zeros = four_words(zero_fill_pair<Problem>());
   for (int i = 0; i < Problem::kZeroFills; ++i) {
     const ZeroFill& zero_fill = Problem::zero_fill(i);
     // Short runs share a warp.

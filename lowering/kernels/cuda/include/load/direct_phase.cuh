@@ -1,6 +1,7 @@
 // Phases of a direct convolution: output pixels that share their taps.
 #pragma once
 
+#include "arith/sizes.cuh"
 #include "ptx/mma_sync.cuh"
 
 namespace convir {
@@ -16,9 +17,6 @@ struct DirectPhase {
   int col_taps, col_tap[kColTaps];
   long long col_weight[kColTaps];
 };
-
-constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
-constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 // Taps are numbered by phase, then by row, then by column.
 template <typename P>
@@ -75,6 +73,21 @@ __device__ __forceinline__ void for_each_tap(const Body& body) {
     });
   });
 }
+
+// The weights of all taps of a channel, which begins at `source`; zeros if it is not there.
+template <typename P>
+struct TapWeights {
+  typename P::Element of[larger(1, tap_count<P>())];
+
+  __device__ __forceinline__ explicit TapWeights(const typename P::Element* source,
+                                                 bool is_inside = true) {
+    for_each_tap<P>([&](auto p, auto i, auto j) {
+      of[tap_index<P>(p.value, i.value, j.value)] =
+          is_inside ? source[tap_weight<P>(p.value, i.value, j.value)]
+                    : typename P::Element(0.0f);
+    });
+  }
+};
 
 // Whether a phase has no taps and stores zero-filled outputs.
 template <typename P>

@@ -6,6 +6,7 @@
 
 #include "pipeline/warp_specialized.cuh"
 #include "ptx/mma_sync.cuh"
+#include "ptx/named_barrier.cuh"
 
 namespace convir {
 
@@ -19,7 +20,7 @@ struct StepThreads {
   // Waits for all warps that compute.
   static __device__ __forceinline__ void sync_computing() {
     if constexpr (kHasProducers) {
-      asm volatile("bar.sync 1, %0;" ::"n"(kComputing) : "memory");
+      named_sync(1, kComputing);
     } else {
       __syncthreads();
     }

@@ -25,27 +25,6 @@ __device__ __forceinline__ void cluster_sync() {
   cluster_wait();
 }
 
-// Reads 16 bytes of the shared memory of another block of the cluster.
-__device__ __forceinline__ float4 load_from(unsigned address, int rank) {
-  float4 x;
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %4, %5;\n"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
-      : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-      : "r"(address), "r"(rank));
-  return x;
-}
-
-// Named barriers of a block: `sync` waits until `threads` have synced or arrived, `arrive` does
-// not.
-__device__ __forceinline__ void named_sync(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void named_arrive(int barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
 // Whether the thread is the one of its warp that asks for what all of it wants once; all of them
 // call it.
 __device__ __forceinline__ bool is_elected() {

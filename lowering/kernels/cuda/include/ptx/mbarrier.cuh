@@ -1,12 +1,12 @@
 // Barriers in shared memory that count arrivals, and on sm_90 bytes; PTX ISA, "mbarrier". Addresses
 // are 32-bit addresses of the shared window.
 //
-// Defining CONVIR_BOUNDED_WAITS makes a wait that never ends a trap, which a test can report.
 // Defining CONVIR_RACECHECK lets every lane arrive where one arrives for its warp: racecheck takes
 // an arrival to order what that lane did, and nothing that was ordered before it.
 #pragma once
 
 #include "ptx/shared_address.cuh"
+#include "ptx/wait.cuh"
 
 namespace convir {
 
@@ -60,14 +60,7 @@ __device__ __forceinline__ bool has_completed(unsigned barrier, unsigned parity)
 }
 
 __device__ __forceinline__ void wait_barrier(unsigned barrier, unsigned parity) {
-#ifdef CONVIR_BOUNDED_WAITS
-  const long long start = clock64();
-#endif
-  while (!has_completed(barrier, parity)) {
-#ifdef CONVIR_BOUNDED_WAITS
-    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-#endif
-  }
+  wait_until([&] { return has_completed(barrier, parity); });
 }
 
 }  // namespace convir

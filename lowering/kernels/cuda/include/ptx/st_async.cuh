@@ -2,6 +2,8 @@
 // "st.async".
 #pragma once
 
+#include "ptx/wait.cuh"
+
 namespace convir::hopper {
 
 // Writes 16 bytes to the shared memory of a block of the cluster, without waiting for it: completes
@@ -36,11 +38,8 @@ __device__ __forceinline__ void store_async(unsigned address, unsigned barrier, 
 
 // Waits for the first phase of a barrier that counts what other blocks store.
 __device__ __forceinline__ void wait_for_stores(unsigned barrier) {
-  unsigned done = 0;
-#ifdef CONVIR_BOUNDED_WAITS
-  const long long start = clock64();
-#endif
-  while (done == 0) {
+  wait_until([&] {
+    unsigned done;
     asm volatile(
         "{\n.reg .pred done;\n"
         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
@@ -48,10 +47,8 @@ __device__ __forceinline__ void wait_for_stores(unsigned barrier) {
         : "=r"(done)
         : "r"(barrier)
         : "memory");
-#ifdef CONVIR_BOUNDED_WAITS
-    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-#endif
-  }
+    return done != 0;
+  });
 }
 
 }  // namespace convir::hopper

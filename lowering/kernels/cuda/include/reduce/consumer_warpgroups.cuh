@@ -6,6 +6,7 @@
 // m16n8k16 has them for the 16 rows of its warp.
 #pragma once
 
+#include "ptx/named_barrier.cuh"
 #include "schedule/partition.cuh"
 
 namespace convir::consumer_warpgroups {
@@ -25,9 +26,7 @@ struct Layout {
   static constexpr int kKept = (kBlocks + kSharing - 1) / kSharing;  // blocks, when groups have added up
   static constexpr int kExchangeBytes = kKept * kThreads * 16;
 
-  static __device__ __forceinline__ void sync() {
-    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-  }
+  static __device__ __forceinline__ void sync() { named_sync(kBarrier, kThreads); }
   // Which block vector v of a tile is, in the numbering of schedule/partition.cuh; not below
   // kBlocks if none.
   static __device__ __forceinline__ int block_of(int v) {

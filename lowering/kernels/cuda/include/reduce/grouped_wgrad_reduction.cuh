@@ -20,7 +20,6 @@ struct PublishedAccumulators {
   // Of the vectors that a block adds up, a thread has several, or several threads have one.
   static constexpr int kMostLoads = 36;  // of a thread at once: what registers hold
   static constexpr int kShare = divide_up(kVectors, kSplits);
-  static constexpr int smaller(int a, int b) { return a < b ? a : b; }
   static constexpr int kThreadsOfVector = larger(1, smaller(kSplits, kThreads / kShare));
   static constexpr int kSplitsOfThread = divide_up(kSplits, kThreadsOfVector);
   static constexpr int kDeep = smaller(kSplitsOfThread, kMostLoads);

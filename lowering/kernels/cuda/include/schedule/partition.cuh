@@ -4,9 +4,11 @@
 // forms, no tables. `FixUp` is the protocol: a block that does not own a tile writes its
 // accumulators to its slot of the workspace and sets its flag; whoever adds them waits for the flag
 // and clears it, so every launch leaves the flags zero. Accumulators are added in an order that the
-// schedule alone decides: the same bits every time. Waits are for lower blocks only. Defining
-// CONVIR_BOUNDED_WAITS makes a wait that never ends a trap.
+// schedule alone decides: the same bits every time. Waits are for lower blocks only.
 #pragma once
+
+#include "ptx/named_barrier.cuh"
+#include "ptx/wait.cuh"
 
 namespace convir::partition {
 
@@ -122,22 +124,19 @@ struct Tiles {
   }
 };
 
+__device__ __forceinline__ unsigned load_acquired(const unsigned* from) {
+  unsigned x;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  return x;
+}
+
 __device__ __forceinline__ void publish_flag(unsigned* flag) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1u) : "memory");
 }
 
 // Waits until `flag` is set, and clears it.
 __device__ __forceinline__ void take_flag(unsigned* flag) {
-  unsigned set = 0;
-#ifdef CONVIR_BOUNDED_WAITS
-  const long long start = clock64();
-#endif
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(set) : "l"(flag) : "memory");
-#ifdef CONVIR_BOUNDED_WAITS
-    if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-#endif
-  } while (set == 0);
+  wait_until([&] { return load_acquired(flag) != 0; });
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(0u) : "memory");
 }
 
@@ -183,9 +182,7 @@ struct FixUp {
     return false;
   }
 
-  static __device__ __forceinline__ void barrier() {
-    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-  }
+  static __device__ __forceinline__ void barrier() { named_sync(kBarrier, kThreads); }
 
   template <class Accumulators>
   __device__ __forceinline__ void add(int unit, Accumulators&& sum) const {
@@ -319,7 +316,7 @@ struct Meeting {
     return static_cast<int>(static_cast<long long>(vectors) * blocks / count);
   }
   __device__ __forceinline__ void barrier() const {
-    asm volatile("bar.sync %0, %1;" ::"r"(kBarrier + group), "n"(kThreads) : "memory");
+    named_sync(kBarrier + group, kThreads);
   }
 
   // Comes, and waits until all splits have come.
@@ -331,16 +328,7 @@ struct Meeting {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1u) : "memory");
   }
   static __device__ __forceinline__ void wait(unsigned* counter, int splits) {
-#ifdef CONVIR_BOUNDED_WAITS
-    const long long start = clock64();
-#endif
-    unsigned come = 0;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(counter) : "memory");
-#ifdef CONVIR_BOUNDED_WAITS
-      if (clock64() - start > CONVIR_BOUNDED_WAITS) __trap();
-#endif
-    } while (static_cast<int>(come % kLeaving) < splits);
+    wait_until([&] { return static_cast<int>(load_acquired(counter) % kLeaving) >= splits; });
   }
   // The last split to leave clears the counter.
   static __device__ __forceinline__ void leave(unsigned* counter, int splits) {
@@ -373,6 +361,15 @@ struct ReduceScatter {
   unsigned* counters;
   int thread;
   int group = 0;
+
+  // That of one of several groups of a block that have accumulators of their own, and so slots of
+  // kUnits units, and counters of kTiles tiles.
+  template <int kUnits, int kTiles>
+  static __device__ __forceinline__ ReduceScatter of_group(float* workspace, unsigned* counters,
+                                                           int thread, int group) {
+    constexpr long long kOfGroup = static_cast<long long>(kUnits) * kThreads * kAccumulators;
+    return {workspace + group * kOfGroup, counters + group * kTiles * kCounterWords, thread, group};
+  }
 
   // The first vector that a part stores; its threads store every kThreads-th.
   static __device__ __forceinline__ int begin_of(int split, int splits) {

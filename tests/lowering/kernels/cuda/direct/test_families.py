@@ -152,6 +152,6 @@ def test_illegal_configs_are_refused() -> None:
     }.items():
         rest = "" if "copies" in text else " copies=async instruction=mma"
         config = GroupedDirectConfig.parse(f"{text}{rest} blocks=132x1")
-        plan = grouped.kernels(problem.contraction, problem.epilogue, config)
+        plan = grouped.kernels(problem.contraction, problem.epilogue, config, DEFAULT_TARGET)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

@@ -50,7 +50,7 @@ def test_operands_of_more_than_256_mb_stay_in_the_cache(images: int, read_once: 
     )
     configs = grouped_wgrad_candidates.plan(problem.contraction, problem.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal)
-    plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0])
+    plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, configs[0], DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     assert f"read_once = {read_once};" in plan.kernels[0].source
 
@@ -68,6 +68,6 @@ def test_illegal_configs_are_refused() -> None:
     }.items():
         rest = "" if "copies" in text else " producer_warps=0 copies=async"
         config = GroupedWgradConfig.parse(f"grouped_wgrad {text}{rest} blocks=132x1")
-        plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config)
+        plan = grouped_wgrad.kernels(problem.contraction, problem.epilogue, config, DEFAULT_TARGET)
         assert isinstance(plan, Refusal)
         assert reason in plan.reason

@@ -23,6 +23,7 @@ from convir.frontends.conv_module import function_of
 from convir.frontends.miopen import parse_line
 from convir.lowering.kernels.cuda.multi_tap_wgrad import launch as multi_tap_wgrad
 from convir.lowering.kernels.cuda.multi_tap_wgrad.config import MultiTapWgradConfig
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.reference.checking.compare import largest_error
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def streamed() -> list[tuple[str, str, str]]:
 
 
 def plan_of(config: MultiTapWgradConfig, found: ContractionProblem) -> KernelPlan | Refusal:
-    return multi_tap_wgrad.kernels(found.contraction, found.epilogue, config)
+    return multi_tap_wgrad.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
 
 
 @pytest.mark.parametrize(("name", "dtype", "partition"), streamed())

@@ -23,6 +23,7 @@ from convir.lowering.kernels.cuda.multi_tap_wgrad.config import (
 from convir.lowering.kernels.cuda.multi_tap_wgrad.launch import kernels
 from convir.lowering.kernels.cuda.multi_tap_wgrad.problem import MultiTapProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
 
 parse = MultiTapWgradConfig.parse
@@ -187,7 +188,9 @@ KERNELS = [
 @pytest.mark.parametrize(("line", "config"), KERNELS)
 def test_kernels_compile_without_spills(line: str, config: str) -> None:
     found = contraction_of_line(line)
-    plan = kernels(found.contraction, found.epilogue, parse(f"multi_tap_wgrad {config}"))
+    plan = kernels(
+        found.contraction, found.epilogue, parse(f"multi_tap_wgrad {config}"), DEFAULT_TARGET
+    )
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     for arch in ("sm_90a",) if "wgmma" in config else ("sm_80", "sm_90a"):
@@ -218,7 +221,7 @@ UNALIGNED = f"convfp16 -n 4 -c 128 -H 16 -W 16 -k 128 -y 3 -x 3 -p 1 -q 1 -F 4 {
 def test_rows_that_are_not_vectors(changed: str, to: str, reason: str | None) -> None:
     """What Composable Kernel's stream-K refuses: depths are copied in narrower pieces instead."""
     found = contraction_of_line(UNALIGNED.replace(changed, to))
-    plan = kernels(found.contraction, found.epilogue, parse(CONFIG))
+    plan = kernels(found.contraction, found.epilogue, parse(CONFIG), DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan) if reason is None else reason in str(plan)
 
 
@@ -227,11 +230,11 @@ def test_blocks_and_memory_of_a_forced_number_of_units() -> None:
     config = parse(
         "multi_tap_wgrad 9x40 stages=4 instruction=mma roles=4:4 partition=stream-k:tree blocks=4"
     )
-    plan = kernels(found.contraction, found.epilogue, config)
+    plan = kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     # Two tiles of depths, four of columns: two whole waves of four, nothing to put together.
     assert (plan.kernels[0].grid, plan.workspace, plan.state) == ((4, 1, 1), (), ())
-    few = kernels(found.contraction, found.epilogue, replace(config, blocks=3))
+    few = kernels(found.contraction, found.epilogue, replace(config, blocks=3), DEFAULT_TARGET)
     assert isinstance(few, KernelPlan)
     slot = 9 * 40 * 64 * 4
     assert (few.kernels[0].grid, few.workspace, few.state) == ((3, 1, 1), (2 * slot,), (8,))

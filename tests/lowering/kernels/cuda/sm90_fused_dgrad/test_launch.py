@@ -124,7 +124,7 @@ def test_illegal_configs(text: str, config: str, reason: str) -> None:
     parsed = FusedDgradConfig.parse(f"sm90_fused_dgrad {config} blocks=132")
     problem = problem_of(found.contraction)
     assert not isinstance(problem, Refusal)
-    refused = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, parsed)
+    refused = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, parsed, DEFAULT_TARGET)
     assert isinstance(refused, Refusal)
     assert reason in refused.reason
 
@@ -145,7 +145,7 @@ def test_kernels_compile_without_spills(text: str) -> None:
     found = reading(text)
     configs = sm90_fused_dgrad.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
     assert not isinstance(configs, Refusal), configs.reason
-    plan = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, configs[0])
+    plan = sm90_fused_dgrad.kernels(found.contraction, found.epilogue, configs[0], DEFAULT_TARGET)
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes

@@ -107,6 +107,8 @@ def test_refusals(line: str, gpu: Target, reason: str) -> None:
 def test_illegal_configs_are_refused(text: str, reason: str) -> None:
     problem = contraction_of(TAKEN["backward"][0])
     config = Sm90GroupedDirectConfig.parse(text)
-    found = sm90_grouped_direct.kernels(problem.contraction, problem.epilogue, config)
+    found = sm90_grouped_direct.kernels(
+        problem.contraction, problem.epilogue, config, DEFAULT_TARGET
+    )
     assert isinstance(found, Refusal)
     assert reason in found.reason

@@ -207,7 +207,7 @@ def test_kernels_compile_without_spills(line: str, config: str) -> None:
     nvrtc_or_skip()
     found = reading(line)
     parsed = config_of(config)
-    plan = wgmma.kernels(found.contraction, found.epilogue, parsed)
+    plan = wgmma.kernels(found.contraction, found.epilogue, parsed, DEFAULT_TARGET)
     assert not isinstance(plan, Refusal), plan.reason
     (launch,) = plan.kernels
     assert not kernel_usage(launch.source, DEFAULT_TARGET.arch)[launch.symbol].spill_bytes

@@ -59,7 +59,10 @@ def test_only_phases_that_differ_have_a_table() -> None:
         found = reading(line)
         configs = sm90_candidates.plan(found.contraction, found.epilogue, DEFAULT_TARGET)
         assert not isinstance(configs, Refusal)
-        plans = [wgmma.kernels(found.contraction, found.epilogue, config) for config in configs]
+        plans = [
+            wgmma.kernels(found.contraction, found.epilogue, config, DEFAULT_TARGET)
+            for config in configs
+        ]
         sources = [plan.kernels[0].source for plan in plans if not isinstance(plan, Refusal)]
         return max(int(re.findall(r"kOrdered = (\d+);", source)[0]) for source in sources)
 

@@ -20,6 +20,7 @@ from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.launch import kernels
 from convir.lowering.kernels.cuda.sm90_row_packed_wgrad.problem import RowPackedProblem, problem_of
 from convir.lowering.kernels.cuda.tile_schedule.partition import Partition
 from convir.lowering.kernels.cuda.tile_schedule.schedule import COUNTER_BYTES
+from convir.lowering.kernels.target import DEFAULT_TARGET
 from convir.runtime.cuda.toolchain.compile import compile_cubin, kernel_usage
 
 NHWC = "--in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -389,7 +390,7 @@ def test_kernels_compile_without_spills(
     parsed = RowPackedWgradConfig.parse(
         f"sm90_row_packed_wgrad {config} cluster={cluster} partition={partition} blocks=132"
     )
-    plan = kernels(found.contraction, found.epilogue, parsed)
+    plan = kernels(found.contraction, found.epilogue, parsed, DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     (kernel,) = plan.kernels
     assert compile_cubin(kernel.source, "sm_90a")
@@ -401,11 +402,13 @@ def test_parts_of_a_cluster_need_no_memory() -> None:
     found = contraction_of_line(NARROW)
     config = RowPackedWgradConfig.parse(CONFIG)
     shared = replace(config, partition=Partition("split-k", 8, "reduce-scatter"))
-    plan = kernels(found.contraction, found.epilogue, shared)
+    plan = kernels(found.contraction, found.epilogue, shared, DEFAULT_TARGET)
     assert isinstance(plan, KernelPlan)
     slot = 4 * (2 * 23) * 4 * 128  # of 45 blocks of four sums, either group keeps 23
     assert (plan.kernels[0].grid, plan.workspace) == ((32, 1, 1), (32 * slot,))
     assert plan.state == (4 * COUNTER_BYTES,)
-    clustered = kernels(found.contraction, found.epilogue, replace(shared, cluster=8))
+    clustered = kernels(
+        found.contraction, found.epilogue, replace(shared, cluster=8), DEFAULT_TARGET
+    )
     assert isinstance(clustered, KernelPlan)
     assert (clustered.kernels[0].grid, clustered.workspace) == ((32, 1, 1), ())
