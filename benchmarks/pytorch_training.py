@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from convir.pytorch.rows import Row
+    from convir.pytorch.rows import CensusRow, Row
 
 LEARNING_RATE = 1e-3
 BLOCK = 5
@@ -153,6 +153,15 @@ def timed_again(row: Row) -> float:
     return median(times["pytorch"]) / median(times["convir"])
 
 
+def told(row: CensusRow) -> dict[str, Any]:
+    """A row of the census, without what its line says."""
+    entry = asdict(row)
+    if row.line:
+        for name in ("shapes", "strides", "options", "dtype", "device"):
+            del entry[name]
+    return entry
+
+
 def graphed(step: Step) -> Callable[[], None]:
     """The step as one CUDA graph."""
     stream = torch.cuda.Stream()
@@ -194,7 +203,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
             losses[mode] = [float(steps[mode]())]
             if mode == "convir":  # Of one step.
                 found["convolutions"] = conv_times()
-                found["census"] = [asdict(row) for row in convir.pytorch.census()]
+                found["census"] = [told(row) for row in convir.pytorch.census()]
             losses[mode] += [float(steps[mode]()) for _ in range(2)]
     found["losses"] = losses
     for row, entry in zip(known_rows(), found["census"], strict=True):
