@@ -43,6 +43,8 @@ BLOCK = 5
 """Steps between two waits for the GPU, as in a training loop."""
 AGAIN = 15
 """How often a taken row and PyTorch's kernel are timed again."""
+BITS = 100
+"""How often a taken row runs on the same operands, for the same bits."""
 MODES = ("pytorch", "convir")
 
 
@@ -115,8 +117,10 @@ def conv_times() -> dict[str, Any]:
     }
 
 
-def timed_again(row: Row) -> float:
-    """How much faster than PyTorch's kernel a taken row is, both run in turns on new tensors."""
+def run_again(row: Row) -> dict[str, Any]:
+    """Of a taken row, on new tensors: how much faster than PyTorch's kernel it is, in turns, and
+    whether it gives the same bits every time.
+    """
     signature, options = row.signature, row.signature.options
     device = "cpu" if signature.device == "host" else signature.device
     dtype = DTYPES[signature.dtype]
@@ -150,7 +154,11 @@ def timed_again(row: Row) -> float:
     for _ in range(AGAIN):
         for name in random.sample(list(calls), len(calls)):
             times[name].append(clock(calls[name]))
-    return median(times["pytorch"]) / median(times["convir"])
+    first = run(a, b, bias)
+    return {
+        "timed_again": median(times["pytorch"]) / median(times["convir"]),
+        "same_bits": all(torch.equal(first, run(a, b, bias)) for _ in range(BITS)),
+    }
 
 
 def told(row: CensusRow) -> dict[str, Any]:
@@ -207,9 +215,12 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
             losses[mode] += [float(steps[mode]()) for _ in range(2)]
     found["losses"] = losses
     for row, entry in zip(known_rows(), found["census"], strict=True):
-        entry["timed_again"] = timed_again(row) if row.run is not None else None
-    again = [entry["timed_again"] for entry in found["census"] if entry["timed_again"]]
-    found["convolutions"]["least_again"] = min(again, default=None)
+        entry |= run_again(row) if row.run is not None else {}
+    again = [entry for entry in found["census"] if "timed_again" in entry]
+    found["convolutions"] |= {
+        "least_again": min((entry["timed_again"] for entry in again), default=None),
+        "same_bits": sum(entry["same_bits"] for entry in again),
+    }
     if device != "cpu":
         for mode in MODES:
             with in_mode(mode, given.prefer):
@@ -247,7 +258,8 @@ def shown(row: dict[str, Any]) -> str:
         f"{row['model']:12} {row['dtype']:8}",
         f"convolutions {sums[0]:8.0f} -> {sums[1]:8.0f} µs",
         f"({convolutions['taken']} of {convolutions['rows']} taken,",
-        f"again at least {convolutions['least_again'] or 1:.2f})",
+        f"again at least {convolutions['least_again'] or 1:.2f},",
+        f"same bits {convolutions['same_bits']})",
         f"eager {eager['pytorch']:.2f} -> {eager['convir']:.2f} ms",
     ]
     if "graph_ms" in row:

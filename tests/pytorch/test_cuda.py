@@ -202,6 +202,7 @@ def test_compiled_code(mode: str, dynamic: bool) -> None:
         for batch in (2, 3) if dynamic else (2,):
             x = torch.randn(batch, 16, 16, 16, device="cuda", dtype=torch.float16)
             x = x.to(memory_format=torch.channels_last)
+            y = ours = x
             for _ in range(4):
                 net.zero_grad(set_to_none=True)  # They lie in memory of the last graph.
                 torch.compiler.cudagraph_mark_step_begin()
